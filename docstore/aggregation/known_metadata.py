@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from docstore.aggregation.stage import Stage
-from docstore.aggregation.stages.match import Match
-from docstore.query.metadata import Measure, measures_of
+from docstore.query.metadata import Measure
 
 
-def known_metadata(stages: Sequence[Stage], given: Mapping[str, Measure]) -> Mapping[str, Measure]:
-    """What is known behind these stages, while documents are as they were: of a find, or what is `given` of those that
-    come in.
+def known_metadata(stages: Sequence[Stage], of_input: Mapping[str, Measure]) -> Mapping[str, Measure]:
+    """Return the metadata that are known behind the stages: those of a find that the first stage stands for, else
+    those `of_input`, as long as documents are as they were.
     """
-    first = stages[0] if stages else None
-    if isinstance(first, Match) and (found := measures_of(first.filter)):
-        given = found
-    return given if all(each.keeps_documents for each in stages) else {}
+    measures = (stages[0].measures if stages else None) or of_input
+    return measures if all(stage.keeps_documents for stage in stages) else {}

@@ -17,7 +17,6 @@ from docstore.aggregation.split import SplitPipeline, split_stages
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import GeoNear
-from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.limit import Limit, Skip
 from docstore.aggregation.stages.table import STAGES
 from docstore.aggregation.stages.write import Merge, Out
@@ -29,7 +28,7 @@ from docstore.bson.walk import Value, elements
 from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import Filter, conjunction
-from docstore.query.find import DistinctPath, FindQuery, Hint
+from docstore.query.find import FindQuery, Hint
 from docstore.query.pausing import PAUSED, PAUSING
 
 MAX_STAGES = 1000
@@ -116,12 +115,9 @@ class Pipeline:
         assert not self.has_source
         query, used = _leading_find(self.stages, with_sort=with_sort)
         rest = self.stages[used:]
-        if rest and isinstance(rest[0], Group) and not query.sort.measures:
-            # Where an index has all that is looked at, documents are not.
-            path = None if query.sort.fields or query.skip or query.limit else rest[0].distinct()
-            distinct = None if path is None else DistinctPath(path, by_element=False)
-            query = replace(query, needs=rest[0].paths(), distinct=distinct, hint=hint)
-        elif hint is not None:
+        if rest:
+            query = rest[0].narrow_find(query)
+        if hint is not None:
             query = replace(query, hint=hint)
         return query, Pipeline(rest, self.query_context)
 
@@ -147,7 +143,7 @@ class Pipeline:
         told: list[Stage] = []
         position = 0
         while position < len(self.stages):
-            stage, done = self.stages[position].told_of(self.stages[position + 1 :]) or (self.stages[position], 0)
+            stage, done = self.stages[position].fuse_with(self.stages[position + 1 :]) or (self.stages[position], 0)
             told.append(stage)
             position += 1 + done
         return told
@@ -251,10 +247,8 @@ def _check_place(declaration: Declaration, place: Place) -> None:
 
 
 def _leading_find(stages: Sequence[Stage], *, with_sort: bool = True) -> tuple[FindQuery, int]:
-    """(find, how many stages it stands for). A `$geoNear` has still to add its fields."""
+    """(find, how many stages it stands for)."""
     query = FindQuery()
-    if stages and isinstance(stages[0], GeoNear):
-        return replace(query, filter=stages[0].condition), 0
     for used, stage in enumerate(stages):
         done = stage.in_find(query, with_sort=with_sort)
         if done is None:

@@ -8,11 +8,19 @@ itself by overriding the members of `Stage`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from docstore.aggregation.field_dependencies import ANY_FIELD, FieldDependencies
+from docstore.aggregation.filter_pushdown import (
+    DividedFilter,
+    FieldTest,
+    PathSource,
+    conditions_in_front,
+    divide_by_fields,
+)
 from docstore.aggregation.streams import Pushed, StageRun, Stream
 from docstore.bson.walk import Value
 from docstore.buffers import OperationBuffers
@@ -20,6 +28,8 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
 from docstore.query.find import FindQuery
+from docstore.query.metadata import Measure
+from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
 
 if TYPE_CHECKING:
@@ -99,10 +109,10 @@ class Environment:
 
 
 class Stage:
-    """A parsed stage: what pipelines ask of any, with the answers of one that has nothing special about it.
+    """A parsed stage. Its members answer for a stage with nothing special about it, and are overridden.
 
-    `raw` is its specification, `{$name: ...}`; at work it is a stream over its source. Not a protocol: what is asked of
-    each stage for each request, which class it is of, takes many times as long for one.
+    `raw` is its specification, `{$name: ...}`. Not a protocol: `isinstance`, which is called for each stage of each
+    request, takes many times as long for one.
     """
 
     __slots__ = ()
@@ -113,76 +123,138 @@ class Stage:
         def raw(self) -> bytes: ...
 
     makes_documents: ClassVar[bool] = False
-    """Whether it stands first and makes the documents, so that no collection is read."""
+    """It stands first and makes the documents: no collection is read."""
     follows_changes: ClassVar[bool] = False
-    """Whether the documents that it makes are those of a change stream."""
+    """The documents that it makes are those of a change stream."""
     keeps_documents: ClassVar[bool] = False
-    """Whether documents come out as they went in, so that what their find knows of them (`$meta`) still holds."""
+    """Documents come out as they went in: the metadata that their find has of them (`$meta`) still holds."""
+    maps_documents: ClassVar[bool] = False
+    """Each document becomes one, in the same order, whatever the others are."""
+    counts_documents: ClassVar[bool] = False
+    """Documents pass by their position alone, as in `$limit`."""
+    commutes_with_filters: ClassVar[bool] = False
+    """A filter behind it gives the same in front of it."""
     runs_on_shards: ClassVar[bool] = False
-    """Whether each shard can do it for itself: it looks at one document at a time, or is about one shard."""
+    """Each shard can do it for itself: it reads one document at a time, or is about one shard."""
 
     @property
     def needs_collection(self) -> bool:
-        """Whether a pipeline that begins with it is about a collection."""
+        """True if a pipeline that begins with it is about a collection."""
         return True
 
     @property
     def collections(self) -> frozenset[str]:
-        """The other collections that it reads, by name."""
+        """The names of the other collections that it reads."""
         return frozenset()
 
     @property
     def searches_text(self) -> bool:
-        """Whether it has a `$text`, which only the find layer can answer."""
+        """True if it has a `$text`, which only the find layer can answer."""
         return False
 
     @property
+    def measures(self) -> Mapping[str, Measure]:
+        """The metadata (`$meta`) that the find in front of a pipeline has of documents because of it."""
+        return {}
+
+    @property
     def leading_filter(self) -> Filter | None:
-        """What the documents behind it satisfy, where shards can be chosen by that; None: the choice ends here."""
+        """The filter that its output satisfies, by which shards can be chosen; None ends the choice here."""
         return None
 
     @property
     def only_keeps_fields(self) -> bool:
-        """Whether it keeps some fields and calculates none."""
+        """True if it keeps some fields and calculates none."""
         return False
 
     @property
     def unwound_path(self) -> str | None:
-        """The path whose arrays it takes apart, where it does nothing else."""
+        """The path whose arrays it unwinds, if it does nothing else."""
+        return None
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        """The top-level fields that it reads."""
+        return ANY_FIELD
+
+    @property
+    def preserved_fields(self) -> FieldTest | None:
+        """The test of whether a top-level field comes out as it went in; None if nothing is known, or if documents do
+        not come out once for each that a filter on such fields lets in.
+        """
+        return None
+
+    @property
+    def copied_paths(self) -> PathSource | None:
+        """The paths in its output that are plain copies of paths in its input; None if none is known."""
+        return None
+
+    def divide_filter(
+        self, conditions: Sequence[bytes], query_context: QueryContext, *, with_implied: bool
+    ) -> DividedFilter:
+        """Divide the conditions of a filter behind it; without `with_implied` none is repeated in front of it."""
+        moved, remaining, _ = divide_by_fields(conditions, self.preserved_fields, query_context)
+        source_of = self.copied_paths if with_implied else None
+        return DividedFilter(moved, remaining, conditions_in_front(remaining, source_of, query_context))
+
+    def join_with(self, following: Stage) -> Stage | None:
+        """Return one stage that does the work of both; None if there is none."""
         return None
 
     def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
-        """The find that does its work too, behind all that the find does already; None where there is none."""
+        """Return the find that does its work behind all that `query` does already; None if there is none."""
         return None
+
+    def narrow_find(self, query: FindQuery) -> FindQuery:
+        """Return the find that it runs behind, reduced to what it needs of the documents."""
+        return query
 
     def planned(self, following: Stage | None) -> Stage | None:
-        """The stage as the query planner of a real server does it; None where that does not get to see it."""
+        """Return the stage as the query planner of a real server does it; None if that does not get to see it."""
         return None
 
-    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
-        """(the stage told of those behind it, how many of them it does as well); None: it runs as it is."""
+    def fuse_with(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        """Return (the stage that makes use of the stages behind it, how many of these it replaces); None: it runs as
+        it is.
+        """
+        return None
+
+    def split(self) -> SplitStage | None:
+        """Return its halves for a sharded collection; None: all of it runs behind the merge."""
         return None
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
-        """A run over documents that a `$unwind` of the path in front of it has not yet taken apart.
+        """Return a run over documents that a `$unwind` of the path in front of it has not yet unwound.
 
-        None where the two stages have to run one after the other.
+        None: the two stages run one after the other.
         """
         return None
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        """The stage at work on a source."""
+        """Return the stream of the stage over a source."""
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class SplitStage:
+    """The halves of a stage: `on_shards` is run by each shard, `merging` over all their results.
+
+    Where `merging` is None the merge of the shards' streams by `order` does the rest.
+    """
+
+    on_shards: bytes
+    merging: bytes | None = None
+    order: Sort | None = None
+
+
 class PlainStage(Stage):
-    """A stage that says what it does to documents that are handed to it."""
+    """A stage that is defined by its run over documents that are handed to it."""
 
     __slots__ = ()
 
     @abstractmethod
     def start(self, environment: Environment) -> StageRun:
-        """The stage at work on one stream."""
+        """Return a new run over one stream."""
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return Pushed(source, self.start(environment), environment.clock)

@@ -16,8 +16,8 @@ from docstore.aggregation.expressions.model import Expression
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.sorted_runs import Pair, SortedRuns
 from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.stages.accumulated_fields import Field, parse_field, result_of
 from docstore.aggregation.stages.bucket import COUNTED, is_groupable
-from docstore.aggregation.stages.group import Field, parse_field, result_of
 from docstore.aggregation.stages.preferred_numbers import Rounding, is_zero, rounding
 from docstore.aggregation.streams import GIVEN_BYTES, StageRun
 from docstore.bson.build import document_from

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, Stage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, SplitStage, Stage
 from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import append_fields, document_from
 from docstore.bson.walk import ARRAY, DOUBLE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
@@ -18,6 +18,7 @@ from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Filter, Near, conjunction
+from docstore.query.find import FindQuery
 from docstore.query.geo.distances import distance_from, nearest
 from docstore.query.geo.operators import parse_geo
 from docstore.query.sort import Sort
@@ -64,6 +65,12 @@ class GeoNear(PlainStage):
     def order(self) -> Sort:
         """The order in which documents come out, as a sort by what is in them then."""
         return Sort(((self.distance_field, 1),))
+
+    def narrow_find(self, query: FindQuery) -> FindQuery:
+        return replace(query, filter=self.condition)
+
+    def split(self) -> SplitStage | None:
+        return SplitStage(self.raw, order=self.order)
 
     def at(self, path: str) -> GeoNear:
         """The stage over an index of that path."""

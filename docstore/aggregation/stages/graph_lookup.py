@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate
 from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.filter_pushdown import FieldTest
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_namespace
 from docstore.aggregation.stages.graph_search import Ahead, Known, Search
@@ -64,6 +66,11 @@ class GraphLookup(Stage):
     @property
     def collections(self) -> frozenset[str]:
         return frozenset((self.collection,))
+
+    @property
+    def preserved_fields(self) -> FieldTest:
+        changed = top(self.as_path)
+        return lambda name: name != changed
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return _GraphStream(self, source, environment)

@@ -12,29 +12,38 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator, AverageState, SumState, state_of
-from docstore.aggregation.accumulators.n_values import CHOOSING, parse_chosen
-from docstore.aggregation.accumulators.quantiles import QuantileState
-from docstore.aggregation.accumulators.scripted import ScriptedAccumulator, parse_scripted
+from docstore.aggregation.accumulators.accumulators import ACCUMULATORS, Accumulator
 from docstore.aggregation.expressions.calculations import paths_of, source_of
+from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope
-from docstore.aggregation.expressions.parse import Parser, parse_expression
-from docstore.aggregation.expressions.quantiles import QUANTILES, parse_asked
+from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.field_dependencies import FieldDependencies
+from docstore.aggregation.filter_pushdown import PathSource, plain_path
 from docstore.aggregation.group_results import STEP_BYTES, GroupResults
 from docstore.aggregation.spilled_groups import Row
-from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED, Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.stage import (
+    DOING_MERGE,
+    WILL_BE_MERGED,
+    Declaration,
+    Environment,
+    PlainStage,
+    SplitStage,
+    Stage,
+)
+from docstore.aggregation.stages.accumulated_fields import Field, finished_state, parse_field
 from docstore.aggregation.streams import CLOCK_EVERY, StageRun
 from docstore.bson.build import array_from, document_from
-from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
-from docstore.errors import Code, CommandError
+from docstore.bson.walk import BOOL, EMPTY_DOCUMENT, OBJECT, Value, elements, get_field, values
+from docstore.errors import CommandError
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.grouping import Grouping
 from docstore.kernel.group.sources import FilledSource, Source
 from docstore.kernel.group.states import LAST_MAX, LAST_MIN, STATES, Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.context import QueryContext
+from docstore.query.find import DistinctPath, FindQuery
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import NULL_VALUE, NUMBERS, int32_value, string_value
+from docstore.query.value.values import NULL_VALUE, NUMBERS, TRUE, string_value
 
 _LAST = {"$min": STATES[LAST_MIN], "$max": STATES[LAST_MAX]}
 
@@ -47,47 +56,8 @@ _PER_GROUP = 300
 """Bytes of memory that a group costs besides its key and what its states report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One accumulated field."""
-
-    name: str
-    accumulator: str
-    argument: Expression
-    start: Callable[[Value], Accumulator] | None = None
-    """The state for a group's key, of accumulators that have more than one argument."""
-    kernel_start: Start | None = None
-    """What makes a state of the kernel's, where it has one for what is asked."""
-    ordering: Ordering = BINARY
-    script: ScriptedAccumulator | None = None
-
-    def state(self, key: Value, *, last_extremes: bool = False) -> Accumulator:
-        """The state to begin a group with."""
-        if self.script is not None:
-            return self.script.begin(key)
-        if self.start is None:
-            return state_of(self.accumulator, self.ordering, last=last_extremes)()
-        return self.start(key)
-
-    def row_state(self) -> State | Accumulator:
-        """The state for a group of sorted rows: the kernel's where it has one."""
-        return self.state(NULL_VALUE) if self.kernel_start is None else self.kernel_start()
-
-
-def result_of(accumulator: str, state: State | Accumulator) -> Value:
-    """What comes of the state that an accumulator began with."""
-    if isinstance(state, State) and state.extras is not None:
-        return _finished(accumulator, state, partly=False)
-    return state.result()
-
-
-def _finished(accumulator: str, state: State, *, partly: bool) -> Value:
-    """What comes of a state of the kernel that has kept something aside."""
-    own = ACCUMULATORS[accumulator]()
-    (own.resume if isinstance(own, SumState | AverageState) else own.merge)(state.partial())
-    for value in state.extras or ():
-        own.add(value)
-    return own.partial() if partly else own.result()
+def _specified(fields: list[tuple[str, int, bytes]]) -> bytes:
+    return document_from([("$group", OBJECT, document_from(fields))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +88,31 @@ class Group(PlainStage):
             return _KernelRun(self, lambda: self._grouping(path), environment)
         except ValueError:
             return None
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        paths = self.paths()
+        return FieldDependencies(None if paths is None else {top(path) for path in paths}, drops_others=True)
+
+    @property
+    def copied_paths(self) -> PathSource | None:
+        if self.doing_merge:
+            return None
+        copied = {f"_id.{name}": part.path for name, part in self.key.fields or ()}
+        copied["_id"] = self.key.path
+        return lambda path: plain_path(copied.get(path))
+
+    def narrow_find(self, query: FindQuery) -> FindQuery:
+        if query.sort.measures:
+            return query
+        path = None if query.sort.fields or query.skip or query.limit else self.distinct()
+        distinct = None if path is None else DistinctPath(path, by_element=False)
+        return replace(query, needs=self.paths(), distinct=distinct)
+
+    def split(self) -> SplitStage | None:
+        fields = elements(elements(self.raw)[0][2])
+        merging = [("_id", *string_value("$_id")), *(field for field in fields if field[0] != "_id")]
+        return SplitStage(_specified([*fields, (WILL_BE_MERGED, *TRUE)]), _specified([*merging, (DOING_MERGE, *TRUE)]))
 
     def planned(self, following: Stage | None) -> Stage | None:
         if not all(field.accumulator in _PLANNED for field in self.fields):
@@ -159,7 +154,7 @@ class Group(PlainStage):
         return Grouping(source_of(self.key), fields, self._finished, unwind)
 
     def _finished(self, position: int, state: State, partly: bool) -> Value:
-        return _finished(self.fields[position].accumulator, state, partly=partly)
+        return finished_state(self.fields[position].accumulator, state, partly=partly)
 
     def document(self, key: Value, states: list[Accumulator]) -> bytes:
         """The document of a group: its results, or its states when those are to be merged."""
@@ -378,41 +373,6 @@ def _filled(key: Expression) -> Expression:
         return (OBJECT, document_from([(name, *NULL_VALUE)])) if found == (OBJECT, EMPTY_DOCUMENT) else found
 
     return replace(key, evaluate=evaluate, fields=((name, filled),))
-
-
-def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
-    """A field and its accumulator."""
-    operators = elements(value[1]) if value[0] == OBJECT else []
-    if not operators or not operators[0][0].startswith("$"):
-        raise CommandError(40234, f"The field '{name}' must be an accumulator object")
-    if "." in name:
-        raise CommandError(40235, f"The field name '{name}' cannot contain '.'")
-    if name.startswith("$"):
-        raise CommandError(40236, f"The field name '{name}' cannot be an operator name")
-    if len(operators) > 1:
-        raise CommandError(40238, f"The field '{name}' must specify one accumulator")
-    accumulator, code, data = operators[0]
-    if code == ARRAY:
-        raise CommandError(40237, f"The {accumulator} accumulator is a unary operator")
-    if accumulator == "$count":
-        if code != OBJECT or elements(data):
-            raise CommandError(Code.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
-        return Field(name, "$sum", parse_expression(int32_value(1)), kernel_start=STATES["$sum"])
-    if accumulator == "$accumulator":
-        added, script = parse_scripted((code, data), Parser(query_context))
-        return Field(name, accumulator, added, script=script)
-    if accumulator not in ACCUMULATORS and accumulator not in CHOOSING | QUANTILES:
-        raise CommandError(15952, f"unknown group operator '{accumulator}'")
-    if accumulator in CHOOSING:
-        chosen = parse_chosen(accumulator, (code, data), Parser(query_context))
-        return Field(name, accumulator, chosen.argument, chosen.start, chosen.kernel_start())
-    if accumulator in QUANTILES:
-        asked = parse_asked(accumulator, (code, data), Parser(query_context))
-        return Field(name, accumulator, asked.source, start=lambda _: QuantileState(asked))
-    argument = parse_expression((code, data), query_context=query_context)
-    ordering = query_context.ordering
-    in_kernel = STATES.get(accumulator) if ordering is BINARY else None
-    return Field(name, accumulator, argument, kernel_start=in_kernel, ordering=ordering)
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:

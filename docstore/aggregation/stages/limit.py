@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.field_dependencies import FieldDependencies
 from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.streams import StageRun
 from docstore.bson.build import document_from
@@ -21,6 +22,14 @@ class Limit(PlainStage):
     count: int
 
     keeps_documents = True
+    counts_documents = True
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        return FieldDependencies(frozenset())
+
+    def join_with(self, following: Stage) -> Stage | None:
+        return Limit(min(self.count, following.count)) if isinstance(following, Limit) else None
 
     def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
         return None if query.limit else replace(query, limit=self.count)
@@ -57,6 +66,15 @@ class Skip(PlainStage):
     count: int
 
     keeps_documents = True
+    counts_documents = True
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        return FieldDependencies(frozenset())
+
+    def join_with(self, following: Stage) -> Stage | None:
+        total = self.count + following.count if isinstance(following, Skip) else LONG_MAX + 1
+        return Skip(total) if total <= LONG_MAX else None
 
     def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
         return None if query.limit else replace(query, skip=query.skip + self.count)
@@ -87,7 +105,7 @@ class _SkipRun:
 
 
 def leading_limit(stages: Sequence[Stage]) -> int | None:
-    """How many documents the `$skip` and `$limit` stages at the beginning look at; None: all."""
+    """Return how many documents the `$skip` and `$limit` stages at the beginning read; None for all."""
     skipped = 0
     for stage in stages:
         if isinstance(stage, Skip):

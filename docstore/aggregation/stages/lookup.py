@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
+from docstore.aggregation.filter_pushdown import FieldTest
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import (
     check_collection,
@@ -69,11 +71,16 @@ class Lookup(Stage):
     def collections(self) -> frozenset[str]:
         return self.pipeline.others if self.collection is None else self.pipeline.others | {self.collection}
 
+    @property
+    def preserved_fields(self) -> FieldTest:
+        changed = top(self.as_path)
+        return lambda name: name != changed
+
     def planned(self, following: Stage | None) -> Stage | None:
         unwound = isinstance(following, Unwind) and following.path == self.as_path
         return replace(self, appends=True) if self._is_plain and not unwound else None
 
-    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+    def fuse_with(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
         unwind = following[0] if following else None
         if isinstance(unwind, Unwind) and unwind.path == self.as_path and not self.unwind:
             return replace(self, unwind=unwind), 1

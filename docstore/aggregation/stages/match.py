@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from docstore.aggregation.field_dependencies import FieldDependencies, fields_of_filter
 from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import document_from
-from docstore.bson.walk import OBJECT, Value, elements, values
+from docstore.bson.walk import OBJECT, Value, elements, get_field, values
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import scan
@@ -21,6 +22,7 @@ from docstore.query.filter.tree import Filter, conjunction
 from docstore.query.filter.where import functions_of, scripts_of
 from docstore.query.find import FindQuery
 from docstore.query.geo.operators import NEAR
+from docstore.query.metadata import Measure, measures_of
 
 _ANY_NUMBER = 1 << 62
 _NOT_IN_PIPELINES = NEAR | {"$where"}
@@ -31,7 +33,7 @@ class Match(PlainStage):
     raw: bytes
     filter: Filter
     taken: bool = False
-    """Whether what it says about the input of the stage before it has been told there already."""
+    """Whether the conditions that it implies for the input of the stage before it stand in front of that already."""
 
     keeps_documents = True
     runs_on_shards = True
@@ -39,6 +41,21 @@ class Match(PlainStage):
     @property
     def searches_text(self) -> bool:
         return has_text_search(self.filter)
+
+    @property
+    def measures(self) -> Mapping[str, Measure]:
+        return measures_of(self.filter)
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        return FieldDependencies(fields_of_filter(self.filter))
+
+    @property
+    def specification(self) -> bytes:
+        """The filter as it was written."""
+        specification = get_field(self.raw, "$match")
+        assert specification is not None, "a stage carries its specification"
+        return specification[1]
 
     @property
     def leading_filter(self) -> Filter | None:
@@ -71,7 +88,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def parts_of(raw: bytes) -> Iterator[bytes]:
-    """Filters of which the conjunction is this one."""
+    """Return the filters of which the conjunction is this one."""
     for name, code, data in elements(raw):
         if name == "$and":
             for _, member in values(data):

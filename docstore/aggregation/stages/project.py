@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from docstore.aggregation.expressions.compiled import compile_value
+from docstore.aggregation.field_dependencies import ANY_FIELD, FieldDependencies
+from docstore.aggregation.filter_pushdown import FieldTest, PathSource, copies_of
 from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import document_from
@@ -13,7 +15,16 @@ from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.projection.parse import parse_project_stage
-from docstore.query.projection.projection import DROP, Branch, Computed, PathCollision, Projection, plant, projection_of
+from docstore.query.projection.projection import (
+    DROP,
+    KEEP,
+    Branch,
+    Computed,
+    PathCollision,
+    Projection,
+    plant,
+    projection_of,
+)
 from docstore.query.scripts import Prefetched
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
@@ -32,10 +43,27 @@ class Project(PlainStage):
     """The scripts in it."""
 
     runs_on_shards = True
+    maps_documents = True
 
     @property
     def only_keeps_fields(self) -> bool:
         return not self.calculates and not self.projection.keep_others
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        if not self.only_keeps_fields:
+            return ANY_FIELD
+        return FieldDependencies({"_id", *self.projection.root.children}, drops_others=True)
+
+    @property
+    def preserved_fields(self) -> FieldTest:
+        children, default = self.projection.root.children, KEEP if self.projection.keep_others else None
+        return lambda name: children.get(name, default) is KEEP
+
+    @property
+    def copied_paths(self) -> PathSource | None:
+        [(_, kind, fields)] = elements(self.raw)
+        return copies_of(fields) if kind == OBJECT else None
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(self._with_functions if self.functions else self.projection.apply_all)

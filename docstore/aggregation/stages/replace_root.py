@@ -23,6 +23,7 @@ class ReplaceRoot(PlainStage):
     evaluate: Evaluate
 
     runs_on_shards = True
+    maps_documents = True
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(lambda documents: [self._replacement(document) for document in documents])

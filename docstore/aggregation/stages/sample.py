@@ -19,6 +19,7 @@ from docstore.aggregation.stage import (
     Declaration,
     Environment,
     PlainStage,
+    SplitStage,
     Stage,
     memory_exceeded,
 )
@@ -48,9 +49,8 @@ class Sample(PlainStage):
             fields.append((self.mark, *TRUE))
         return document_from([("$sample", OBJECT, document_from(fields))])
 
-    def halves(self) -> tuple[Sample, Sample]:
-        """What each shard does, and what is done with what they give."""
-        return replace(self, mark=WILL_BE_MERGED), replace(self, mark=DOING_MERGE)
+    def split(self) -> SplitStage | None:
+        return SplitStage(replace(self, mark=WILL_BE_MERGED).raw, replace(self, mark=DOING_MERGE).raw)
 
     def start(self, environment: Environment) -> StageRun:
         if environment.rng is None:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from docstore.aggregation.expressions.dependencies import top
+from docstore.aggregation.field_dependencies import ANY_FIELD, FieldDependencies
 from docstore.aggregation.sorted_runs import RUN_LENGTH, SortedRuns
-from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.stage import Declaration, Environment, PlainStage, SplitStage, Stage
 from docstore.aggregation.stages.limit import leading_limit
 from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, StageRun
 from docstore.bson.build import document_from
@@ -36,14 +38,22 @@ class SortStage(PlainStage):
     limit: int | None = None
 
     keeps_documents = True
+    commutes_with_filters = True
+
+    @property
+    def field_dependencies(self) -> FieldDependencies:
+        return ANY_FIELD if self.sort.measures else FieldDependencies({top(path) for path, _ in self.sort.fields})
 
     def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
         if not with_sort or query.sort or query.skip or query.limit:
             return None
         return replace(query, sort=self.sort)
 
-    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+    def fuse_with(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
         return replace(self, limit=leading_limit(following)), 0
+
+    def split(self) -> SplitStage | None:
+        return SplitStage(self.raw, order=self.sort)
 
     def start(self, environment: Environment) -> StageRun:
         if self.sort.fields == (("_id", 1),):

@@ -1,17 +1,17 @@
 """`$_internalUnpackBucket`: the measurements of the buckets of a time-series collection.
 
-It is the one stage of the view that such a collection is; a filter behind it is said of buckets in front of it
-(`over_buckets`).
+It is the one stage of the view that such a collection is. A filter behind it implies conditions on buckets, which go in
+front of it (`divide_filter`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from docstore.aggregation.looked_at import fields_of_stages
+from docstore.aggregation.field_dependencies import fields_of_stages
+from docstore.aggregation.filter_pushdown import DividedFilter
 from docstore.aggregation.stage import Declaration, Environment, Stage
-from docstore.aggregation.stages.match import parts_of
 from docstore.aggregation.streams import Expanded, Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import INT32, INT64, OBJECT, STRING, Value, elements
@@ -25,45 +25,51 @@ from docstore.timeseries.unpacking import measurements
 
 @dataclass(frozen=True, slots=True)
 class UnpackBucket(Stage):
-    """`span_seconds`: how much time a bucket covers at most. `wanted`: the fields of measurements that are looked at;
-    None: all.
+    """`span_seconds`: the longest time that a bucket covers. `fields`: the fields of measurements that are read; None
+    for all.
     """
 
     raw: bytes
     time_field: str
     meta_field: str | None
     span_seconds: int
-    wanted: frozenset[str] | None = None
+    fields: frozenset[str] | None = None
 
     runs_on_shards = True
 
-    def told_of(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
-        return replace(self, wanted=fields_of_stages(following)), 0
+    def fuse_with(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
+        return replace(self, fields=fields_of_stages(stage.field_dependencies for stage in following)), 0
 
     def open(self, source: Stream, environment: Environment) -> Stream:
-        unpacked = measurements(self.time_field, self.meta_field, self.wanted)
+        unpacked = measurements(self.time_field, self.meta_field, self.fields)
         return Expanded(source, unpacked.of, environment.clock)
 
-    def over_buckets(self, filter_: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-        """(filters of buckets that say the same as some of the conditions, the other conditions, filters that hold of
-        all buckets with a measurement that meets those) of the conditions that a filter on measurements is.
+    def divide_filter(
+        self, conditions: Sequence[bytes], query_context: QueryContext, *, with_implied: bool
+    ) -> DividedFilter:
+        """Divide the conditions of a filter on measurements into conditions on buckets that say the same, the others,
+        and conditions on buckets that hold of all with a measurement that satisfies the others.
         """
-        moved: list[bytes] = []
-        left: list[bytes] = []
-        implied: list[bytes] = []
-        for condition in parts_of(filter_):
+        del query_context
+        divided = self.over_buckets(conditions)
+        return divided if with_implied else divided._replace(implied=[])
+
+    def over_buckets(self, conditions: Iterable[bytes]) -> DividedFilter:
+        """See `divide_filter`."""
+        divided = DividedFilter([], [], [])
+        for condition in conditions:
             same = of_metadata(condition, self.meta_field)
             if same is not None:
-                moved.append(same)
+                divided.moved.append(same)
                 continue
-            left.append(condition)
-            held = of_measured(condition, self.time_field, self.span_seconds)
-            if held is not None:
-                implied.append(held)
-        begun = of_begun(left, self.time_field, self.span_seconds)
+            divided.remaining.append(condition)
+            implied = of_measured(condition, self.time_field, self.span_seconds)
+            if implied is not None:
+                divided.implied.append(implied)
+        begun = of_begun(divided.remaining, self.time_field, self.span_seconds)
         if begun is not None:
-            implied.append(begun)
-        return moved, left, implied
+            divided.implied.append(begun)
+        return divided
 
 
 _NAMES = {"timeField": 5346504, "metaField": 5346505}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from docstore.aggregation.expressions.dependencies import top
+from docstore.aggregation.filter_pushdown import FieldTest
 from docstore.aggregation.stage import Declaration, Environment, Stage
 from docstore.aggregation.streams import Expanded, Stream
 from docstore.bson.build import document_from
@@ -29,6 +31,11 @@ class Unwind(Stage):
     @property
     def unwound_path(self) -> str | None:
         return self.path if self.index_path is None and not self.keep_empty else None
+
+    @property
+    def preserved_fields(self) -> FieldTest:
+        changed = {top(path) for path in (self.path, self.index_path) if path is not None}
+        return lambda name: name not in changed
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return Expanded(source, self.unwound, environment.clock)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
-from docstore.aggregation.looked_at import fields_of_stages
+from docstore.aggregation.field_dependencies import fields_of_stages
 from docstore.aggregation.pipeline import Pipeline, parse_pipeline
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group
@@ -216,7 +216,8 @@ def _over_measurements(stages: tuple[bytes, ...]) -> SeriesPiece | None:
     first = run[0] if run else None
     last = first.limit if isinstance(first, SortStage) and first.sort.collation is None else None
     path, direction = first.sort.fields[0] if isinstance(first, SortStage) and first.sort.fields else ("", 0)
-    return SeriesPiece(piece.pipeline, None, fields_of_stages(run), path, direction, last)
+    fields = fields_of_stages(stage.field_dependencies for stage in run)
+    return SeriesPiece(piece.pipeline, None, fields, path, direction, last)
 
 
 def _needs(pipeline: Pipeline) -> frozenset[str] | None:

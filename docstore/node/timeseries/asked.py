@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.expressions.dependencies import top
-from docstore.aggregation.looked_at import fields_of_filter
+from docstore.aggregation.field_dependencies import fields_of_filter
 from docstore.aggregation.stages.match import parts_of
 from docstore.bson.walk import DATE, Value
 from docstore.errors import CommandError

@@ -154,7 +154,7 @@ class Asking:
         """What the general way says of buckets, by the names that the conditions begin with."""
         definition = self.series.definition
         stage = UnpackBucket(b"", definition.time_field, definition.meta_field, definition.span_seconds)
-        moved, _, implied = stage.over_buckets(self.filter)
+        moved, _, implied = stage.over_buckets(parts_of(self.filter))
         parts = [part for each in moved + implied for part in parts_of(each)]
         return [(elements(part)[0][0], part) for part in parts]
 
