@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from docstore.aggregation.known_metadata import known_metadata
-from docstore.aggregation.stage import Stage
+from docstore.aggregation.stage import Pipeline, Stage
 from docstore.aggregation.stages.limit import Limit, leading_limit
 from docstore.query.metadata import Measure
 from docstore.query.sort import Sort
@@ -31,8 +31,9 @@ class SplitPipeline:
     metadata: Mapping[str, Measure] = field(default_factory=dict)
 
 
-def split_stages(stages: Sequence[Stage]) -> SplitPipeline:
-    """Return the two halves of the stages."""
+def split_pipeline(pipeline: Pipeline) -> SplitPipeline:
+    """Return the two halves of a pipeline."""
+    stages = pipeline.stages
     shards: list[bytes] = []
     for position, stage in enumerate(stages):
         if stage.runs_on_shards:

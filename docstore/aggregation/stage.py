@@ -1,4 +1,4 @@
-"""Stages: the protocol by which pipelines run any of them, what they need from outside, how they are declared.
+"""Stages and pipelines of them: what they answer about themselves, need from outside, and are declared by.
 
 A plain stage says what it does to documents that are handed to it (`PlainStage.start`). A stage that reads from
 elsewhere, or makes many documents of one, opens a stream of its own (`Stage.open`). A stage answers all questions about
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from docstore.aggregation.field_dependencies import ANY_FIELD, FieldDependencies
@@ -21,19 +22,16 @@ from docstore.aggregation.filter_pushdown import (
     conditions_in_front,
     divide_by_fields,
 )
-from docstore.aggregation.streams import Pushed, StageRun, Stream
+from docstore.aggregation.streams import DocumentList, Pushed, StageRun, Stream, chained
 from docstore.bson.walk import Value
 from docstore.buffers import OperationBuffers
 from docstore.errors import Code, CommandError
-from docstore.query.context import QueryContext
-from docstore.query.filter.tree import Filter
-from docstore.query.find import FindQuery
+from docstore.query.context import PLAIN, QueryContext
+from docstore.query.filter.tree import Filter, conjunction
+from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Measure
 from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 MEMORY_LIMIT = 100 * 1024 * 1024
 """Bytes that one blocking stage may hold."""
@@ -258,6 +256,112 @@ class PlainStage(Stage):
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return Pushed(source, self.start(environment), environment.clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The stages in order, without shorthands. `query_context` is that of their parsing.
+
+    A pipeline over a collection begins with a find, which does the work of its first stages (`find_query`), and runs
+    the other stages over the documents of that (`open`).
+    """
+
+    stages: tuple[Stage, ...]
+    query_context: QueryContext = PLAIN
+
+    @property
+    def has_source(self) -> bool:
+        """True if the first stage makes the documents: no collection is read."""
+        return bool(self.stages) and self.stages[0].makes_documents
+
+    @property
+    def needs_collection(self) -> bool:
+        """True if the pipeline is about a collection: its first stage makes no documents without one."""
+        return not self.stages or self.stages[0].needs_collection
+
+    @property
+    def is_change_stream(self) -> bool:
+        """True if the pipeline is one of a change stream, which is not opened as others are."""
+        return bool(self.stages) and self.stages[0].follows_changes
+
+    @property
+    def others(self) -> frozenset[str]:
+        """The names of the other collections that the stages read."""
+        return frozenset[str]().union(*(stage.collections for stage in self.stages))
+
+    def behind(self, stage: Stage) -> Pipeline:
+        """Return the pipeline with one more stage in front, but behind a source."""
+        at = 1 if self.has_source else 0
+        return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
+
+    def find_query(self, hint: Hint | None = None, *, with_sort: bool = True) -> tuple[FindQuery, Pipeline]:
+        """Return the find of a pipeline without a source, and the pipeline that is still to be run over its documents.
+
+        Without `with_sort` a `$sort` stays a stage: stages can spill, which pays if no index gives the order.
+        """
+        assert not self.has_source
+        query, used = self.leading_find(with_sort=with_sort)
+        rest = self.stages[used:]
+        if rest:
+            query = rest[0].narrow_find(query)
+        if hint is not None:
+            query = replace(query, hint=hint)
+        return query, Pipeline(rest, self.query_context)
+
+    def leading_find(self, *, with_sort: bool = True) -> tuple[FindQuery, int]:
+        """Return the find that does the work of the first stages, and how many these are."""
+        query = FindQuery()
+        for used, stage in enumerate(self.stages):
+            joined = stage.in_find(query, with_sort=with_sort)
+            if joined is None:
+                return query, used
+            query = joined
+        return query, len(self.stages)
+
+    def leading_filter(self) -> Filter:
+        """Return the conjunction of the `$match` stages at the beginning, by which shards are chosen."""
+        filters: list[Filter] = []
+        for stage in self.stages:
+            if stage.leading_filter is None:
+                break
+            filters.append(stage.leading_filter)
+        return conjunction(filters)
+
+    def open(self, source: Stream, environment: Environment) -> Stream:
+        """Return the stream of the pipeline over a source."""
+        return _opened(self.as_run(), source, environment)
+
+    def as_run(self) -> list[Stage]:
+        """Return the stages as they run: a `$sort` has the `$limit` behind it, a `$lookup` the `$unwind` behind it."""
+        fused: list[Stage] = []
+        position = 0
+        while position < len(self.stages):
+            stage, replaced = self.stages[position].fuse_with(self.stages[position + 1 :]) or (self.stages[position], 0)
+            fused.append(stage)
+            position += 1 + replaced
+        return fused
+
+    def open_own(self, environment: Environment) -> Stream:
+        """Return the stream of the pipeline over the documents that its first stage makes."""
+        return self.open(DocumentList(()), environment)
+
+
+def _opened(stages: Sequence[Stage], source: Stream, environment: Environment) -> Stream:
+    """Return the stages as one stream. An `$unwind` and the `$group` behind it are one run if the kernel does both."""
+    openings: list[Callable[[Stream], Stream]] = []
+    position = 0
+    while position < len(stages):
+        stage = stages[position]
+        following = stages[position + 1] if position + 1 < len(stages) else None
+        position += 1
+        path = stage.unwound_path
+        run = None if path is None or following is None else following.start_unwound(path, environment)
+        if run is None:
+            openings.append(partial(stage.open, environment=environment))
+        else:
+            openings.append(partial(Pushed, run=run, clock=environment.clock))
+            position += 1
+    return chained(openings, source, environment.clock)
 
 
 StageParser = Callable[[Value, QueryContext], list[Stage]]

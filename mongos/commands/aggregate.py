@@ -7,6 +7,7 @@ from functools import partial
 
 import bson
 
+from docstore.aggregation.stages.write import target_of
 from docstore.bson import document_from, encoded_fields, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.arguments import Arguments
@@ -54,7 +55,7 @@ async def _run(context: Context, args: Arguments) -> Result:
     batch_size = _batch_size(args["cursor"])
     if request.pipeline.is_change_stream:
         return await open_change_stream(context, request, batch_size)
-    if request.pipeline.target is not None:
+    if target_of(request.pipeline) is not None:
         check_output_concern(context)
         return await write_results(context, request)
     merged = await open_pipeline(context, request)

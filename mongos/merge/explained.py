@@ -9,6 +9,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stages.change_stream import change_stream_of
+from docstore.aggregation.stages.write import target_of, without_target
 from docstore.bson import array_from, document_from, document_to_python, elements
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT
 from docstore.commands.context import Context
@@ -26,7 +27,7 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
     """The reply of explain; what the pipeline would write is not written."""
     if request.pipeline.is_change_stream:
         return await _explain_change_stream(context, request, verbosity, command)
-    target = request.pipeline.target
+    target = target_of(request.pipeline)
 
     async def attempt(request: Request, routing: Routing) -> dict[str, Any]:
         pipeline = request.pipeline
@@ -37,7 +38,7 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
         body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
         return _reply(split, await router_of(context).ask(context, routing, shards, body))
 
-    reading = Request(request.base, request.namespace, request.pipeline.without_target())
+    reading = Request(request.base, request.namespace, without_target(request.pipeline))
     reply = await routed_pipeline(context, reading, attempt)
     if target is not None:
         split = reply["splitPipeline"] or {"shardsPart": [], "mergerPart": []}

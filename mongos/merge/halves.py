@@ -17,9 +17,9 @@ from random import random
 import bson
 
 from docstore.aggregation.expression_context import new_context
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.split import SplitPipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.split import SplitPipeline, split_pipeline
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList, drained
 from docstore.bson import array_from, document_from
 from docstore.bson.build import bytes_of
@@ -77,7 +77,7 @@ def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None
         return None
     front = (_SOME,) if behind_match else ()
     try:
-        split = parse_pipeline([*front, *stages], query_context=new_context()).split()
+        split = split_pipeline(parse_pipeline([*front, *stages], query_context=new_context()))
         merging = parse_pipeline(split.merge_stages, query_context=new_context())
     except CommandError:
         return None

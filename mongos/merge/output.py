@@ -15,7 +15,7 @@ from uuid import uuid4
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.stages.write import Merge, check_target
+from docstore.aggregation.stages.write import Merge, check_target, target_of, without_target
 from docstore.bson import document_from, elements, from_python, get_field
 from docstore.commands.context import Context
 from docstore.commands.requests.results import WRITE_FIELDS, Merging, OutOutput, checked
@@ -42,10 +42,10 @@ async def write_results(context: Context, request: Request) -> bytes:
     Errors: 28769 for `$out` to a sharded collection, too.
     """
     router = router_of(context)
-    if isinstance(request.pipeline.target, Merge):
+    if isinstance(target_of(request.pipeline), Merge):
         # It says by which index documents are the same.
         request = await under_own_collation(context, request, await router.cache.get(request.namespace))
-    stage = request.pipeline.target
+    stage = target_of(request.pipeline)
     assert stage is not None, "there is a target"
     database = stage.database or context.db
     check_target(stage, database)
@@ -59,7 +59,7 @@ async def write_results(context: Context, request: Request) -> bytes:
         target.check_unsharded()
         output = OutOutput(target, f"tmp.agg_out.{uuid4()}")
     await output.begin()
-    merged = await open_pipeline(context, replace(request, pipeline=request.pipeline.without_target()))
+    merged = await open_pipeline(context, replace(request, pipeline=without_target(request.pipeline)))
     try:
         ended = False
         while not ended:

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.split import SplitPipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import over_view, parse_pipeline
+from docstore.aggregation.split import SplitPipeline, split_pipeline
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.aggregation.streams import Feed, Stream
 from docstore.bson import Value, document_from, elements, get_field
@@ -103,7 +103,7 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
     collection = view["ns"].partition(".")[2]
     fields = [field for field in elements(request.base) if field[0] not in ("aggregate", "collation")]
     base = document_from([("aggregate", *string_value(collection)), *fields, ("collation", OBJECT, rules)])
-    return Request(base, view["ns"], pipeline.over(below))
+    return Request(base, view["ns"], over_view(pipeline, below))
 
 
 async def _opened(context: Context, request: Request, routing: Routing) -> MergedCursor:
@@ -208,7 +208,7 @@ async def divided(context: Context, request: Request, routing: Routing) -> tuple
     beside = await read_beside(context, pipeline.others)
     if len(shards) == 1 and beside.is_on(shards[0]):
         return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None), beside
-    return shards, pipeline.split(), beside
+    return shards, split_pipeline(pipeline), beside
 
 
 def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:

@@ -11,7 +11,8 @@ from typing import Any
 
 import bson
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.bson import get_field
 from docstore.commands.context import Context

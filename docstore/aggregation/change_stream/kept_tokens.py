@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from docstore.aggregation.change_stream.errors import fatal
 from docstore.aggregation.change_stream.splitting import MOST_BYTES, fragments_of
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import Feed
 from docstore.bson import get_field
 from docstore.bson.walk import OBJECT

@@ -7,10 +7,9 @@ and routers open by themselves. Behind it only stages may stand that turn one do
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from docstore.aggregation.change_stream.options import ChangeStreamOptions, parse_options
-from docstore.aggregation.stage import Declaration, Environment, Position, Stage
+from docstore.aggregation.stage import Declaration, Environment, Pipeline, Position, Stage
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.project import Project
 from docstore.aggregation.stages.redact import Redact
@@ -21,9 +20,6 @@ from docstore.bson.walk import OBJECT, Value
 from docstore.errors import Code, CommandError
 from docstore.query.context import QueryContext
 from docstore.query.unsupported import not_supported
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 _SPLIT = "$changeStreamSplitLargeEvent"
 

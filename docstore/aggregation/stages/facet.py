@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from docstore.aggregation.sorted_runs import RUN_BYTES
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Position, Stage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Position, Stage
 from docstore.aggregation.streams import Feed, Stream
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -15,9 +14,6 @@ from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import int32_bytes, type_name
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 _MOST_BYTES = 100 * 1024 * 1024
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import Environment, Foreign
+from docstore.aggregation.stage import Environment, Foreign, Pipeline
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import Stream
 from docstore.bson.build import array_value, document_from
@@ -15,9 +14,6 @@ from docstore.query.filter.tree import Always, Filter, In, conjunction
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation, holds_strings
 from docstore.query.value.values import NULL_VALUE, int32_value, type_name
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 
 def foreign_of(environment: Environment, collection: str | None, pipeline: Pipeline) -> Stream:

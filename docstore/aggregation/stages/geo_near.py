@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, SplitStage, Stage
+from docstore.aggregation.stage import Declaration, Environment, Pipeline, PlainStage, Position, SplitStage, Stage
+from docstore.aggregation.stages.limit import leading_limit
 from docstore.aggregation.streams import StageRun, Streaming
 from docstore.bson.build import append_fields, document_from
 from docstore.bson.walk import ARRAY, DOUBLE, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, get_field
@@ -100,6 +101,19 @@ class GeoNear(PlainStage):
         distance, location = found
         raw = _with(raw, self.distance_field.split("."), double_value(distance * self.multiplier))
         return raw if self.location_field is None else _with(raw, self.location_field.split("."), location)
+
+
+def leading_geo_near(pipeline: Pipeline) -> GeoNear | None:
+    """Return the stage that gives the documents by distance, which is always the first; None if there is none."""
+    first = pipeline.stages[0] if pipeline.stages else None
+    return first if isinstance(first, GeoNear) else None
+
+
+def nearest_limit(pipeline: Pipeline) -> int:
+    """Return how many documents by distance the stages read, if a `$limit` says so; else 0."""
+    if leading_geo_near(pipeline) is None:
+        return 0
+    return leading_limit(pipeline.stages[1:]) or 0
 
 
 def _with(raw: bytes, names: list[str], value: Value) -> bytes:

@@ -6,13 +6,12 @@ Each is searched from for itself, after what many of them lead to was found toge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.filter_pushdown import FieldTest
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_namespace
 from docstore.aggregation.stages.graph_search import Ahead, Known, Search
 from docstore.aggregation.stages.join import BATCH
@@ -35,9 +34,6 @@ from docstore.query.value.values import (
     truncated_of,
     type_name,
 )
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 _REQUIRED = ("from", "as", "startWith", "connectFromField", "connectToField")
 _PATHS = ("as", "connectFromField", "connectToField", "depthField")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections
 from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, DocumentList, Stream
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, get_field, values
@@ -25,7 +25,6 @@ from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 
 if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
     from docstore.aggregation.stages.lookup import Lookup
 
 BATCH = 1000

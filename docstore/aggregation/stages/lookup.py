@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.filter_pushdown import FieldTest
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
 from docstore.aggregation.stages.foreign import (
     check_collection,
     check_namespace,
@@ -39,9 +38,6 @@ from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, text_of, type_name
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 _MOST_BYTES = 16 * 1024 * 1024
 _CACHED_BYTES = 16 * 1024 * 1024

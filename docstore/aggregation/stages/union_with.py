@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_letters, foreign_of, pipeline_of
 from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
@@ -13,9 +13,6 @@ from docstore.bson.walk import ARRAY, OBJECT, STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import text_of, type_name
-
-if TYPE_CHECKING:
-    from docstore.aggregation.pipeline import Pipeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """`$out` and `$merge`: the results go to a collection.
 
-They are not run as other stages are: whoever runs the pipeline takes the last stage off (`Pipeline.target`) and writes
+They are not run as other stages are: whoever runs the pipeline takes the last stage off (`without_target`) and writes
 what the rest gives.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Environment, PlainStage, Position, Stage
+from docstore.aggregation.stage import Declaration, Environment, Pipeline, PlainStage, Position, Stage
 from docstore.aggregation.streams import StageRun
 from docstore.bson.allowance import spend
 from docstore.bson.build import array_documents, document_from
@@ -306,6 +306,17 @@ def _on(value: Value) -> tuple[str, ...]:
             raise CommandError(31465, f"Found a duplicate field '{path}'")
         earlier.add(path)
     return tuple(paths)
+
+
+def target_of(pipeline: Pipeline) -> Out | Merge | None:
+    """Return the stage that writes the results, which is always the last; None if there is none."""
+    last = pipeline.stages[-1] if pipeline.stages else None
+    return last if isinstance(last, Out | Merge) else None
+
+
+def without_target(pipeline: Pipeline) -> Pipeline:
+    """Return the stages that make the documents to be written."""
+    return pipeline if target_of(pipeline) is None else replace(pipeline, stages=pipeline.stages[:-1])
 
 
 def check_target(stage: Out | Merge, database: str) -> None:

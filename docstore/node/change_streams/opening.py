@@ -6,8 +6,7 @@ from typing import cast
 
 from docstore.aggregation.change_stream.errors import history_lost, labelled
 from docstore.aggregation.change_stream.options import ChangeStreamOptions
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.collection.catalog.views import find_view
 from docstore.commands.arguments import Arguments

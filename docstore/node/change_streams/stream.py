@@ -19,8 +19,7 @@ from docstore.aggregation.change_stream.errors import fatal, history_lost
 from docstore.aggregation.change_stream.kept_tokens import EventStages, Made
 from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, REQUIRED, ChangeStreamOptions
 from docstore.aggregation.change_stream.token import high_water_mark
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.change_stream import split_off
 from docstore.aggregation.stages.match import Match
 from docstore.bson.walk import OBJECT

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.stage import Pipeline
+from docstore.aggregation.stages.write import target_of, without_target
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -67,7 +69,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     if not arguments["explain"]:
         check_named(context, arguments, pipeline)
     check_other_views(context, pipeline)
-    if pipeline.target is not None:
+    if target_of(pipeline) is not None:
         check_output_concern(context)
     hint = hint_of(arguments["hint"])
     if resolved is not None:
@@ -97,7 +99,7 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str,
     try:
         source = open_pipeline(
             context,
-            pipeline.without_target(),
+            without_target(pipeline),
             view,
             hint=hint,
             on_disk=arguments["allowDiskUse"],
@@ -106,9 +108,10 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str,
         view.release()
         raise
     releasing = ReleasingSource(source, view.release)
-    if pipeline.target is not None:
+    target = target_of(pipeline)
+    if target is not None:
         bypass = arguments["bypassDocumentValidation"]
-        return (yield from write_results(context, pipeline.target, releasing, bypass=bypass, shown=shown))
+        return (yield from write_results(context, target, releasing, bypass=bypass, shown=shown))
     opened = first_batch(
         context,
         releasing,

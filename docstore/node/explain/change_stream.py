@@ -15,7 +15,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.change_stream.options import ChangeStreamOptions
 from docstore.aggregation.change_stream.token import high_water_mark
-from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.aggregation.streams import Feed
 from docstore.bson import array_documents, document_to_python, get_field

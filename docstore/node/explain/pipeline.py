@@ -10,14 +10,14 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment, Stage
+from docstore.aggregation.stage import Environment, Pipeline, Stage
 from docstore.aggregation.stage_stats import MeasuredStream
 from docstore.aggregation.stages.group import Group
 from docstore.aggregation.stages.lookup import Lookup
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.stages.sort import SortStage
 from docstore.aggregation.stages.unwind import Unwind
+from docstore.aggregation.stages.write import target_of, without_target
 from docstore.aggregation.streams import SEGMENT_STAGES, DocumentList, Stream, chained
 from docstore.bson import document_to_python
 from docstore.buffers import OperationBuffers
@@ -75,8 +75,8 @@ class RunningPipeline:
     """The stages of a pipeline, measured one by one; what would be written is not."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._stages = pipeline.without_target().as_run()
-        self._target = pipeline.target
+        self._stages = without_target(pipeline).as_run()
+        self._target = target_of(pipeline)
         self._streams: list[MeasuredStream] = []
         self._spill: SpillFile | None = None
 

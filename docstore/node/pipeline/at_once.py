@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import Environment, Equality
+from docstore.aggregation.stage import Environment, Equality, Pipeline
 from docstore.aggregation.stages.foreign import equal_to_any
+from docstore.aggregation.stages.geo_near import nearest_limit
 from docstore.aggregation.stages.match import Match
 from docstore.aggregation.streams import DocumentList, Stream, drained
 from docstore.bson.build import bytes_of, document_from
@@ -207,7 +207,7 @@ def _by_distance(
     near, state = scan
 
     def work(step: _Step) -> list[bytes]:
-        found = step.nearest(near, state.owned, nearness.pipeline.wanted)
+        found = step.nearest(near, state.owned, nearest_limit(nearness.pipeline))
         return step.through(stage.at(path).measured(found), nearness.behind)
 
     return _answered(context, node, state, batch, work)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment, Equality
+from docstore.aggregation.pipeline import over_view, parse_pipeline
+from docstore.aggregation.stage import Environment, Equality, Pipeline
 from docstore.aggregation.stages.foreign import in_values
+from docstore.aggregation.stages.geo_near import leading_geo_near, nearest_limit
 from docstore.aggregation.streams import Stream
 from docstore.bson import NULL, Value
 from docstore.buffers import OperationBuffers
@@ -52,7 +53,7 @@ def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -
 
     Errors: IndexNotFound, NamespaceNotFound.
     """
-    stage = pipeline.nearness
+    stage = leading_geo_near(pipeline)
     if stage is None:
         return pipeline
     if collection is None:
@@ -60,7 +61,7 @@ def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -
             Code.NamespaceNotFound, f"$geoNear requires a geo index to run, but {namespace} does not exist"
         )
     path = stage.near.path or located_path(list(collection.indexes.values()), namespace)
-    return pipeline.located(path)
+    return replace(pipeline, stages=(stage.at(path), *pipeline.stages[1:]))
 
 
 class FindStream:
@@ -108,12 +109,12 @@ class LocalCollections:
         if resolved is not None:
             collection = resolved.ns
             query_context = replace(query_context_at(self._node, None), collation=resolved.collation)
-            pipeline = pipeline.over(parse_pipeline(resolved.pipeline, query_context=query_context))
+            pipeline = over_view(pipeline, parse_pipeline(resolved.pipeline, query_context=query_context))
         environment = self.environment(collection)
         if pipeline.has_source:
             return pipeline.open_own(environment)
         query, rest = self.split(collection, pipeline, None)
-        found = FindStream(self.find(collection, query), rest.wanted)
+        found = FindStream(self.find(collection, query), nearest_limit(rest))
         return rest.open(found, environment) if rest.stages else found
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:

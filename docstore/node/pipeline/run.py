@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Pipeline
+from docstore.aggregation.stages.geo_near import nearest_limit
 from docstore.aggregation.streams import DocumentList, Stream
 from docstore.bson.build import bytes_of
 from docstore.buffers import OperationBuffers
@@ -130,7 +131,7 @@ def open_pipeline(
         return ReleasingSource(source, partial(_close, None, spill, buffers))
     drawn = drawn_documents(node.store.collection(context.namespace), query, rest, view.reader, view.owned, node.rng)
     if drawn is None:
-        stream = rest.open(FindStream(source, rest.wanted), environment)
+        stream = rest.open(FindStream(source, nearest_limit(rest)), environment)
     else:
         stream = Pipeline(rest.stages[1:], rest.query_context).open(DocumentList(drawn), environment)
     return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock, long=long)

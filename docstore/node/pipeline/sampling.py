@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.pipeline import Pipeline
-from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED
+from docstore.aggregation.stage import DOING_MERGE, WILL_BE_MERGED, Pipeline
 from docstore.aggregation.stages.sample import Sample, numbered
 from docstore.collection.collection import Collection
 from docstore.kernel.match.predicate import Predicate

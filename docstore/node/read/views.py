@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.stage import Pipeline
 from docstore.bson import elements
 from docstore.collection.catalog.views import ResolvedView, ViewDefinition, find_view, resolve_view
 from docstore.commands.context import Context

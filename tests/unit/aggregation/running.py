@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import Stream
 from docstore.errors import CommandError
 from tests.unit.query.raw import decoded, raw

@@ -7,6 +7,7 @@ import pytest
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from docstore.aggregation.split import split_pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.group import Group, general_run
 from docstore.errors import Code, CommandError
@@ -103,7 +104,8 @@ def test_accumulators_that_choose_values(accumulator: dict[str, Any], expected: 
     documents = [{"i": i, "q": q} for i, q in enumerate([3, None, 1, 5, "x", [1, 2]])] + [{"i": 9}]
     stage = {"$group": {"_id": None, "r": accumulator}}
     assert aggregate([stage], documents) == [{"_id": None, "r": expected}]
-    shards, merge = parsed([stage]).split().shard_stages, parsed([stage]).split().merge_stages
+    split = split_pipeline(parsed([stage]))
+    shards, merge = split.shard_stages, split.merge_stages
     halves = [
         document for part in (documents[:3], documents[3:]) for document in aggregate(list(map(decoded, shards)), part)
     ]

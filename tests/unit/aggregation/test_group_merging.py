@@ -9,6 +9,7 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.aggregation.split import split_pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.group import Group, general_run
 from docstore.aggregation.streams import Pushed
@@ -38,7 +39,7 @@ KEYS: list[Any] = ["$k", None, {"x": "$k", "y": "$a"}, ["$k"]]
 def halves(rng: Random, names: list[str]) -> tuple[Group, Group]:
     """The half of the shards and the one that merges."""
     fields = {f"f{number}": FIELDS[name](rng.choice(["$a", "$b", "$a.b"])) for number, name in enumerate(names)}
-    split = parsed([{"$group": {"_id": rng.choice(KEYS), **fields}}]).split()
+    split = split_pipeline(parsed([{"$group": {"_id": rng.choice(KEYS), **fields}}]))
     found = [parsed_raw(stages[0]) for stages in (split.shard_stages, split.merge_stages)]
     return found[0], found[1]
 

@@ -13,7 +13,7 @@ from bson.int64 import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.aggregation.pipeline import Pipeline
+from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.group import Group, general_run
 from docstore.aggregation.streams import Pushed
 from docstore.errors import CommandError

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.split import split_pipeline
 from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
@@ -52,7 +53,7 @@ def whole(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
 
 
 def in_halves(stages: list[dict[str, Any]], documents: list[bytes], shards: int) -> list[bytes]:
-    split = parsed(stages).split()
+    split = split_pipeline(parsed(stages))
     shard_half, merge_half = parse_pipeline(split.shard_stages), parse_pipeline(split.merge_stages)
     parts = [drain(shard_half.open(FewAtATime(documents[shard::shards]), ENVIRONMENT)) for shard in range(shards)]
     merged = [document for part in parts for document in part]
@@ -89,7 +90,7 @@ def test_halves_give_what_the_whole_gives(
 
 
 def test_an_any_order_limit_is_applied_on_both_sides() -> None:
-    split = parsed([{"$match": {"a": 1}}, {"$skip": 2}, {"$limit": 3}, {"$unwind": "$t"}]).split()
+    split = split_pipeline(parsed([{"$match": {"a": 1}}, {"$skip": 2}, {"$limit": 3}, {"$unwind": "$t"}]))
 
     assert split.shard_stages == [raw({"$match": {"a": 1}}), raw({"$limit": Int64(5)})]
     assert split.merge_stages == [raw({"$skip": Int64(2)}), raw({"$limit": Int64(3)}), raw({"$unwind": "$t"})]
@@ -97,7 +98,7 @@ def test_an_any_order_limit_is_applied_on_both_sides() -> None:
 
 
 def test_a_sorted_merge_keeps_its_order_and_limits_the_shards() -> None:
-    split = parsed([{"$sort": {"a": -1}}, {"$limit": 3}]).split()
+    split = split_pipeline(parsed([{"$sort": {"a": -1}}, {"$limit": 3}]))
 
     assert split.shard_stages == [raw({"$sort": {"a": -1}}), raw({"$limit": Int64(3)})]
     assert split.merge_stages == [raw({"$limit": Int64(3)})]
@@ -106,7 +107,7 @@ def test_a_sorted_merge_keeps_its_order_and_limits_the_shards() -> None:
 
 
 def test_statistics_are_those_of_every_shard() -> None:
-    split = parsed([{"$collStats": {"count": {}}}, {"$group": {"_id": None, "n": {"$sum": "$count"}}}]).split()
+    split = split_pipeline(parsed([{"$collStats": {"count": {}}}, {"$group": {"_id": None, "n": {"$sum": "$count"}}}]))
 
     assert split.shard_stages[0] == raw({"$collStats": {"count": {}}})
     assert len(split.merge_stages) == 1
@@ -115,6 +116,6 @@ def test_statistics_are_those_of_every_shard() -> None:
 def test_what_stays_document_by_document_runs_on_the_shards_alone() -> None:
     stages = [{"$match": {"a": 1}}, {"$unwind": "$t"}, {"$project": {"t": 1}}]
 
-    split = parsed(stages).split()
+    split = split_pipeline(parsed(stages))
 
     assert (split.shard_stages, split.merge_stages) == ([raw(stage) for stage in stages], [])

@@ -11,8 +11,9 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.aggregation.pipeline import Pipeline, parse_pipeline
-from docstore.aggregation.stage import Environment
+from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.split import split_pipeline
+from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList
 from docstore.kernel.match.path_predicates import Compare
 from docstore.node.pipeline.sampling import drawn_documents
@@ -66,7 +67,8 @@ def test_every_document_of_several_shards_is_as_likely() -> None:
         store = store_on()
         stores.append((store, make(store, "db.c", *(doc(first + n, a=0) for n in range(count)))))
     whole = parse_pipeline([bson.encode({"$sample": {"size": 12}})])
-    half, merging = (parse_pipeline(stages) for stages in (whole.split().shard_stages, whole.split().merge_stages))
+    split = split_pipeline(whole)
+    half, merging = parse_pipeline(split.shard_stages), parse_pipeline(split.merge_stages)
     environment = Environment(clock=time.monotonic, rng=dice.random)
     met: Counter[int] = Counter()
     firsts: Counter[bool] = Counter()
