@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from docstore.aggregation.expressions.dependencies import top
-from docstore.aggregation.expressions.model import Evaluate
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.filter_pushdown import FieldTest
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
+from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_namespace
-from docstore.aggregation.stages.graph_search import Ahead, Known, Search
+from docstore.aggregation.stages.graph_search import Ahead, GraphRelation, Known, Search
 from docstore.aggregation.stages.join import BATCH
-from docstore.aggregation.stages.lookup import with_array
+from docstore.aggregation.stages.lookup_result import with_array
 from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
 from docstore.bson.walk import OBJECT, STRING, Value
@@ -44,20 +43,8 @@ _FIRST_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
-class GraphLookup(Stage):
-    """`connect_from` is the parts of a path; `most` is the greatest depth, None for any."""
-
-    raw: bytes
-    collection: str
-    start: Evaluate
-    connect_from: list[str]
-    connect_to: str
-    as_path: str
-    most: int | None
-    depth_field: str | None
-    conditions: list[tuple[bytes, Filter]]
-    """What every document reached must satisfy: filters, raw and parsed."""
-    everything: Pipeline
+class GraphLookup(GraphRelation):
+    """The stage that follows a relation."""
 
     @property
     def collections(self) -> frozenset[str]:

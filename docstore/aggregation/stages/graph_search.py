@@ -8,12 +8,12 @@ serves these queries it is found for many documents by the same ones, before eac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from docstore.aggregation.expressions.field_paths import walk
-from docstore.aggregation.expressions.model import Scope
-from docstore.aggregation.stage import Environment, Equality, memory_exceeded
+from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.stage import Environment, Equality, Pipeline, Stage, memory_exceeded
 from docstore.aggregation.stages.foreign import equal_to_any, other_collections
 from docstore.aggregation.stages.join import BATCH, Table
 from docstore.aggregation.stages.unwind import replaced
@@ -21,10 +21,8 @@ from docstore.aggregation.streams import Stream
 from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, values
 from docstore.errors import CommandError
 from docstore.kernel.group.partners import ASKED_ALONE, Node, reached
+from docstore.query.filter.tree import Filter
 from docstore.query.value.values import int64_value
-
-if TYPE_CHECKING:
-    from docstore.aggregation.stages.graph_lookup import GraphLookup
 
 _AT_ONCE = 64
 """Documents that are reached between two looks at the clock."""
@@ -40,12 +38,31 @@ _PER_NODE = 250
 """Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
 
 
+@dataclass(frozen=True, slots=True)
+class GraphRelation(Stage):
+    """The relation that a `$graphLookup` follows from each document. `connect_from` is the parts of a path; `most` is
+    the greatest depth, None for any.
+    """
+
+    raw: bytes
+    collection: str
+    start: Evaluate
+    connect_from: list[str]
+    connect_to: str
+    as_path: str
+    most: int | None
+    depth_field: str | None
+    conditions: list[tuple[bytes, Filter]]
+    """The filters, raw and parsed, that every document reached must satisfy."""
+    everything: Pipeline
+
+
 class Known:
     """What values lead to, kept for further searches within bounds: `nodes` by the keys of values, each in the order in
     which a query for the value gives them.
     """
 
-    def __init__(self, stage: GraphLookup, environment: Environment) -> None:
+    def __init__(self, stage: GraphRelation, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
         self._collation = stage.everything.query_context.collation
@@ -134,7 +151,7 @@ class Ahead:
     keep it.
     """
 
-    def __init__(self, stage: GraphLookup, documents: list[bytes], known: Known) -> None:
+    def __init__(self, stage: GraphRelation, documents: list[bytes], known: Known) -> None:
         self._stage = stage
         self._known = known
         self._depth = -1
@@ -220,7 +237,7 @@ class Ahead:
 class Search:
     """The search from one document. `found` are the documents reached."""
 
-    def __init__(self, stage: GraphLookup, document: bytes, known: Known, environment: Environment) -> None:
+    def __init__(self, stage: GraphRelation, document: bytes, known: Known, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
         self._known = known

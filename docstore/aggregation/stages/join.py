@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from docstore.aggregation.expressions.model import Scope
+from docstore.aggregation.expressions.model import Evaluate, Scope
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.foreign import equal_to_any, in_values, other_collections
+from docstore.aggregation.stages.lookup_result import LookupResult
 from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES, DocumentList, Stream
 from docstore.bson.walk import ARRAY, NULL, REGEX, UNDEFINED, Value, get_field, values
 from docstore.buffers import SMALL_BYTES
@@ -23,9 +23,6 @@ from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
-
-if TYPE_CHECKING:
-    from docstore.aggregation.stages.lookup import Lookup
 
 BATCH = 1000
 """The most documents whose partners are read by one query."""
@@ -42,23 +39,32 @@ _PER_ENTRY = 200
 Ask = Callable[[list[Value]], Iterator[bytes]]
 
 
+Let = tuple[tuple[str, Evaluate], ...]
+"""The variables of `let`, as functions of a document."""
+
+
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Partners are the documents that have at `path` one of the `values` of a document. `all`: the pipeline that reads
-    the others; `rest`: what is run over the partners of each. `variable`: the one that the field must equal, as an
-    expression has it, of which `values` has the value; where there is none, `values` are those at `local`.
+    """An equality with another collection: partners of a document have one of its `values` at `path`.
+
+    `all` is the pipeline that reads the others, `rest` is run over the partners of each document; `variables` hold the
+    values of `let` meanwhile. `variable`: the one that the field must equal, as expressions compare, of which `values`
+    has the value; without one `values` are those at `local`.
     """
 
+    collection: str
     path: str
     values: Callable[[bytes], list[Value]]
     all: Pipeline
     rest: Pipeline
+    let: Let
+    variables: dict[str, Value | None]
     local: str | None = None
     variable: str | None = None
 
     @property
     def runs_on(self) -> bool:
-        """Whether something is done with the partners of each document before they are joined."""
+        """True if the partners of each document are processed before they are joined."""
         return bool(self.rest.stages) or self.variable is not None
 
 
@@ -67,22 +73,21 @@ class BatchJoin:
     kept for the others of its batch, where it sees nothing of them.
     """
 
-    def __init__(self, stage: Lookup, keyed: Keyed, source: Stream, environment: Environment) -> None:
-        assert stage.collection is not None, "the equality is with a collection"
-        self._stage = stage
+    def __init__(self, result: LookupResult, keyed: Keyed, source: Stream, environment: Environment) -> None:
+        self._result = result
         self._keyed = keyed
         self._inner: Stream | None = None
         self._made: list[bytes] = []
         self._results: dict[tuple[Value, ...], list[bytes]] = {}
         self._source = source
         self._environment = environment
-        self._collection = stage.collection
+        self._collection = keyed.collection
         self._path = keyed.path
-        self._query_context = stage.pipeline.query_context
+        self._query_context = keyed.all.query_context
         ordering = self._query_context.ordering
         self._key_of = ordering.key
         self._local = None if keyed.local is None else KeyPattern([(keyed.local, 1)], ordering.fold)
-        self._plain = None if keyed.runs_on else stage.plain_join()
+        self._plain = None if keyed.runs_on else result.plain_join()
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
@@ -128,7 +133,7 @@ class BatchJoin:
     def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
         made: list[bytes] = []
         size = 0
-        clock, joined = self._environment.clock, self._stage.joined
+        clock, joined = self._environment.clock, self._result.joined
         runs_on = self._keyed.runs_on
         plain = self._plain if self._asking is None else None
         while self._at < len(self._given):
@@ -178,16 +183,16 @@ class BatchJoin:
 
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
         """What the rest of the pipeline makes of the partners of the document at hand; None while it is not done."""
-        keyed, stage = self._keyed, self._stage
+        keyed = self._keyed
         asked = tuple(self._wanted_by(self._at))
         if self._inner is None:
-            known = None if stage.let else self._results.get(asked)
+            known = None if keyed.let else self._results.get(asked)
             if known is not None:
                 return known
             scope = Scope(document)
-            stage.variables.update({name: evaluate(scope) for name, evaluate in stage.let})
+            keyed.variables.update({name: evaluate(scope) for name, evaluate in keyed.let})
             if keyed.variable is not None:
-                partners = self._equal(partners, stage.variables[keyed.variable])
+                partners = self._equal(partners, keyed.variables[keyed.variable])
                 if not keyed.rest.stages:
                     return partners
             self._made = []
@@ -197,7 +202,7 @@ class BatchJoin:
             self._made += made
             if last:
                 self._inner = None
-                if not stage.let:
+                if not keyed.let:
                     self._results[asked] = self._made
                 return self._made
             if not made or self._environment.clock() >= deadline:

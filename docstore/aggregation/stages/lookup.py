@@ -8,7 +8,7 @@ pipeline is run over what belongs to each. A pipeline that goes on by choosing a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.dependencies import top
@@ -25,21 +25,20 @@ from docstore.aggregation.stages.foreign import (
     values_at,
     values_reader,
 )
-from docstore.aggregation.stages.join import BatchJoin, Keyed
+from docstore.aggregation.stages.join import BatchJoin, Keyed, Let
+from docstore.aggregation.stages.lookup_result import LookupResult
 from docstore.aggregation.stages.match import Match
-from docstore.aggregation.stages.unwind import Unwind, replaced
+from docstore.aggregation.stages.unwind import Unwind
 from docstore.aggregation.streams import GIVEN_BYTES, Stream
-from docstore.bson.build import document_from, documents_array, with_documents
-from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
+from docstore.bson.build import document_from
+from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
-from docstore.kernel.group.partners import PartnerJoin
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NULL_VALUE, text_of, type_name
 
-_MOST_BYTES = 16 * 1024 * 1024
 _CACHED_BYTES = 16 * 1024 * 1024
 
 
@@ -55,7 +54,7 @@ class Lookup(Stage):
     as_path: str
     local: str | None
     foreign: str | None
-    let: tuple[tuple[str, Evaluate], ...]
+    let: Let
     variables: dict[str, Value | None]
     pipeline: Pipeline
     unwind: Unwind | None = None
@@ -84,31 +83,13 @@ class Lookup(Stage):
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         if self.keyed is not None:
-            return BatchJoin(self, self.keyed, source, environment)
+            return BatchJoin(self.result, self.keyed, source, environment)
         return _LookupStream(self, source, environment)
 
-    def joined(self, document: bytes, matches: list[bytes]) -> list[bytes]:
-        """The documents that come of one and its matches. Errors: 4568 for too many bytes in one array."""
-        if self.unwind is not None:
-            return self._unwound(document, self.as_path.split("."), matches)
-        if matches and sum(map(len, matches)) > _MOST_BYTES:
-            raise CommandError(
-                4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
-            )
-        made = None if "." in self.as_path else with_documents(document, self.as_path, matches)
-        if made is None:
-            with_list = _with_last_array if self.appends else with_array
-            made = with_list(document, self.as_path.split("."), matches)
-        return [made]
-
-    def plain_join(self) -> PartnerJoin | None:
-        """What does the same for many documents, one as the other; None where the result is not a field at the top."""
-        unwind = self.unwind
-        if "." in self.as_path or (unwind is not None and unwind.index_path is not None):
-            return None
-        return PartnerJoin(
-            self.as_path, unwinds=unwind is not None, keeps_lonely=unwind is not None and unwind.keep_empty
-        )
+    @property
+    def result(self) -> LookupResult:
+        """What becomes of a document and its matches."""
+        return LookupResult(self.collection, self.as_path, self.unwind, appends=self.appends)
 
     @property
     def _is_plain(self) -> bool:
@@ -117,41 +98,13 @@ class Lookup(Stage):
             return False
         return not any(part.isdigit() for path in (self.local, self.foreign) for part in path.split("."))
 
-    def _unwound(self, document: bytes, parts: list[str], matches: list[bytes]) -> list[bytes]:
-        assert self.unwind is not None, "called for a lookup that unwinds"
-        if not matches:
-            return list(self.unwind.unwound(with_array(document, parts, []))) if self.unwind.keep_empty else []
-        found: list[bytes] = []
-        for position, match in enumerate(matches):
-            made = replaced(document, parts, (OBJECT, match))
-            found.append(self.unwind.with_index(made, position))
-        return found
-
-
-def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
-    """The document with an array of documents at a path."""
-    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
-    return replaced(document, parts, (ARRAY, documents_array(documents))) if made is None else made
-
-
-def _with_last_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
-    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
-    return _with_last(document, parts, (ARRAY, documents_array(documents))) if made is None else made
-
-
-def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:
-    fields = elements(document)
-    if len(parts) > 1:
-        inner = next((data for name, code, data in fields if name == parts[0] and code == OBJECT), EMPTY_DOCUMENT)
-        value = (OBJECT, _with_last(inner, parts[1:], value))
-    return document_from([*(field for field in fields if field[0] != parts[0]), (parts[0], *value)])
-
 
 class _LookupStream:
     """The pipeline is run for each document; its results are kept where other documents will ask for the same."""
 
     def __init__(self, stage: Lookup, source: Stream, environment: Environment) -> None:
         self._stage = stage
+        self._result = stage.result
         self._source = source
         self._environment = environment
         self._given: list[bytes] = []
@@ -178,7 +131,7 @@ class _LookupStream:
             document = self._given[self._at]
             if not self._match(document, deadline):
                 return made, False
-            results = self._stage.joined(document, self._matches)
+            results = self._result.joined(document, self._matches)
             made += results
             size += sum(map(len, results))
             self._at += 1
@@ -260,7 +213,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         if path is not None:
             check_field_path(path)
     raw = document_from([("$lookup", *value)])
-    keyed = None if given.collection is None else _keyed(given, pipeline, dict(let))
+    keyed = None if given.collection is None else _keyed(given, pipeline, tuple(let), variables)
     return [
         Lookup(
             raw, given.collection, given.as_path, given.local, given.foreign, tuple(let), variables, pipeline,
@@ -278,29 +231,36 @@ _OVER_PARTNERS = frozenset(
 _CHOOSING = frozenset(("$match", "$limit", "$skip"))
 
 
-def _keyed(given: LookupOptions, pipeline: Pipeline, let: Mapping[str, Evaluate]) -> Keyed | None:
-    """The equality that partners are found by, if there is one, and nothing that an index had better choose by."""
+def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[str, Value | None]) -> Keyed | None:
+    """Return the equality that partners are found by; None without one, or if an index had better choose by others."""
+    assert given.collection is not None, "the equality is with a collection"
+    evaluations = dict(let)
     names = [elements(raw)[0][0] for raw in given.pipeline or ()]
     nothing = replace(pipeline, stages=())
     if given.local is not None:
         assert given.foreign is not None, "an equality has two fields"
         parts = given.local.split(".")
-        found = Keyed(given.foreign, values_reader(parts), nothing, pipeline, local=given.local)
+        found = Keyed(
+            given.collection, given.foreign, values_reader(parts), nothing, pipeline, let, variables, local=given.local
+        )
     elif not names or names[0] != "$match":
         return None
     else:
         first = pipeline.stages[0] if pipeline.stages else None
         pair = _compared(elements(first.raw)[0][2]) if isinstance(first, Match) else None
-        if pair is None or pair[1] not in let or len(pipeline.stages) != len(names):
+        if pair is None or pair[1] not in evaluations or len(pipeline.stages) != len(names):
             return None
         names = names[1:]
         path, variable = pair
-        evaluate = let[variable]
+        evaluate = evaluations[variable]
         found = Keyed(
+            given.collection,
             path,
             lambda document: [evaluate(Scope(document)) or NULL_VALUE],
             nothing,
             replace(pipeline, stages=pipeline.stages[1:]),
+            let,
+            variables,
             variable=variable,
         )
     chooses = bool(names) and (names[0] in _CHOOSING or names[:2] == ["$sort", "$limit"])

@@ -10,7 +10,7 @@ from bson import Decimal128, Regex
 
 from docstore.aggregation.stages import join
 from docstore.aggregation.stages.graph_search import Known
-from docstore.aggregation.stages.lookup import Lookup
+from docstore.aggregation.stages.lookup_result import LookupResult
 from tests.unit.node.local import LocalNode, loop
 
 VALUES: list[Any] = [
@@ -20,7 +20,7 @@ VALUES: list[Any] = [
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lookup, "plain_join", lambda _: None)
+    monkeypatch.setattr(LookupResult, "plain_join", lambda _: None)
     monkeypatch.setattr(join, "plain_keys", lambda _, documents: [None] * len(documents))
 
 
