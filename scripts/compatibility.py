@@ -15,7 +15,7 @@ from typing import Any
 import bson
 
 from docstore.aggregation.expression_context import FULL
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.commands.declaration import CommandTable
 from docstore.errors import Code, CommandError
 from docstore.node.commands import COMMANDS as NODE_COMMANDS

@@ -7,7 +7,7 @@ from typing import Any
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.envelope import ENVELOPE_FIELDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.requests.aggregate import (

@@ -26,7 +26,7 @@ from docstore.aggregation.change_stream.errors import fatal, labelled
 from docstore.aggregation.change_stream.kept_tokens import EventStages, Made
 from docstore.aggregation.change_stream.options import DEFAULT, LOOKUP, OFF, ChangeStreamOptions
 from docstore.aggregation.change_stream.token import high_water_mark, mark_key
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Environment
 from docstore.aggregation.stages.change_stream import change_stream_of, split_off
 from docstore.bson import array_from, document_from, document_to_python, documents_array, elements, get_field

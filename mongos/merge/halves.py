@@ -17,7 +17,7 @@ from random import random
 import bson
 
 from docstore.aggregation.expression_context import new_context
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.split import SplitPipeline, split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList, drained

@@ -14,7 +14,7 @@ import bson
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.bson import Value, array_from, document_from, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import over_view, parse_pipeline
+from docstore.aggregation.parse import over_view, parse_pipeline
 from docstore.aggregation.split import SplitPipeline, split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments

@@ -11,7 +11,7 @@ from typing import Any
 
 import bson
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
 from docstore.bson import get_field

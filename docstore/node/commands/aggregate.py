@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.write import target_of, without_target
 from docstore.collection.oplog.oplog import OPLOG_NS

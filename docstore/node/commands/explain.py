@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.bson import document_from, elements, from_python, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT

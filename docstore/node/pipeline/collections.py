@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from docstore.aggregation.pipeline import over_view, parse_pipeline
+from docstore.aggregation.parse import over_view, parse_pipeline
 from docstore.aggregation.stage import Environment, Equality, Pipeline
 from docstore.aggregation.stages.foreign import in_values
 from docstore.aggregation.stages.geo_near import leading_geo_near, nearest_limit

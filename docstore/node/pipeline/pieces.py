@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.field_dependencies import fields_of_stages
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.geo_near import GeoNear
 from docstore.aggregation.stages.group import Group

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.bson import elements
 from docstore.collection.catalog.views import ResolvedView, ViewDefinition, find_view, resolve_view

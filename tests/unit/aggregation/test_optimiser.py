@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docstore.aggregation import pipeline as pipelines
+from docstore.aggregation import parse
 from docstore.aggregation.stage import Stage
 from docstore.bson import document_to_python
 from docstore.errors import CommandError
@@ -169,7 +169,7 @@ def test_the_order_of_stages_changes_no_result(monkeypatch: pytest.MonkeyPatch) 
         ]
         stages = [stage(rng) for _ in range(rng.randint(2, 6))]
         cases.append((stages, documents, results(stages, documents)))
-    monkeypatch.setattr(pipelines, "optimised", lambda stages, query_context: list(stages))
+    monkeypatch.setattr(parse, "optimised", lambda stages, query_context: list(stages))
 
     for stages, documents, found in cases:
         expected = results(stages, documents)

@@ -11,7 +11,7 @@ from bson.int64 import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.split import split_pipeline
 from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 from tests.unit.query.raw import decoded, raw

@@ -11,7 +11,7 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.split import split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList

@@ -6,7 +6,7 @@ import bson
 import pytest
 
 from docstore.aggregation import expression_context
-from docstore.aggregation.pipeline import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
