@@ -38,16 +38,17 @@ MEMORY_LIMIT = 100 * 1024 * 1024
 
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
-"""Marks of the two halves of a stage (`docstore.aggregation.split`): that on the shards, that over their results."""
+"""Marks of the halves of a stage (`docstore.aggregation.split`): that of the shards, that over their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """`each` finds the documents whose value equals one of some values; None where a query for the values of many
-    documents finds the partners of each in the same order. `ascending`: that is the order of the values.
+    """An index that serves equalities. `each` finds the documents whose value equals one of some values; it is None if
+    one query for the values of many documents finds the partners of each in the same order. `ascending`: that is the
+    order of the values.
 
-    `by_keys`, where there is one, finds the same documents as that query without planning it, given the sorted keys of
-    the values. It is not for values whose equality is not that of their keys: null, undefined, arrays, patterns.
+    `by_keys` finds the same documents as that query without planning it, given the sorted keys of the values. It is not
+    for values whose equality is not that of their keys: null, undefined, arrays, patterns.
     """
 
     each: Callable[[list[Value]], Iterator[bytes]] | None
@@ -56,19 +57,19 @@ class Equality:
 
 
 class Foreign(Protocol):
-    """The collections of the database besides the one that a pipeline runs over, in the same state of the data."""
+    """The other collections of the database, in the snapshot that the pipeline reads."""
 
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
-        """The output of a pipeline over a collection of the database; nothing for one that does not exist."""
+        """Return the output of a pipeline over a collection, which is empty if that does not exist."""
         ...
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
-        """How an index serves equalities with the values at a path; None where none does."""
+        """Return the index that serves equalities with the values at a path; None if none does."""
         ...
 
 
 Unread = bytes | Callable[[], bytes]
-"""Data, or what reads it."""
+"""Data, or the function that reads it."""
 
 
 class Run(Protocol):
@@ -77,31 +78,31 @@ class Run(Protocol):
     def records(self) -> Iterator[tuple[bytes, bytes]]: ...
 
     def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
-        """As `records`, where large data stays outside until it is called; about `ahead` bytes are in memory."""
+        """As `records`, but large data is read when it is called; about `ahead` bytes are in memory."""
         ...
 
 
 class Spill(Protocol):
-    """Room outside memory, given back when the operation ends."""
+    """Storage outside memory, freed when the operation ends."""
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> Run:
-        """Keep (key, data) pairs."""
+        """Write (key, data) pairs as one run."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What runs need from outside. `clock` is in the unit of the deadlines."""
+    """The dependencies of runs. `clock` is in the unit of the deadlines."""
 
     clock: Callable[[], float]
     memory_limit: int = MEMORY_LIMIT
     buffers: OperationBuffers = field(default_factory=OperationBuffers)
-    """What blocking stages hold, all of the operation together."""
+    """The bytes that the blocking stages of the operation hold together."""
     process_documents: Callable[[str, bytes], list[bytes]] | None = None
     """The documents of a stage that tells of the process (`$collStats`, ...), given the stage's name and options."""
     foreign: Foreign | None = None
     spill: Spill | None = None
-    """None: blocking stages must do with memory."""
+    """None: blocking stages may not leave memory."""
     rng: Callable[[], float] | None = None
     """Random numbers in [0, 1)."""
 
@@ -365,11 +366,11 @@ def _opened(stages: Sequence[Stage], source: Stream, environment: Environment) -
 
 
 StageParser = Callable[[Value, QueryContext], list[Stage]]
-"""Parses what stands behind a stage's name. Some names stand for several stages."""
+"""Parses the value of a stage's name. Some names stand for several stages."""
 
 
 class Place(Enum):
-    """Where a pipeline stands."""
+    """The stage that a pipeline is part of."""
 
     TOP = "a pipeline"
     FACET = "$facet"
@@ -379,7 +380,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Nesting:
-    """What the parser of a stage that holds pipelines can ask for. `pipeline` parses one in a place."""
+    """The dependencies of the parser of a stage that holds pipelines. `pipeline` parses one of these."""
 
     query_context: QueryContext
     pipeline: Callable[[Sequence[bytes], Place, QueryContext], Pipeline]
@@ -390,7 +391,7 @@ NestingParser = Callable[[Value, Nesting], list[Stage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a stage may stand. `planned` is one that stands first because the find layer has to do it."""
+    """Where a stage may stand. `planned`: it has to be first because the find layer does it."""
 
     only_first: bool = False
     planned: bool = False
@@ -399,7 +400,7 @@ class Position:
     in_pipelines: bool = True
 
     def not_first(self, name: str) -> CommandError:
-        """The refusal of a stage that stands behind another."""
+        """Return the error for a stage that stands behind another."""
         if self.planned:
             return CommandError(40603, f"{name} is only valid as the first stage in an optimized pipeline")
         return CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
@@ -407,7 +408,7 @@ class Position:
 
 ANYWHERE = Position()
 SOURCE = Position(only_first=True, in_facet=False)
-"""Of a stage that makes documents."""
+"""The position of a stage that makes documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +422,7 @@ class Declaration:
 
 
 def memory_exceeded(name: str, limit: int) -> CommandError:
-    """The refusal of a blocking stage that would hold too much."""
+    """Return the error for a blocking stage that would hold more than the limit."""
     return CommandError(
         Code.QueryExceededMemoryLimitNoDiskUseAllowed,
         f"Exceeded memory limit of {limit} bytes for {name}, and may not use the disk: pass allowDiskUse:true.",

@@ -1,4 +1,4 @@
-"""What the stages that read other collections share."""
+"""Functions that the stages which read other collections share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docstore.query.value.values import NULL_VALUE, int32_value, type_name
 
 
 def foreign_of(environment: Environment, collection: str | None, pipeline: Pipeline) -> Stream:
-    """The output of a pipeline over a collection, or over the documents that it makes itself."""
+    """Return the output of a pipeline over a collection, or over the documents that it makes itself."""
     if not pipeline.needs_collection:
         return pipeline.open_own(environment)
     assert collection is not None, "checked when the stage was parsed"
@@ -25,14 +25,14 @@ def foreign_of(environment: Environment, collection: str | None, pipeline: Pipel
 
 
 def other_collections(environment: Environment) -> Foreign:
-    """Errors: NotImplemented where none can be read."""
+    """Return the collections that stages read. Errors: NotImplemented if there are none."""
     if environment.foreign is None:
         raise not_supported("place for a stage that reads", "another collection")
     return environment.foreign
 
 
 def pipeline_of(value: Value) -> list[bytes]:
-    """The stages in an array. Errors: TypeMismatch."""
+    """Return the stages in an array. Errors: TypeMismatch."""
     found = values(value[1])
     if any(code != OBJECT for code, _ in found):
         raise CommandError(Code.TypeMismatch, "Each element of the 'pipeline' array must be an object")
