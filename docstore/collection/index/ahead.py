@@ -26,10 +26,11 @@ def keys_take_long(coll: Collection, raw: bytes, changed: frozenset[bytes] | Non
 
     `changed`: as in `Entries.changed_keys`.
     """
-    return len(raw) > LARGE_BYTES and any(_reads_much(index, raw) for index in coll.indexes_of(changed))
+    return len(raw) > LARGE_BYTES and any(reads_much(index, raw) for index in coll.indexes_of(changed))
 
 
-def _reads_much(index: Index, raw: bytes) -> bool:
+def reads_much(index: Index, raw: bytes) -> bool:
+    """Whether what an index reads of a document is large."""
     fields = index.fields_read
     if fields is None:
         return True

@@ -17,7 +17,7 @@ from docstore.bson import document_from, elements, from_python
 from docstore.bson.allowance import spend
 from docstore.collection.catalog.catalog import garbage_key, remove_tree
 from docstore.collection.collection import AFTER_RECORD_ID, Collection, Index
-from docstore.collection.index.ahead import marked_keys_with_pauses
+from docstore.collection.index.ahead import marked_keys_with_pauses, reads_much
 from docstore.collection.index.duplicates import duplicate_key
 from docstore.collection.index.keys import REFUSALS
 from docstore.collection.index.spec import IndexSpec
@@ -212,7 +212,7 @@ def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
     """
 
     def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
-        if len(raw) <= LARGE_BYTES:
+        if len(raw) <= LARGE_BYTES or not reads_much(index, raw):
             keys, places, marks = index.marked_keys(raw, tolerant=tolerant)
         elif index.covers(raw):
             try:
