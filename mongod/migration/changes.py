@@ -11,13 +11,13 @@ from docstore.sharding import requests
 from docstore.sharding.migration import AnyMigration, Migration
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
 LOG = component("MIGRATE")
 _SECONDS = 2.0
 
 
-async def log_change(shard: Shard, migration: AnyMigration, step: str, details: Mapping[str, Any]) -> None:
+async def log_change(shard: ShardParts, migration: AnyMigration, step: str, details: Mapping[str, Any]) -> None:
     """Add an entry about a step of a migration: start, from or to; that it fails changes nothing."""
     details = {**details, "to": migration.recipient}
     if isinstance(migration, Migration):
@@ -28,7 +28,7 @@ async def log_change(shard: Shard, migration: AnyMigration, step: str, details: 
         await log(shard, f"movePrimary.{step}", migration.namespace, details)
 
 
-async def log(shard: Shard, what: str, namespace: str, details: Mapping[str, Any]) -> None:
+async def log(shard: ShardParts, what: str, namespace: str, details: Mapping[str, Any]) -> None:
     """Add an entry; that it fails changes nothing."""
     try:
         command = requests.log_change(what, namespace, details, server=shard.node.settings.address, shard=shard.name)

@@ -16,13 +16,14 @@ from docstore.sharding.migration import Decision
 
 if TYPE_CHECKING:
     from docstore.sharding.migration import Deletion
-    from mongod.migration.shard import Shard
+    from mongod.migration.recipient.driver import RecipientDriver
+    from mongod.migration.shard_parts import ShardParts
 
 LOG = component("SHARDING")
 LOOK_SECONDS = 5.0
 
 
-def undecided(shard: Shard) -> list[Deletion]:
+def undecided(shard: ShardParts) -> list[Deletion]:
     """What was received from other shards and is nobody's as long as these have not told whether it is ours."""
     deletions: list[Deletion] = [*shard.records.deletions(), *shard.records.database_deletions()]
     return [each for each in deletions if each.pending and each.donor != shard.name]
@@ -33,9 +34,10 @@ class RemovalWatch(PeriodicTask):
 
     name = "removal"
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: ShardParts, recipient: RecipientDriver) -> None:
         super().__init__(shard.node)
         self._shard = shard
+        self._recipient = recipient
 
     def interval(self) -> float:
         return LOOK_SECONDS
@@ -54,6 +56,6 @@ class RemovalWatch(PeriodicTask):
             for each in received:
                 # Were it ours, no removal would have ended before the chunk had gone again.
                 LOG.info("Migration ended: this shard was removed", ns=each.namespace, what=str(each))
-                await shard.recipient.resolve(each.id, each.namespace, Decision.ABORTED)
+                await self._recipient.resolve(each.id, each.namespace, Decision.ABORTED)
         except CommandError as error:
             LOG.info("What is held here stays for now", reason=error.message)

@@ -62,7 +62,7 @@ class Shard:
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
-        self._removal = RemovalWatch(self)
+        self._removal = RemovalWatch(self, self.recipient)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:

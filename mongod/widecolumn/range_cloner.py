@@ -15,7 +15,7 @@ from docstore.sharding.migration import Migration
 from docstore.sharding.recipient_messages import CollectionChanges
 from docstore.widecolumn.node.keyspaces import MARK
 from mongod.migration.donor.clone_source import CloneSource, collection_of
-from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
+from mongod.migration.limits import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.widecolumn.held_families import hold_family
 from mongod.widecolumn.row_ranges import RowCapture, delete_rows, partitioner_of, row_documents, rows_of
 from mongod.widecolumn.splits import sized_places, split_places

@@ -28,7 +28,7 @@ from mongos.transactions.shards import Participant
 from mongos.transactions.transaction import RouterTransaction
 
 if TYPE_CHECKING:
-    from mongos.router import Router
+    from mongos.router_parts import RouterParts
 
 _ABORT_SECONDS = 5.0
 
@@ -69,7 +69,7 @@ def _check_durable(reply: bytes) -> None:
         raise CommandError(error.get("code", Code.WriteConcernFailed), error.get("errmsg", ""))
 
 
-async def recover(context: Context, session: Session, shard: Shard, router: Router) -> bytes:
+async def recover(context: Context, session: Session, shard: Shard, router: RouterParts) -> bytes:
     """The reply of a commit of which this router knows nothing but the shard that does. Errors: as of `commit`."""
     transaction = {**lsid_fields(session), "txnNumber": Int64(session.txn_number or 0), "autocommit": False}
     return await _ask(context, shard, bson.encode({**_with_concern(context, coordinate_commit([])), **transaction}))

@@ -30,7 +30,7 @@ from mongos.transactions.ending import abort_everywhere, commit, recover
 from mongos.transactions.transaction import RouterTransaction, State, concern_at
 
 if TYPE_CHECKING:
-    from mongos.router import Router
+    from mongos.router_parts import RouterParts
 
 MAX_ENDED_TRANSACTIONS = 20_000
 _NO_PARTICIPANTS = 50940
@@ -39,7 +39,7 @@ _NO_PARTICIPANTS = 50940
 class RouterTransactions:
     """Satisfies `docstore.commands.context.Transactions`."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: RouterParts) -> None:
         self._router = router
         self._unended: dict[bytes, RouterTransaction] = {}
         self._ended: OrderedDict[bytes, RouterTransaction] = OrderedDict()

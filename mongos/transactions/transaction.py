@@ -29,7 +29,7 @@ from mongos.merge.leftovers import Leftovers
 from mongos.transactions.shards import Participant, TransactionShards
 
 if TYPE_CHECKING:
-    from mongos.router import Router
+    from mongos.router_parts import RouterParts
     from mongos.routing.shards import Shard
 
 
@@ -46,7 +46,7 @@ class RouterTransaction:
     shard may have been asked to commit.
     """
 
-    def __init__(self, router: Router, session: Session, concern: ReadConcern) -> None:
+    def __init__(self, router: RouterParts, session: Session, concern: ReadConcern) -> None:
         """`concern`: with the cluster time that is read, where it is a snapshot."""
         assert session.txn_number is not None, "a transaction has a number"
         self.lsid = session.lsid

@@ -22,7 +22,7 @@ from docstore.widecolumn.model.errors import MarshalError
 from docstore.widecolumn.model.executor import StoredFamily
 
 if TYPE_CHECKING:
-    from mongos.router import Router
+    from mongos.router_parts import RouterParts
 
 _OWN_DATABASES = ("admin", "config", "local")
 
@@ -81,7 +81,7 @@ class Definitions:
     def forget(self, keyspace: str) -> None:
         self._known.pop(keyspace, None)
 
-    async def read(self, router: Router, keyspace: str) -> Schema | None:
+    async def read(self, router: RouterParts, keyspace: str) -> Schema | None:
         """The keyspace as its shard has it; None when there is none."""
         self.forget(keyspace)
         if keyspace in _OWN_DATABASES:
@@ -100,7 +100,7 @@ class Definitions:
         return None
 
 
-async def stored_schema(router: Router, keyspace: str, home: str) -> RawBSONDocument:
+async def stored_schema(router: RouterParts, keyspace: str, home: str) -> RawBSONDocument:
     """The definitions as they are stored on the shard that has them."""
     answer = await (await router.shards.get(home)).command(keyspace, {"_wcSchema": 1}, repeatable=True)
     return RawBSONDocument(answer.body)

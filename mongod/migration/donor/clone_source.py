@@ -20,7 +20,7 @@ from docstore.node.slices import PAUSE, Steps, finish_work
 from docstore.sharding.migration import AnyMigration, Migration
 from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import Capture
-from mongod.migration.donor.recipient_link import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
+from mongod.migration.limits import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
 from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import documents, in_range, key_index
 

@@ -24,7 +24,7 @@ from docstore.sharding.migration import DatabaseMigration
 from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import MAX_BYTES
 from mongod.migration.donor.clone_source import CloneSource
-from mongod.migration.donor.recipient_link import BATCH_BYTES, CHANGES_AT_ONCE
+from mongod.migration.limits import BATCH_BYTES, CHANGES_AT_ONCE
 from mongod.migration.ranges import id_of
 
 

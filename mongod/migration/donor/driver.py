@@ -58,7 +58,7 @@ from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.statements import MovesTurn
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
 LOG = component("MIGRATE")
 
@@ -66,7 +66,7 @@ LOG = component("MIGRATE")
 class DonorDriver:
     """One migration away from this shard. `finished` is done when it is decided: with None when it has moved."""
 
-    def __init__(self, shard: Shard, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: ShardParts, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
         """`client`: the recipient; None to look it up when it is needed."""
         self.migration = migration
         self._shard = shard

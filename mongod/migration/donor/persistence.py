@@ -28,20 +28,20 @@ from mongod.migration.holds import stored_document
 from mongod.migration.records import ROUTING_SIGNALS
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
 
 class NoLongerPrimary(Exception):
     """The donation goes on elsewhere."""
 
 
-def check_primary(shard: Shard) -> None:
+def check_primary(shard: ShardParts) -> None:
     """NoLongerPrimary."""
     if not shard.records.may_write():
         raise NoLongerPrimary("this member is not primary")
 
 
-async def persist_start(shard: Shard, migration: AnyMigration) -> None:
+async def persist_start(shard: ShardParts, migration: AnyMigration) -> None:
     """The coordinator document, then the pending deletion of a range; what is to be dropped of a database is known in
     the end. Errors: CommandError.
     """
@@ -53,13 +53,13 @@ async def persist_start(shard: Shard, migration: AnyMigration) -> None:
     await log_change(shard, migration, "start", {"from": migration.donor})
 
 
-async def persist_block(shard: Shard, migration: AnyMigration) -> None:
+async def persist_block(shard: ShardParts, migration: AnyMigration) -> None:
     """Every member that has it keeps reads waiting. Errors: CommandError."""
     records = shard.records
     await records.committed(records.write((COORDINATORS, Coordinator(migration, blocks_reads=True).document())))
 
 
-def raise_routing_floor(shard: Shard, migration: AnyMigration, version: Lastmod | DatabaseVersion) -> None:
+def raise_routing_floor(shard: ShardParts, migration: AnyMigration, version: Lastmod | DatabaseVersion) -> None:
     """No member that has this document uses an older routing. `version`: of a database, the one that is over."""
     if isinstance(migration, DatabaseMigration):
         _end_database(shard, migration)
@@ -78,13 +78,13 @@ def raise_routing_floor(shard: Shard, migration: AnyMigration, version: Lastmod 
     _write(shard, (ROUTING_SIGNALS, signal))
 
 
-def _end_database(shard: Shard, migration: DatabaseMigration) -> None:
+def _end_database(shard: ShardParts, migration: DatabaseMigration) -> None:
     known = stored_document(shard.node, DATABASES, migration.namespace)
     before = None if known is None else document_to_python(known)
     _write(shard, (DATABASES, dropped(migration.namespace, [migration.version.timestamp], before)))
 
 
-async def persist_decision(shard: Shard, migration: AnyMigration, decision: Decision) -> None:
+async def persist_decision(shard: ShardParts, migration: AnyMigration, decision: Decision) -> None:
     """Return when a majority has it, however long that takes."""
     document = Coordinator(migration, decision).document()
     while True:
@@ -96,7 +96,7 @@ async def persist_decision(shard: Shard, migration: AnyMigration, decision: Deci
                 raise NoLongerPrimary(error.message) from error
 
 
-async def forget(shard: Shard, migration: AnyMigration, decision: Decision) -> None:
+async def forget(shard: ShardParts, migration: AnyMigration, decision: Decision) -> None:
     """What is left of the migration is a deletion that may be carried out, or nothing."""
     committed, seconds = decision is Decision.COMMITTED, int(shard.node.wall_clock())
     changes: list[tuple[str, Any]] = [(COORDINATORS, migration.id)]
@@ -114,7 +114,7 @@ async def forget(shard: Shard, migration: AnyMigration, decision: Decision) -> N
     shard.deleter.changed()
 
 
-def _left_behind(shard: Shard, migration: DatabaseMigration) -> DatabaseDeletion:
+def _left_behind(shard: ShardParts, migration: DatabaseMigration) -> DatabaseDeletion:
     """All that is not sharded, temporary collections too."""
     uuids = frozenset(
         collection.uuid.bytes
@@ -126,7 +126,7 @@ def _left_behind(shard: Shard, migration: DatabaseMigration) -> DatabaseDeletion
     )
 
 
-def _write(shard: Shard, *changes: tuple[str, Any]) -> OpTime | None:
+def _write(shard: ShardParts, *changes: tuple[str, Any]) -> OpTime | None:
     try:
         return shard.records.write(*changes)
     except CommandError as error:

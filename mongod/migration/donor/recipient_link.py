@@ -17,15 +17,12 @@ from docstore.sharding.donor import RecipientPrepares
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Decision, Migration, migration_fields
 from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from docstore.sharding.recipient_state import State
+from mongod.migration.limits import BATCH_BYTES, CHANGES_AT_ONCE, COLLECTIONS_AT_ONCE
 from mongod.migration.session_history import Statement
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
-BATCH_BYTES = 4 * 1024 * 1024
-BATCH_DOCUMENTS = 5_000
-CHANGES_AT_ONCE = 1_000
-COLLECTIONS_AT_ONCE = 64
 REQUEST_SECONDS = 60.0
 
 
@@ -35,7 +32,7 @@ class RecipientLink:
     Batches are numbered; one is never sent twice, so a failed one ends the migration.
     """
 
-    def __init__(self, shard: Shard, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
+    def __init__(self, shard: ShardParts, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
         """`client` None: the recipient is looked up when it is first needed."""
         self._shard = shard
         self._migration = migration

@@ -65,7 +65,7 @@ from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.recipient import batches, preparation
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
 LOG = component("MIGRATE")
 
@@ -73,7 +73,7 @@ LOG = component("MIGRATE")
 class RecipientDriver:
     """The receiving side of a shard. Errors of what a donor asks: CommandError as the core answers."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: ShardParts) -> None:
         self._shard = shard
         self._node = shard.node
         self._core = Recipient()

@@ -34,13 +34,13 @@ from mongod.migration.range_cloner import registered_cloner
 from mongod.migration.ranges import RangeRemoval
 
 if TYPE_CHECKING:
-    from mongod.migration.shard import Shard
+    from mongod.migration.shard_parts import ShardParts
 
 LOG = component("MIGRATE")
 _SWEEP_BATCH = 256
 
 
-async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead | DatabaseRead:
+async def read_routing(shard: ShardParts, work: ReadRouting) -> RoutingRead | DatabaseRead:
     """The routing of what comes, in what matters of it."""
     migration = work.migration
     if isinstance(migration, DatabaseMigration):
@@ -56,7 +56,7 @@ async def read_routing(shard: Shard, work: ReadRouting) -> RoutingRead | Databas
     return RoutingRead(work, collection.epoch, routing.primary, owned)
 
 
-async def _read_database(shard: Shard, work: ReadRouting, migration: DatabaseMigration) -> DatabaseRead:
+async def _read_database(shard: ShardParts, work: ReadRouting, migration: DatabaseMigration) -> DatabaseRead:
     about = f"{migration.namespace}.$cmd"
     if work.anew:
         shard.shard_filter.forget(about)
@@ -66,7 +66,7 @@ async def _read_database(shard: Shard, work: ReadRouting, migration: DatabaseMig
     return DatabaseRead(work, routing.database, routing.primary, held)
 
 
-def make_collection(shard: Shard, migration: Migration, definition: Definition) -> None:
+def make_collection(shard: ShardParts, migration: Migration, definition: Definition) -> None:
     """InvalidUUID where another collection of the name has something in it; ConflictingOperationInProgress while it is
     held, perhaps to be dropped.
     """
@@ -96,7 +96,7 @@ def _make_anew(node: DataNode, migration: Migration, options: bytes) -> None:
 
 
 async def hold_collections(
-    shard: Shard, migration: DatabaseMigration, definitions: Sequence[CollectionDefinition]
+    shard: ShardParts, migration: DatabaseMigration, definitions: Sequence[CollectionDefinition]
 ) -> None:
     """Have collections of a database that comes, and of sharded ones the definitions. That they are to be dropped if
     the database does not come is durable before. NamespaceExists where others of a name have something in them.
@@ -119,7 +119,9 @@ async def hold_collections(
         await node.pause()
 
 
-async def _persist_deletion(shard: Shard, migration: DatabaseMigration, coming: Sequence[CollectionDefinition]) -> None:
+async def _persist_deletion(
+    shard: ShardParts, migration: DatabaseMigration, coming: Sequence[CollectionDefinition]
+) -> None:
     known = shard.records.deletion(migration.id)
     uuids = known.uuids if isinstance(known, DatabaseDeletion) else frozenset()
     wanted = uuids.union(bytes(each.uuid) for each in coming)
@@ -139,7 +141,7 @@ def hold_column_family(node: DataNode, migration: Migration, definition: Definit
     registered_cloner(node).hold(migration.namespace, migration.uuid.as_uuid(), options, keyspace)
 
 
-async def build_indexes(shard: Shard, migration: Migration, definition: Definition) -> None:
+async def build_indexes(shard: ShardParts, migration: Migration, definition: Definition) -> None:
     """Have the indexes that the donor has. A shard that owns nothing of the collection, which is not asked when they
     change, drops all others and takes over the donor's options: an old TTL index would delete what comes now.
     """
