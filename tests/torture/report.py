@@ -32,6 +32,7 @@ class Report:
         lines.append("  faults: " + _counts(self.faults))
         lines.append("  errors that clients met: " + _counts(self.errors))
         lines.append(f"  longest time without a majority write: {self.unavailable:.1f} s")
+        lines.append("  " + _latency(self.operations))
         lines += [f"  {note}" for note in self.notes]
         lines += [f"  undecided: {text}" for text in self.undecided]
         lines.append(f"  anomalies: {_counts(Counter(each.kind for each in self.anomalies))}")
@@ -51,3 +52,12 @@ def _outcomes(operations: Iterable[Operation]) -> dict[str, Counter[Outcome]]:
 
 def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counter.most_common()) or "none"
+
+
+def _latency(operations: Iterable[Operation]) -> str:
+    """Return how long the operations that succeeded took, in milliseconds."""
+    seconds = sorted(each.ended - each.invoked for each in operations if each.ok)
+    if not seconds:
+        return "no operation succeeded"
+    median, late = seconds[len(seconds) // 2], seconds[min(len(seconds) - 1, len(seconds) * 99 // 100)]
+    return f"took ms: median {median * 1000:.0f}, 99th percentile {late * 1000:.0f}, longest {seconds[-1] * 1000:.0f}"

@@ -14,9 +14,12 @@ from tests.checkers.history import Anomaly, History, Operation, of_majority
 from tests.checkers.lists import check_lists
 from tests.checkers.members import check_hashes
 from tests.checkers.registers import Undecided, check_registers
+from tests.checkers.retries import check_retries
 from tests.checkers.sessions import check_sessions
+from tests.torture.backups import BackupMaker
 from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
+from tests.torture.columns import KEYSPACE, ColumnClient, make_table, of_columns, stored_rows
 from tests.torture.faults import FAILURES, Nemesis, full_members, primary_of, reconfigure
 from tests.torture.final_state import NotReached, documents, eventually, hashes, rolled_back, settled
 from tests.torture.followers import Follower, judge_followers, time_of
@@ -24,10 +27,13 @@ from tests.torture.network import Network
 from tests.torture.processes import Processes, Server
 from tests.torture.proxy import ProxyNetwork
 from tests.torture.report import Report
+from tests.torture.sharded_clients import LATE, LateClient, late_writes, tags_of
 from tests.torture.transactions import COLLECTIONS, Banker, Transacting, judge_transactions, told
 
 SETTINGS = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 400}
 QUIET_SECONDS = 3.0
+COLUMN_CLIENTS, LATE_CLIENTS = 2, 2
+LATE_PAUSE = 0.1
 FOLLOWERS = 900
 """Their numbers are from here on."""
 
@@ -63,6 +69,8 @@ async def torture_set(plan: Plan) -> Report:
         group = [processes.add(f"member{number}", "mongod", ["--replSet", "torture"]) for number in range(plan.members)]
         await processes.start(*group)
         await initiate("torture", group)
+        if plan.reference is None:
+            await make_table(group)
         nemesis = Nemesis(processes, [group], plan.seed)
         world = World(History(time.monotonic), [server.address for server in group], plan.seed, time.monotonic())
         banker = Banker(plan.clients, world, group)
@@ -72,6 +80,14 @@ async def torture_set(plan: Plan) -> Report:
         runs = [Client(n, world, plan.pause).run() for n in range(plan.clients)]
         others = range(plan.clients + 1, plan.clients + 1 + plan.transacting)
         runs += [banker.run(), *(Transacting(n, world, plan.pause, banker).run() for n in others)]
+        backups = BackupMaker(world, [server.address for server in group], plan.directory)
+        if plan.reference is None:
+            # The transacting clients' numbers are below.
+            columns = range(others.stop, others.stop + COLUMN_CLIENTS)
+            late = range(columns.stop, columns.stop + LATE_CLIENTS)
+            runs += [ColumnClient(n, world, plan.pause).run() for n in columns]
+            runs += [LateClient(n, world, LATE_PAUSE).run() for n in late]
+            runs.append(backups.run())
         clients = [asyncio.create_task(run) for run in runs]
         await asyncio.sleep(QUIET_SECONDS)
         await nemesis.run(plan.seconds)
@@ -92,6 +108,7 @@ async def torture_set(plan: Plan) -> Report:
         )
         state = await _judge(report, plan, processes, group)
         report.anomalies += await judge_followers(followers, following, state, report.notes)
+        report.anomalies += await backups.judge()
         keep(plan, world.history, nemesis, report)
         return report
     finally:
@@ -135,7 +152,7 @@ async def _judge(
         primary = await primary_of(group)
         if primary is None:
             raise NotReached("the primary is gone again")
-        names = ("lists", "counters", "inserts", *COLLECTIONS)
+        names = ("lists", "counters", "inserts", LATE, *COLLECTIONS)
         state = {name: await documents(primary.address, DATABASE, name) for name in names}
         found = dict(zip([each.name for each in group], [await hashes(each, DATABASE) for each in group], strict=True))
     except (NotReached, *FAILURES) as error:
@@ -146,6 +163,11 @@ async def _judge(
     # A reference that is killed loses what its journal did not have yet, unless a majority acknowledged it.
     durable = kept if plan.reference is None else None
     report.anomalies += check_hashes(found)
+    if plan.reference is None:
+        report.anomalies += check_hashes({each.name: await hashes(each, KEYSPACE) for each in group})
+        mine = [each for each in report.operations if of_columns(each)]
+        report.anomalies += check_inserts(mine, await stored_rows(primary))
+        report.anomalies += check_retries(late_writes(report.operations), tags_of(state[LATE]))
     judge_history(report, plan, state, durable)
     report.anomalies += judge_transactions(report.operations, state)
     report.notes.append(told(report.operations, state))
@@ -158,7 +180,9 @@ def judge_history(
     """`state`: the documents of each collection in the end; `kept`: those of all rollback files, None where what is
     gone need not be there.
     """
-    operations = [_believed(each) for each in report.operations] if plan.judge_w1_as_majority else report.operations
+    operations = [each for each in report.operations if not of_columns(each)]
+    if plan.judge_w1_as_majority:
+        operations = [_believed(each) for each in operations]
     lists = {row["_id"]: row["v"] for row in state["lists"]}
     inserts = {row["_id"] for row in state["inserts"]}
     found = check_lists(operations, lists) + check_sessions(operations, lists)
@@ -174,7 +198,7 @@ def judge_history(
             operations,
             final_ids=inserts,
             final_lists=lists,
-            kept_ids={row["_id"] for row in kept},
+            kept_ids={row["_id"] for row in kept if "_id" in row},
             kept_elements=elements,
         )
     report.anomalies += found

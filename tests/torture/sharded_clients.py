@@ -10,6 +10,7 @@ whichever router, and once more at the end.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid5
@@ -29,6 +30,8 @@ MAX_LATE_WRITES = 300
 GROUPS = 8
 KEYS = 10_000
 MANY_SECONDS = 15.0
+MOVED_DATABASES = 0.15
+"""The part of moves that are of a database's unsharded collections."""
 CHANGING = "torture_changing"
 """The database whose collections come and go."""
 CHANGING_COLLECTIONS = 3
@@ -200,8 +203,18 @@ class LateClient:
         self._caller.end(operation, outcome, reply.get("n"))
 
 
+def late_writes(operations: Iterable[Operation]) -> list[Operation]:
+    """Return the updates that were sent again."""
+    return [each for each in operations if str(each.key).startswith("w-")]
+
+
+def tags_of(rows: Iterable[Mapping[str, Any]]) -> dict[Any, list[int]]:
+    """Return the tags of each document by its `_id`."""
+    return {row["_id"]: row["tags"] for row in rows}
+
+
 class Mover:
-    """Splits chunks, and moves them between the shards."""
+    """Splits chunks, and moves them, and databases, between the shards."""
 
     def __init__(self, number: int, world: World, shards: list[str], pause: float) -> None:
         self._caller = Caller(number, world)
@@ -220,6 +233,8 @@ class Mover:
                     command = {"split": f"{DATABASE}.{DOCUMENTS}", "middle": middle}
                     outcome, _ = await self._caller.favourite({**command, "$db": "admin"}, timeout=20)
                     self._world.acts[f"split {outcome}"] += 1
+                elif self._random.random() < MOVED_DATABASES:
+                    await self._move_database()
                 else:
                     await self._move()
                 await asyncio.sleep(self._random.expovariate(1 / self._pause))
@@ -238,6 +253,12 @@ class Mover:
         }
         outcome, _ = await self._caller.favourite(command, timeout=30)
         self._world.acts[f"moveChunk {outcome}"] += 1
+
+    async def _move_database(self) -> None:
+        database = self._random.choice([DATABASE, CHANGING])
+        command = {"movePrimary": database, "to": self._random.choice(self._shards), "$db": "admin"}
+        outcome, _ = await self._caller.favourite(command, timeout=30)
+        self._world.acts[f"movePrimary {outcome}"] += 1
 
 
 class Changer:

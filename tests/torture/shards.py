@@ -19,14 +19,26 @@ from tests.checkers.many import check_many
 from tests.checkers.members import Description, check_catalogs, check_hashes
 from tests.checkers.ownership import OwnedRange, Stored, check_chunk_map, check_ownership
 from tests.checkers.retries import check_retries
+from tests.torture.backups import BackupMaker
 from tests.torture.caller import DATABASE, World
 from tests.torture.clients import Client
+from tests.torture.columns import KEYSPACE, ColumnClient, make_table, of_columns, stored_rows
 from tests.torture.faults import FAILURES, Fault, Nemesis, primary_of
 from tests.torture.final_state import NotReached, catalog, documents, eventually, hashes, settled
 from tests.torture.followers import Follower, judge_followers, time_of
 from tests.torture.processes import Processes, Server
 from tests.torture.report import Report
-from tests.torture.sets import FOLLOWERS, QUIET_SECONDS, Plan, full_strength, initiate, judge_history, keep
+from tests.torture.sets import (
+    COLUMN_CLIENTS,
+    FOLLOWERS,
+    LATE_PAUSE,
+    QUIET_SECONDS,
+    Plan,
+    full_strength,
+    initiate,
+    judge_history,
+    keep,
+)
 from tests.torture.sharded_clients import (
     CHANGING,
     CHANGING_COLLECTIONS,
@@ -38,6 +50,8 @@ from tests.torture.sharded_clients import (
     ManyClient,
     Mover,
     concerns,
+    late_writes,
+    tags_of,
 )
 from tests.torture.transactions import COLLECTIONS, Banker, Transacting, judge_transactions, told
 
@@ -45,6 +59,8 @@ SHARDS = ("one", "two")
 BY_ID = ("registers", "lists", "inserts", "accounts", "tlists")
 """Sharded by `_id`, which begins with the first letter of the name and a small number."""
 CHUNKS = 10
+COLUMNS_FROM = 100
+"""The numbers of clients of columns begin here."""
 STALE_SECONDS = 4.0
 """So long after a fault that hides a primary from its set some may still take the old one for the primary."""
 
@@ -103,6 +119,8 @@ async def torture_shards(plan: Plan) -> Report:
         banker = Banker(20, world, servers)
         numbers = range(21, 21 + plan.transacting)
         runs = [banker.run(), *(Transacting(n, world, plan.pause, banker).run() for n in numbers)]
+        backups = BackupMaker(world, addresses, plan.directory)
+        runs.append(backups.run())
         clients = [asyncio.create_task(run) for run in (*(each.run() for each in _clients(plan, world)), *runs)]
         await asyncio.sleep(QUIET_SECONDS)
         await nemesis.run(plan.seconds)
@@ -124,6 +142,7 @@ async def torture_shards(plan: Plan) -> Report:
         try:
             state = await _judge(report, plan, cluster, nemesis.hidden)
             report.anomalies += await judge_followers(followers, following, state, report.notes)
+            report.anomalies += await backups.judge()
         except (NotReached, *FAILURES) as error:
             report.anomalies.append(Anomaly("not live", f"all faults are mended, and yet: {error!r}"))
         keep(plan, world.history, nemesis, report)
@@ -132,13 +151,16 @@ async def torture_shards(plan: Plan) -> Report:
         processes.stop()
 
 
-def _clients(plan: Plan, world: World) -> Sequence[Client | ManyClient | LateClient | Mover | Changer]:
+def _clients(plan: Plan, world: World) -> Sequence[Client | ManyClient | LateClient | Mover | Changer | ColumnClient]:
     shards = list(SHARDS)
-    found: list[Client | ManyClient | LateClient | Mover | Changer] = [Client(n, world, plan.pause) for n in range(6)]
-    found += [ManyClient(n, world, plan.pause) for n in range(6, 14)]
-    found += [Mover(n, world, shards, 0.3) for n in range(14, 16)]
-    found += [Changer(n, world, shards, 0.15) for n in range(16, 18)]
-    return [*found, *[LateClient(n, world, 0.1) for n in range(18, 20)]]
+    return [
+        *(Client(n, world, plan.pause) for n in range(6)),
+        *(ManyClient(n, world, plan.pause) for n in range(6, 14)),
+        *(Mover(n, world, shards, 0.3) for n in range(14, 16)),
+        *(Changer(n, world, shards, 0.15) for n in range(16, 18)),
+        *(LateClient(n, world, LATE_PAUSE) for n in range(18, 20)),
+        *(ColumnClient(n, world, plan.pause) for n in range(COLUMNS_FROM, COLUMNS_FROM + COLUMN_CLIENTS)),
+    ]
 
 
 async def _build(processes: Processes, members: int) -> Cluster:
@@ -170,6 +192,7 @@ async def _build(processes: Processes, members: int) -> Cluster:
         await ask({"shardCollection": f"{DATABASE}.{name}", "key": key}, timeout=30)
         for middle in points:
             await ask({"split": f"{DATABASE}.{name}", "middle": middle}, timeout=30)
+    await make_table(routers)
     return Cluster(processes, config, shards, routers)
 
 
@@ -184,21 +207,20 @@ async def _judge(
     await eventually("moves and range deletions end", lambda: _unfinished(primaries), 120)
     for group in cluster.groups:
         await settled(group, DATABASE)
-        report.anomalies += check_hashes(
-            {each.name: await hashes(each, DATABASE) for each in group} if group is not cluster.config else {}
-        )
+        for database in (DATABASE, KEYSPACE) if group is not cluster.config else ():
+            report.anomalies += check_hashes({each.name: await hashes(each, database) for each in group})
     router, other = cluster.routers
     names = ("lists", "counters", "inserts", DOCUMENTS, LATE, *COLLECTIONS)
     state = {name: await documents(router.address, DATABASE, name) for name in names}
     operations = report.operations
     plain = [each for each in operations if not str(each.key).startswith("d-") and each.value != f"{CHANGING}"]
     judge_history(replace(report, operations=[each for each in plain if _is_of_sets(each)]), plan, state, None)
-    tags = {row["_id"]: row["tags"] for row in state[DOCUMENTS]}
+    tags = tags_of(state[DOCUMENTS])
     mine = [_sure(each, hidden) for each in operations if str(each.key).startswith(("d-", "group "))]
     report.anomalies += check_inserts(mine, tags)
     report.anomalies += check_many(mine, tags, concerns=concerns)
-    late = {row["_id"]: row["tags"] for row in state[LATE]}
-    report.anomalies += check_retries([each for each in operations if str(each.key).startswith("w-")], late)
+    report.anomalies += check_retries(late_writes(operations), tags_of(state[LATE]))
+    report.anomalies += check_inserts([each for each in operations if of_columns(each)], await stored_rows(router))
     report.anomalies += await _ownership(primaries, router, [row["_id"] for row in state[DOCUMENTS]])
     report.anomalies += check_drops(operations, await _changing(router))
     report.anomalies += _views_differ(await _changing(router), await _changing(other))
