@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docstore.aggregation.unsupported import SEARCH_REASON
 from docstore.commands.declaration import AUTHENTICATED, Privilege, Resource
+from docstore.commands.specs.internal import INTERNAL_COMMANDS
 from docstore.commands.specs.unsupported import unsupported
 
 _RESHARDING = "resharding is not supported yet"
@@ -39,6 +40,7 @@ _ON_ADMIN = (
 _CLUSTER, _COLLECTION = Resource.CLUSTER, Resource.COLLECTION
 
 UNSUPPORTED = (
+    *INTERNAL_COMMANDS,
     *(unsupported(name, Privilege(action, _CLUSTER), reason, admin_only=True) for name, action, reason in _ON_CLUSTER),
     *(unsupported(name, Privilege(action, _COLLECTION), reason) for name, action, reason in _ON_COLLECTION),
     *(unsupported(name, Privilege(action, _COLLECTION), reason, admin_only=True) for name, action, reason in _ON_ADMIN),

@@ -7,7 +7,8 @@ server, and so is a user who sends it in a wrong form.
 from __future__ import annotations
 
 from docstore.aggregation.unsupported import SEARCH_REASON
-from docstore.commands.declaration import AUTHENTICATED, INTERNAL, PUBLIC, Command, Privilege, Resource, Type
+from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Privilege, Resource, Type
+from docstore.commands.specs.internal import INTERNAL_COMMANDS
 from docstore.commands.specs.unsupported import unsupported
 
 _OPLOG = "the oplog is written by this server alone"
@@ -19,62 +20,6 @@ _TENANTS = "a set serves one tenant, and is not split"
 _TRAFFIC = "traffic is not recorded"
 _LEGACY = "no driver asks for this any more"
 _COMPACTION = "compactStructuredEncryptionData"
-
-_INTERNAL_ON_ADMIN = {
-    "_addShard": "shardIdentity", "_configsvrClearJumboFlag": "epoch", "_configsvrCommitChunksMerge": "shard",
-    "_configsvrCommitMovePrimary": "expectedDatabaseVersion", "_configsvrEnsureChunkVersionIsGreaterThan": "minKey",
-    "_configsvrMoveRange": "toShard", "_configsvrRefineCollectionShardKey": "key",
-    "_configsvrRemoveChunks": "collectionUUID", "_configsvrReshardCollection": "key",
-    "_configsvrSetAllowMigrations": "allowMigrations", "_configsvrSetUserWriteBlockMode": "global",
-    "_flushReshardingStateChange": "reshardingUUID", "_killOperations": "operationKeys",
-    "_mergeAuthzCollections": "db", "_shardsvrAbortReshardCollection": "userCanceled",
-    "_shardsvrCleanupReshardCollection": "reshardingUUID", "_shardsvrCommitReshardCollection": "reshardingUUID",
-    "_shardsvrGetStatsForBalancing": "collections", "_shardsvrMoveRange": "toShard",
-    "_shardsvrReshardCollection": "key", "_shardsvrSetClusterParameter": "clusterParameterTime",
-    "_shardsvrSetUserWriteBlockMode": "global", "coordinateCommitTransaction": "participants",
-    "internalRenameIfOptionsAndIndexesMatch": "from", "recipientVoteImportedFiles": "migrationId",
-    "voteCommitIndexBuild": "hostAndPort",
-}  # fmt: skip
-"""Internal commands of `admin`, each with a field that it requires."""
-_INTERNAL = {
-    "_configsvrCollMod": "collModRequest", "_configsvrRenameCollectionMetadata": "to",
-    "_shardsvrCollModParticipant": "collModRequest", "_shardsvrCompactStructuredEncryptionData": "compactionTokens",
-    "_shardsvrCreateCollectionParticipant": "indexes",
-    "_shardsvrDropCollectionIfUUIDNotMatching": "expectedCollectionUUID", "_shardsvrDropIndexes": "index",
-    "_shardsvrRefineCollectionShardKey": "newShardKey", "_shardsvrRenameCollection": "to",
-    "_shardsvrRenameCollectionParticipant": "to", "_shardsvrRenameCollectionParticipantUnblock": "to",
-    "_shardsvrSetAllowMigrations": "allowMigrations", "autoSplitVector": "keyPattern",
-    "clusterAggregate": "pipeline", "clusterDelete": "deletes", "clusterGetMore": "collection",
-    "clusterInsert": "documents", "clusterUpdate": "updates",
-}  # fmt: skip
-"""Internal commands of any database, each with a field that it requires."""
-_INTERNAL_PLAIN = (
-    "_configsvrAddShard", "_configsvrAddShardToZone", "_configsvrBalancerStart", "_configsvrBalancerStatus",
-    "_configsvrBalancerStop", "_configsvrMoveChunk", "_configsvrRemoveShard", "_configsvrRemoveShardFromZone",
-    "_configsvrRunRestore", "_configsvrUpdateZoneKeyRange", "_getNextSessionMods", "_getUserCacheGeneration",
-    "_migrateClone", "_recvChunkAbort", "_recvChunkCommit", "_recvChunkReleaseCritSec", "_recvChunkStatus",
-    "_shardsvrCloneCatalogData", "_shardsvrJoinMigrations", "_transferMods", "clusterAbortTransaction",
-    "clusterCommitTransaction", "prepareTransaction", "setShardVersion",
-)  # fmt: skip
-"""Internal commands of `admin` that require no field."""
-_INTERNAL_STRING = (
-    "_configsvrAbortReshardCollection", "_configsvrBalancerCollectionStatus", "_configsvrCleanupReshardCollection",
-    "_configsvrCommitReshardCollection", "_configsvrConfigureCollectionBalancing", "_configsvrCreateDatabase",
-    "_configsvrRemoveTags", "_flushDatabaseCacheUpdates", "_flushDatabaseCacheUpdatesWithWriteConcern",
-    "_flushRoutingTableCacheUpdates", "_flushRoutingTableCacheUpdatesWithWriteConcern", "_shardsvrMovePrimary",
-    "_shardsvrReshardingOperationTime",
-)  # fmt: skip
-"""Internal commands of `admin` that hold a string."""
-_INTERNAL_NAMESPACE = (
-    "_configsvrCommitChunkMigration", "_configsvrCommitChunkSplit",
-    "_configsvrRepairShardedCollectionChunksHistory", "_recvChunkStart", "mergeChunks", "splitChunk",
-)  # fmt: skip
-"""Internal commands of `admin` that hold a namespace."""
-_INTERNAL_COLLECTION = (
-    "_shardsvrCreateCollection", "_shardsvrDropCollection", "_shardsvrDropCollectionParticipant",
-    "_shardsvrParticipantBlock", "clusterFind",
-)  # fmt: skip
-"""Internal commands of any database that hold the name of a collection."""
 
 
 def _cluster(
@@ -89,15 +34,7 @@ def _collection(action: str, reason: str, name: str, *required: str) -> Command:
 
 
 UNSUPPORTED = (
-    *(unsupported(name, INTERNAL, _PROCESSES, field, admin_only=True) for name, field in _INTERNAL_ON_ADMIN.items()),
-    *(unsupported(name, INTERNAL, _PROCESSES, field) for name, field in _INTERNAL.items()),
-    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True) for name in _INTERNAL_PLAIN),
-    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True, value=Type.STRING) for name in _INTERNAL_STRING),
-    *(unsupported(name, INTERNAL, _PROCESSES, admin_only=True, value=Type.NAMESPACE) for name in _INTERNAL_NAMESPACE),
-    *(unsupported(name, INTERNAL, _PROCESSES, value=Type.COLLECTION) for name in _INTERNAL_COLLECTION),
-    unsupported("_configsvrSetClusterParameter", INTERNAL, _PROCESSES, admin_only=True, value=Type.OBJECT),
-    unsupported("_shardsvrDropDatabase", INTERNAL, _PROCESSES),
-    unsupported("_shardsvrDropDatabaseParticipant", INTERNAL, _PROCESSES),
+    *INTERNAL_COMMANDS,
     unsupported("applyOps", AUTHENTICATED, _OPLOG),
     unsupported("availableQueryOptions", AUTHENTICATED, _LEGACY),
     unsupported("driverOIDTest", AUTHENTICATED, _LEGACY),
