@@ -22,6 +22,7 @@ from docstore.net.listener import NetworkStatistics
 from docstore.net.pool import Pool
 from docstore.net.scheduling.scheduler import Scheduler
 from docstore.node.process.settings import NodeSettings
+from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.shard_filter import ShardFilter
 from docstore.node.upkeep.metrics import Counters
 from docstore.node.upkeep.profiler import Profiler
@@ -86,6 +87,7 @@ class DataNode:
         self.users = LocalUsers(self.store)
         self.profiler = Profiler(self.store, self.clock, self.rng, self.now)
         self.parts[DataNode] = self
+        self.parts[RemoteOutputs] = RemoteOutputs(self.store, self.clock)
         if isinstance(self.replication, ReplicaSet):
             self.parts[ReplicaSet] = self.replication
 

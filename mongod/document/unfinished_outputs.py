@@ -7,7 +7,7 @@ import contextlib
 
 from docstore.errors import CommandError
 from docstore.node.node import DataNode
-from docstore.node.pipeline.map_reduce import finish_left_outputs, merge_noted_outputs
+from docstore.node.pipeline.map_reduce import drop_idle_outputs, finish_left_outputs, merge_noted_outputs
 from docstore.node.upkeep.periodic import report_failure
 
 _LOOK_SECONDS = 60.0
@@ -15,7 +15,8 @@ _LOOK_SECONDS = 60.0
 
 class UnfinishedOutputs:
     """A standalone does it before it takes connections, a member of a set when it is elected. Complete ones
-    are merged later too: an operation that was interrupted by a step-down that failed leaves it to the same primary.
+    are merged later too: an operation that was interrupted by a step-down that failed leaves it to the same primary. So
+    are those dropped that a router, or a secondary, has left idle.
     """
 
     def __init__(self, node: DataNode) -> None:
@@ -45,4 +46,5 @@ class UnfinishedOutputs:
                 replication.check_write()
                 await (merge_noted_outputs if term == finished else finish_left_outputs)(self._node)
                 finished = term
+                await drop_idle_outputs(self._node)
             await replication.wait_topology_change(counter, _LOOK_SECONDS)

@@ -15,22 +15,20 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.parse import parse_pipeline
-from docstore.bson import Value, array_from, document_from, elements, get_field
+from docstore.bson import Value, array_from, document_from, document_to_python, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.context import Context
 from docstore.commands.requests.map_reduce import Mode, Output, merging
-from docstore.commands.requests.results import Merging, OutOutput
+from docstore.commands.requests.results import Merging, OutOutput, checked
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.value.values import string_value
 from docstore.sharding.requests import merge_temporary
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import STALE_CODES
-from mongos.merge.output import RoutedTarget, on_primary
+from mongos.merge.output import RoutedTarget, filling, on_primary
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import router_of
-from mongos.routing.requests import versioned
-from mongos.routing.targeting import primary_of
 
 _EXISTING_DOCUMENTS = 1000
 _EXISTING_BYTES = 16 * 1024 * 1024
@@ -81,15 +79,12 @@ class _Merged:
         self._made = f"tmp.mr.{ObjectId()}"
 
     async def begin(self) -> None:
-        await self._ask({"create": self._made})
+        await self._ask({"create": self._made, "forOutput": True})
 
     async def write(self, documents: list[bytes]) -> None:
-        shard = await router_of(self._context).shards.get(primary_of(self._routing))
-        body = versioned(bson.encode({"insert": self._made}), self._routing.version())
-        database, deadline = self._output.database, self._context.deadline
-        reply = await shard.command(database, body, sequences={"documents": documents}, deadline=deadline)
-        for error in reply.decoded().get("writeErrors", ()):
-            raise CommandError(error["code"], error["errmsg"])
+        database = self._output.database
+        reply = await on_primary(self._context, self._routing, database, filling(self._made), documents)
+        checked(document_to_python(reply))
 
     async def end(self) -> None:
         bypass = bool(self._context.body.get("bypassDocumentValidation"))

@@ -1,7 +1,8 @@
 """Results of a pipeline that go to a collection through a router (`docstore.commands.requests.results`).
 
-`$out` renames on the shard that holds both collections; a sharded collection cannot be its target, nor one that has
-become sharded meanwhile. What `$merge` writes is routed like a client's updates and inserts.
+`$out` fills and renames on the primary that has made the new collection (`docstore.node.remote_outputs`); a sharded
+collection cannot be its target, nor one that has become sharded meanwhile. What `$merge` writes is routed like a
+client's updates and inserts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import bson
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.stages.write import Merge, check_target, target_of, without_target
-from docstore.bson import document_from, elements, from_python, get_field
+from docstore.bson import document_from, document_to_python, elements, from_python, get_field
 from docstore.commands.context import Context
 from docstore.commands.requests.results import WRITE_FIELDS, Merging, OutOutput, checked
 from docstore.errors import Code, CommandError
@@ -78,11 +79,20 @@ async def write_results(context: Context, request: Request) -> bytes:
     return document_from([*elements(reply), ("writeConcernError", *from_python(output.concern_error))])
 
 
-async def on_primary(context: Context, target: Routing, database: str, command: dict[str, Any]) -> bytes:
+async def on_primary(
+    context: Context, target: Routing, database: str, command: dict[str, Any] | bytes, documents: Sequence[bytes] = ()
+) -> bytes:
     """A command to the target's primary shard, about the target or about what is not sharded in its database."""
     shard = await router_of(context).shards.get(primary_of(target))
-    body = versioned(bson.encode(command), target.shard_version(shard.name))
-    return (await shard.command(database, body, deadline=context.deadline)).body
+    raw = command if isinstance(command, bytes) else bson.encode(command)
+    body = versioned(raw, target.shard_version(shard.name))
+    sequences = {"documents": list(documents)} if documents else None
+    return (await shard.command(database, body, sequences=sequences, deadline=context.deadline)).body
+
+
+def filling(made: str) -> dict[str, Any]:
+    """The insert of results into the collection that was made for them."""
+    return {"insert": made, "ordered": False, "intoOutput": True}
 
 
 _INSERTS = Kind("documents", insert_target, len)
@@ -107,17 +117,23 @@ class RoutedTarget:
     async def ask(self, command: dict[str, Any]) -> bytes:
         return await on_primary(self._context, self._routing, self._database, command)
 
-    async def insert(self, collection: str, documents: Sequence[bytes]) -> dict[str, Any]:
-        return await self._written(collection, _INSERTS, "insert", documents)
+    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
+        kept = [field for field in elements(self._context.raw) if field[0] in WRITE_FIELDS]
+        command = document_from([*elements(bson.encode(filling(made))), *kept])
+        reply = await on_primary(self._context, self._routing, self._database, command, documents)
+        return checked(document_to_python(reply))
+
+    async def insert(self, documents: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written(_INSERTS, "insert", documents)
 
     async def update(self, stage: Merge, statements: Sequence[bytes]) -> dict[str, Any]:
         kind = Kind("updates", partial(update_target, query_context=stage.query_context), len)
-        return await self._written(self._collection, kind, "update", statements)
+        return await self._written(kind, "update", statements)
 
     async def rename(self, made: str) -> bytes:
         command: dict[str, Any] = {
             "renameCollection": f"{self._database}.{made}", "to": self.namespace, "dropTarget": True,
-            "toShardVersion": self._routing.version().to_document(),
+            "toShardVersion": self._routing.version().to_document(), "fromOutput": True,
         }  # fmt: skip
         concern = get_field(self._context.raw, "writeConcern")
         if concern is not None:
@@ -143,8 +159,8 @@ class RoutedTarget:
             return CommandError(28769, f"{self.namespace} cannot be sharded")
         return CommandError(Code.NamespaceNotFound, f"the database of {self.namespace} was dropped meanwhile")
 
-    async def _written(self, collection: str, kind: Kind, command: str, statements: Sequence[bytes]) -> dict[str, Any]:
-        context, database = self._context, self._database
+    async def _written(self, kind: Kind, command: str, statements: Sequence[bytes]) -> dict[str, Any]:
+        context, database, collection = self._context, self._database, self._collection
         kept = [field for field in elements(context.raw) if field[0] in _FOR_WRITES]
         raw = document_from([*elements(bson.encode({command: collection, "ordered": False})), *kept])
         inner = context.derived(db=database, namespace=f"{database}.{collection}", session=None, raw=raw)

@@ -98,7 +98,8 @@ def begun(client: Client, moment: str) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with routed_cluster(tmp_path_factory.mktemp("routed")) as cluster:
+    arguments = ["--setParameter", "enableTestCommands=1"]
+    with routed_cluster(tmp_path_factory.mktemp("routed"), arguments=arguments) as cluster:
         source = cluster.shard("source", {"n": 1})
         cluster.split_and_move("source", {"n": 500})
         source.insert_many([{"_id": n, "n": n} for n in range(1000)])
@@ -235,3 +236,45 @@ def test_nothing_is_left_of_a_router_that_is_killed(cluster: Cluster, tmp_path: 
 
 
 MANY = "function () { for (var i = 0; i < 20; i++) emit(this.n + '.' + i, 1) }"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"aggregate": "source", "pipeline": [{"$out": "kept"}], "cursor": {}},
+        {"mapReduce": "source", **EACH, "out": {"replace": "kept"}},
+        {"mapReduce": "source", **EACH, "out": {"merge": "kept"}},
+    ],
+    ids=["out", "replace", "merge"],
+)
+def test_a_killed_router_leaves_no_temporary_collection_to_the_next_primary(
+    cluster: Cluster, command: dict[str, Any]
+) -> None:
+    database, shard = cluster.client.test, cluster.deployment.members["one-0"]
+    database.kept.drop()
+    database.kept.insert_one({"_id": "old"})
+    with connected(shard) as client:
+        held = {"failCommands": ["insert"], "blockConnection": True, "blockTimeMS": 60_000}
+        client.admin.command(
+            "configureFailPoint", "failCommand", mode="alwaysOn", data={**held, "failInternalCommands": True}
+        )
+
+    def run() -> None:
+        with contextlib.suppress(PyMongoError):
+            cluster.clients[1].test.command(command)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: temporary(cluster) != [], 30)
+    cluster.deployment.kill("router-1")
+    thread.join(30)
+    cluster.deployment.kill("one-0")
+    cluster.deployment.restart("one-0")
+    cluster.deployment.restart("router-1")
+    wait_until(lambda: temporary(cluster) == [], 30)
+    assert list(database.kept.find()) == [{"_id": "old"}]
+
+
+def temporary(cluster: Cluster) -> list[str]:
+    """The temporary collections of results."""
+    return [name for name in cluster.client.test.list_collection_names() if name.startswith("tmp.")]

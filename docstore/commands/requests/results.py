@@ -1,7 +1,8 @@
 """Results of a pipeline that go to a collection by commands: `$out` and `$merge` where another process has the target.
 
 `$out` fills a collection of its own beside the target, with the target's options and indexes, and has it renamed into
-the target's place. `$merge` becomes the updates and inserts that mean the same.
+the target's place. The primary that has made it takes the documents and renames it, in the same term, or refuses
+(`docstore.node.remote_outputs`). `$merge` becomes the updates and inserts that mean the same.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ class Target(Protocol):
         """The reply to a command about its database. Errors: those of the command."""
         ...
 
-    async def insert(self, collection: str, documents: Sequence[bytes]) -> dict[str, Any]:
-        """Insert documents, unordered, into a collection of its database; the reply. Errors: the first refusal."""
+    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
+        """Insert documents, unordered, into a collection that was made for them; the reply. Errors: the first refusal,
+        those of `docstore.node.remote_outputs`."""
+        ...
+
+    async def insert(self, documents: Sequence[bytes]) -> dict[str, Any]:
+        """Insert documents, unordered, into it; the reply. Errors: the first refusal."""
         ...
 
     async def update(self, stage: Merge, statements: Sequence[bytes]) -> dict[str, Any]:
@@ -46,7 +52,7 @@ class Target(Protocol):
         ...
 
     async def rename(self, made: str) -> bytes:
-        """Put a collection of its database into its place; the reply. Errors: those of the renaming."""
+        """Put a collection that was filled into its place; the reply. Errors: those of the renaming, and of `fill`."""
         ...
 
     async def drop(self, made: str) -> None:
@@ -74,13 +80,13 @@ class OutOutput:
             indexes = [RawBSONDocument(index) for index in _first_batch(listed)]
         if options.get("capped"):
             raise CommandError(17152, f"namespace '{target.namespace}' is capped so it can't be used for $out")
-        await target.ask({"create": self._made, **options})
+        await target.ask({"create": self._made, **options, "forOutput": True})
         if len(indexes) > 1:
             await target.ask({"createIndexes": self._made, "indexes": indexes[1:]})
 
     async def write(self, documents: list[bytes]) -> None:
         """Write some results."""
-        await self._target.insert(self._made, [_with_id(document) for document in documents])
+        await self._target.fill(self._made, [_with_id(document) for document in documents])
 
     async def end(self) -> None:
         """Let the results be seen."""
@@ -165,7 +171,7 @@ class Merging:
 
     async def _insert(self, documents: list[bytes]) -> None:
         statements = [_with_id(document) for document in documents]
-        self._noted(await self._target.insert(_collection(self._target), statements))
+        self._noted(await self._target.insert(statements))
 
     def _noted(self, reply: dict[str, Any]) -> dict[str, Any]:
         self.concern_error = self.concern_error or reply.get("writeConcernError")

@@ -10,12 +10,13 @@ from docstore.collection.store import Store
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Result
+from docstore.commands.declaration import Exceptional, Parameter, Result, Type
 from docstore.commands.specs.catalog import CREATE
 from docstore.errors import Code, CommandError
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
 from docstore.node.ddl.create import check_creatable, created_options, created_view
 from docstore.node.node import node_of
+from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.timeseries.create import created_series
 from docstore.node.timeseries.series import create_series, series_of
 
@@ -38,7 +39,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
         if buckets is not None:
             create_series(store, unit, context.namespace, buckets)
         elif view is None:
-            store.create_collection(unit, context.namespace, options)
+            collection = store.create_collection(unit, context.namespace, options)
+            if arguments["forOutput"]:
+                node.parts[RemoteOutputs].add(collection)
         else:
             define_view(store, unit, view)
 
@@ -67,4 +70,10 @@ def _check_in_transaction(store: Store, namespace: str, *, is_view: bool) -> Non
         )
 
 
-COMMAND = CREATE.command(run)
+COMMAND = CREATE.command(
+    run,
+    Exceptional(
+        "a router, or a secondary, has results put into a collection of their own",
+        Parameter("forOutput", Type.BOOL, default=False, internal=True),
+    ),
+)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Response
+from docstore.commands.declaration import Exceptional, Parameter, Response, Type
 from docstore.commands.specs.writes import INSERT
 from docstore.node.node import node_of
+from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.timeseries.series import series_of
 from docstore.node.write.batches import insert_batch
 from docstore.node.write.driver import check_batch_size, check_writable_documents, run_statements
@@ -17,6 +18,8 @@ def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     if context.begun_progress is not None and context.begun_progress.writing is not None:
         return run_statements(context, context.begun_progress.writing)
+    if arguments["intoOutput"]:
+        node.parts[RemoteOutputs].check(context.namespace)
     documents = arguments["documents"]
     check_batch_size(len(documents))
     check_writable_documents(context)
@@ -33,4 +36,10 @@ def run(context: Context, arguments: Arguments) -> Response:
     return run_statements(context, inserts)
 
 
-COMMAND = INSERT.command(run)
+COMMAND = INSERT.command(
+    run,
+    Exceptional(
+        "results are written into the collection that was made for them, or not at all",
+        Parameter("intoOutput", Type.BOOL, default=False, internal=True),
+    ),
+)

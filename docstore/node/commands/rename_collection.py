@@ -17,6 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import check_removable, replicates
 from docstore.node.ddl.catalog_changes import change, check_takes_documents
 from docstore.node.node import node_of
+from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.shard_filter import MustWait
 from docstore.node.write.driver import check_writable
 
@@ -31,6 +32,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         check_removable(namespace)
         _check_writable(which, namespace)
     store, shard_filter = node_of(context).store, node_of(context).shard_filter
+    remote_outputs = node_of(context).parts[RemoteOutputs]
 
     def act(unit: WriteUnitOfWork) -> None:
         if shard_filter is not None:
@@ -45,6 +47,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
             raise CommandError(Code.NamespaceExists, "target namespace exists")
         for namespace in (source, target):
             check_takes_documents(store, namespace)
+        if arguments["fromOutput"]:
+            remote_outputs.complete(source)
         store.rename_collection(unit, source, target, drop_target=arguments["dropTarget"])
 
     about = context.about(source)
@@ -65,7 +69,8 @@ def _check_writable(which: str, namespace: str) -> None:
 COMMAND = RENAME_COLLECTION.command(
     run,
     Exceptional(
-        "a router says by which routing it takes the target for one that is not sharded",
+        "a router says by which routing it takes the target for one that is not sharded, and that results are complete",
         Parameter("toShardVersion", Type.OBJECT, internal=True),
+        Parameter("fromOutput", Type.BOOL, default=False, internal=True),
     ),
 )

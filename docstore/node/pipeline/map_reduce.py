@@ -8,7 +8,9 @@ Results are collected in a temporary collection, `tmp.mr.<id>` of the target's d
   with its `_id`. The note and the temporary collection go in one step when all is done.
 
 After a crash, or a change of the primary, `finish_left_outputs` goes on merging those with a note and drops temporary
-collections without one. Merging a document twice changes nothing, so it may begin anew.
+collections without one. Merging a document twice changes nothing, so it may begin anew. Collections that a router or a
+secondary fills are safe to drop as well (`docstore.node.remote_outputs`). While their primary stays,
+`drop_idle_outputs` drops those that nobody has written to for long.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import replicates, split_namespace
 from docstore.node.ddl.capped import is_unconverted
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.node.entry import Repeated, enter_write, write_in_slices
+from docstore.node.entry import Repeated, enter_change, enter_write, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.pipeline.out import OUT_TEMPORARY, OutOutput, write_documents
-from docstore.node.process.settings import ClusterRole
+from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.slices import finish_steps, finish_work
 from docstore.node.write.driver import effective_concern, wait_for_write
 from docstore.optime import OpTime
@@ -102,7 +104,7 @@ class MapReduceOutput:
         node, context = self._node, self._context
         concern = effective_concern(context, node)
         if self._replaces:
-            await self._enter()
+            await finish_steps(context, enter_change(node, self._namespace))
             self._filled.end()
             last = self._filled.last
         else:
@@ -124,10 +126,13 @@ async def let_be_seen(
     """A complete temporary collection becomes the target where there is none, else it is merged into it.
 
     `version`: that of a router, which takes the target for one that is not sharded. Gives the optime of the last write.
-    Errors: see `merge_temporary`; InterruptedDueToReplStateChange for what the next primary merges.
+    Errors: see `merge_temporary`; InterruptedDueToReplStateChange for what the next primary merges; those of
+    `RemoteOutputs` for results of a router.
     """
-    await finish_work(node, enter_write(node, namespace, version))
+    await finish_work(node, enter_change(node, namespace, version))
     store = node.store
+    if temporary not in node.outputs:
+        node.parts[RemoteOutputs].complete(temporary)
     if store.collection(namespace) is None:
         with store.unit() as unit:
             store.rename_collection(unit, temporary, namespace)
@@ -196,15 +201,27 @@ async def finish_left_outputs(node: DataNode) -> None:
     unnoted = [
         namespace
         for namespace in node.store.namespaces()
-        if _is_temporary(node, split_namespace(namespace)[1]) and namespace not in {*_noted(node), *node.outputs}
+        if is_temporary(split_namespace(namespace)[1])
+        and namespace not in {*_noted(node), *node.outputs}
+        and namespace not in node.parts[RemoteOutputs]
     ]
     await merge_noted_outputs(node)
     for namespace in unnoted:
-        await finish_work(node, enter_write(node, namespace))
-        if node.store.collection(namespace) is not None:
-            with node.store.unit() as unit:
-                node.store.drop_collection(unit, namespace)
-                unit.commit()
+        await _drop(node, namespace)
+
+
+async def drop_idle_outputs(node: DataNode) -> None:
+    """Drop the collections of routers, and of secondaries, that nobody has written to for long."""
+    for namespace in node.parts[RemoteOutputs].forget_idle():
+        await _drop(node, namespace)
+
+
+async def _drop(node: DataNode, namespace: str) -> None:
+    await finish_work(node, enter_write(node, namespace))
+    if node.store.collection(namespace) is not None:
+        with node.store.unit() as unit:
+            node.store.drop_collection(unit, namespace)
+            unit.commit()
 
 
 async def merge_noted_outputs(node: DataNode) -> None:
@@ -219,14 +236,11 @@ async def merge_noted_outputs(node: DataNode) -> None:
             node.replication.check_write()  # else a document was refused, which whoever asked would have been told
 
 
-def _is_temporary(node: DataNode, collection: str) -> bool:
-    """Whether only an operation of this node makes collections with such a name.
-
-    On a shard a router makes those of `$out`, and may be at it.
-    """
+def is_temporary(collection: str) -> bool:
+    """Whether only operations make collections with such a name, for their results."""
     if collection.startswith(TEMPORARY) or is_unconverted(collection):
         return True
-    if node.settings.role is ClusterRole.SHARD or not collection.startswith(OUT_TEMPORARY):
+    if not collection.startswith(OUT_TEMPORARY):
         return False
     try:
         return str(UUID(collection.removeprefix(OUT_TEMPORARY))) == collection.removeprefix(OUT_TEMPORARY)

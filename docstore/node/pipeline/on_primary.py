@@ -1,7 +1,7 @@
 """Results of a pipeline that a secondary runs for a collection of the set: the primary writes them.
 
-Always true: everything is asked of one primary in one term. Another one, or the same in a later term, may have dropped
-the collection that `$out` fills, and would make it anew for the rest of the results.
+Always true: everything is asked of one primary in one term. That of `$out` is marked, and any other primary refuses it
+(`docstore.node.remote_outputs`); what `$merge` has written ends with the first reply of another term.
 """
 
 from __future__ import annotations
@@ -53,14 +53,22 @@ class PrimaryTarget:
     async def ask(self, command: dict[str, Any]) -> bytes:
         return await self._sent(self._database, command)
 
-    async def insert(self, collection: str, documents: Sequence[bytes]) -> dict[str, Any]:
-        return await self._written({"insert": collection}, {"documents": list(documents)})
+    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written({"insert": made, "intoOutput": True}, {"documents": list(documents)})
+
+    async def insert(self, documents: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written({"insert": self._collection}, {"documents": list(documents)})
 
     async def update(self, stage: Merge, statements: Sequence[bytes]) -> dict[str, Any]:
         return await self._written({"update": self._collection}, {"updates": list(statements)})
 
     async def rename(self, made: str) -> bytes:
-        command = {"renameCollection": f"{self._database}.{made}", "to": self.namespace, "dropTarget": True}
+        command = {
+            "renameCollection": f"{self._database}.{made}",
+            "to": self.namespace,
+            "dropTarget": True,
+            "fromOutput": True,
+        }
         return await self._sent("admin", command | self._concern())
 
     async def drop(self, made: str) -> None:

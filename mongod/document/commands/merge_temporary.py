@@ -7,7 +7,6 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
-from docstore.errors import Code, CommandError
 from docstore.node.node import node_of
 from docstore.node.pipeline.map_reduce import let_be_seen
 from docstore.node.write.driver import effective_concern, wait_for_write
@@ -16,8 +15,6 @@ from docstore.node.write.driver import effective_concern, wait_for_write
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     node = node_of(context)
     temporary = f"{context.db}.{arguments['from']}"
-    if node.store.collection(temporary) is None:
-        raise CommandError(Code.NamespaceNotFound, f"ns not found {temporary}")
     concern = effective_concern(context, node)
     target = context.namespace
     last = await let_be_seen(node, temporary, target, bypass=arguments["bypass"], version=context.shard_version)

@@ -18,8 +18,9 @@ from docstore.collection.collection import Collection
 from docstore.collection.store import Store
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.namespace import replicates
+from docstore.namespace import replicates, split_namespace
 from docstore.node.node import DataNode
+from docstore.node.pipeline.map_reduce import is_temporary
 from docstore.sharding.migration import DatabaseMigration
 from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import MAX_BYTES
@@ -29,7 +30,7 @@ from mongod.migration.ranges import id_of
 
 
 def unsharded_collections(store: Store, migration: DatabaseMigration) -> list[Collection]:
-    """The collections that move, by name; temporary ones of outputs under way do not."""
+    """The collections that move, by name; temporary ones of outputs under way do not: those end with the move."""
     found = [
         collection
         for collection in store.catalog.in_database(migration.namespace)
@@ -39,7 +40,8 @@ def unsharded_collections(store: Store, migration: DatabaseMigration) -> list[Co
 
 
 def _moves(collection: Collection) -> bool:
-    return replicates(collection.ns) and get_field(collection.options.raw, "temp") is None
+    name = split_namespace(collection.ns)[1]
+    return replicates(collection.ns) and get_field(collection.options.raw, "temp") is None and not is_temporary(name)
 
 
 class DatabaseCapture:
@@ -49,6 +51,7 @@ class DatabaseCapture:
     """
 
     def __init__(self, store: Store, migration: DatabaseMigration, *, max_bytes: int = MAX_BYTES) -> None:
+        self._store = store
         self._migration = migration
         self._ids: dict[str, dict[bytes, Value]] = {}
         self._bytes = 0
@@ -86,7 +89,9 @@ class DatabaseCapture:
         for change in commit.changes:
             document = change.before if change.after is None else change.after
             if change.op in "iud" and document is not None and self._migration.concerns(change.ns):
-                self._add(change.ns, id_of(document))
+                collection = self._store.collection(change.ns)
+                if collection is None or _moves(collection):
+                    self._add(change.ns, id_of(document))
 
     def _add(self, namespace: str, value: Value) -> None:
         ids, key = self._ids.setdefault(namespace, {}), encode_key(value)

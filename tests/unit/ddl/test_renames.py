@@ -72,8 +72,12 @@ async def with_results(made: Cluster, results: int = 1) -> Routing:
     """What a router knows, which has put the results of a map-reduce beside the collection that they are for."""
     target = await made.routing_of(NAMESPACE)
     await insert(made, target, "shard1")
-    command = {"insert": RESULTS, "documents": [{"_id": n, "id": str(n), "value": n} for n in range(results)]}
-    await made.ask("shard1", made.versioned(command, target.shard_version("shard1")), "test")
+    documents = [{"_id": n, "id": str(n), "value": n} for n in range(results)]
+    for command in (
+        {"create": RESULTS, "forOutput": True},
+        {"insert": RESULTS, "documents": documents, "intoOutput": True},
+    ):
+        await made.ask("shard1", made.versioned(command, target.shard_version("shard1")), "test")
     return target
 
 

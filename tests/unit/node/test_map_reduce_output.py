@@ -137,17 +137,20 @@ def test_what_is_not_complete_when_the_process_dies_is_gone_at_the_next_start() 
 
 
 @pytest.mark.parametrize("role", ClusterRole)
-def test_what_an_out_stage_had_not_finished_is_gone_too_unless_a_router_may_be_at_it(role: ClusterRole) -> None:
+def test_what_an_out_stage_had_not_finished_is_gone_too(role: ClusterRole) -> None:
     async def work() -> None:
         node = LocalNode()
         node.node.settings = replace(node.node.settings, role=role)
         left, busy, other = f"tmp.agg_out.{uuid4()}", f"tmp.agg_out.{uuid4()}", "tmp.agg_out.of a user"
+        routed = (f"tmp.agg_out.{uuid4()}", f"tmp.mr.{ObjectId()}")
         for name in (left, busy, other):
             await node.insert(name, {"_id": 1})
+        for name in routed:
+            await node.run({"create": name, "forOutput": True})
         node.node.outputs.add(f"test.{busy}")
         await finish_left_outputs(node.node)
-        kept = {busy, other, *([left] if role is ClusterRole.SHARD else [])}
-        assert {name for name in node.node.store.namespaces() if "tmp" in name} == {f"test.{name}" for name in kept}
+        kept = {f"test.{name}" for name in (busy, other, *routed)}
+        assert {name for name in node.node.store.namespaces() if "tmp" in name} == kept
 
     loop(work())
 

@@ -40,10 +40,19 @@ def target(pool: Pool, concern: WriteConcern | None = None) -> PrimaryTarget:
 
 
 def test_a_primary_of_another_term_ends_the_writing() -> None:
-    assert asyncio.run(target(Pool(3)).insert("tmp", [b""]))["n"] == 1
-    with pytest.raises(CommandError) as refused:
-        asyncio.run(target(Pool(4)).insert("tmp", [b""]))
-    assert refused.value.code == 11602
+    assert asyncio.run(target(Pool(3)).insert([b""]))["n"] == 1
+    for write in (target(Pool(4)).insert([b""]), target(Pool(4)).fill("tmp", [b""])):
+        with pytest.raises(CommandError) as refused:
+            asyncio.run(write)
+        assert refused.value.code == 11602
+
+
+def test_what_fills_a_collection_is_marked_for_the_primary_to_refuse() -> None:
+    pool = Pool(3)
+    asyncio.run(target(pool).fill("tmp", [b""]))
+    asyncio.run(target(pool).rename("tmp"))
+    filled, renamed = pool.asked
+    assert (filled["insert"], filled["intoOutput"], renamed["fromOutput"]) == ("tmp", True, True)
 
 
 def test_a_primary_that_is_lost_is_told_of_and_drops_nothing() -> None:
@@ -61,7 +70,7 @@ def test_a_primary_that_is_lost_is_told_of_and_drops_nothing() -> None:
 def test_the_write_concern_is_what_the_client_has_said(concern: WriteConcern | None, asked: Any) -> None:
     pool = Pool(3)
     made = target(pool, concern)
-    asyncio.run(made.insert("tmp", []))
+    asyncio.run(made.fill("tmp", []))
     asyncio.run(made.rename("tmp"))
     assert [each.get("writeConcern") for each in pool.asked] == [asked, asked]
     assert pool.asked[0]["comment"] == "why"
