@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from bson.timestamp import Timestamp
 
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
@@ -61,6 +63,17 @@ class ConfigServers:
         if not rows:
             raise CommandError(Code.ShardNotFound, f"Shard {shard} not found")
         return str(rows[0]["host"])
+
+    async def database_timestamps(self, names: Sequence[str]) -> dict[str, Timestamp]:
+        """The timestamps of those of the databases that are there. No config server that was deposed, or lags, answers.
+        Errors: those of `command`.
+        """
+        command = {
+            "find": "databases", "filter": {"_id": {"$in": list(names)}}, "projection": {"version.timestamp": 1},
+            "batchSize": len(names) + 1, "readConcern": {"level": "linearizable"}, "maxTimeMS": LINEARIZABLE_MS,
+        }  # fmt: skip
+        rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
+        return {row["_id"]: row["version"]["timestamp"] for row in rows}
 
     async def is_removed(self, shard: str) -> bool:
         """Whether the cluster has no shard of that name, which no config server that was deposed, or lags, may say.

@@ -27,6 +27,7 @@ from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migrati
 from docstore.sharding.routing import CollectionRouting
 from docstore.sharding.version import DatabaseVersion
 from mongod.migration.config_servers import ConfigServers
+from mongod.migration.database_notes import DatabaseNotes
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
@@ -63,6 +64,7 @@ class Shard:
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
         self._removal = RemovalWatch(self, self.recipient)
+        self._database_notes = DatabaseNotes(self)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:
@@ -71,6 +73,7 @@ class Shard:
         await self.deleter.start()
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
         await self._removal.start()
+        await self._database_notes.start()
 
     async def stop(self) -> None:
         """End what runs; the durable documents say where to go on."""
@@ -82,6 +85,7 @@ class Shard:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await self._removal.stop()
+        await self._database_notes.stop()
         await self.recipient.stop()
         await self.deleter.stop()
         await self.shard_filter.stop()

@@ -6,7 +6,7 @@ Always true:
   only documents of ranges that the shard owns in it;
 * an unsharded collection is served only by the primary shard of its database;
 * what was dropped here is not served again, whoever still shows it: the durable documents of
-  `docstore.sharding.ddl.incarnations` say which incarnations are gone;
+  `docstore.sharding.ddl.incarnations` say which incarnations are gone, or that the config servers must confirm one;
 * what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
   document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
   lags, is not used;
@@ -52,6 +52,7 @@ from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.critical_section import CriticalSection, CriticalSections
+from mongod.migration.database_notes import Confirmations, stored_fence
 from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
@@ -123,6 +124,7 @@ class RangeShardFilter:
         self._base: dict[str, Routing] = {}
         self._forgotten: dict[str, int] = {}
         self._refreshing: dict[str, asyncio.Task[FilteringMetadata]] = {}
+        self._confirmations = Confirmations()
         self.sections = CriticalSections(self.forget)
         self.holds = Holds(node)
         self.holds.on_end = self.forget
@@ -287,11 +289,15 @@ class RangeShardFilter:
         for _ in range(_LAG_ATTEMPTS):
             generation = self._forgotten.get(namespace, 0)
             routing = await self._membership.config_servers().routing(namespace, self._base.get(namespace))
+            fence = stored_fence(self._node)
+            current = await self._confirmations.is_current(routing, fence, self._membership.config_servers())
             await self._catch_up()
+            if stored_fence(self._node) != fence:
+                continue
             if _is_too_old(self._node, routing):
                 await asyncio.sleep(_LAG_SECONDS)
                 continue
-            if _shows_dropped(self._node, routing):
+            if not current or _shows_dropped(self._node, routing):
                 return FilteringMetadata(routing, self.shard_name, dropped=True)
             self._base[namespace] = routing
             known = FilteringMetadata(routing, self.shard_name)

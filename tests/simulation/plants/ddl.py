@@ -59,6 +59,13 @@ PLANTS = (
         ")",
     ),
     Plant(
+        "a database older than the fence is not confirmed",
+        "drops-joined",
+        "mongod.migration.database_notes:Confirmations.is_current",
+        "if not is_fenced(routing, fence):",
+        "if True:",
+    ),
+    Plant(
         "a shard drops while operations go on there",
         "drops",
         "mongod.migration.holds:Holds._begin",

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from unittest import mock
 
 from docstore.errors import CommandError
 from docstore.net import NetworkError
+from docstore.node.upkeep import periodic
+from docstore.sharding.ddl import incarnations
+from mongod.migration import database_notes
 from tests.checkers.drops import check_drops
 from tests.checkers.history import History, Kind, Operation
 from tests.simulation.clients import quietly
@@ -159,6 +164,63 @@ async def deposed(world: World, cluster: SimulatedCluster, history: History) -> 
     await asyncio.sleep(0.3)
 
 
+async def joined(world: World, cluster: SimulatedCluster, history: History) -> None:
+    """A router has written to a database, and sees a deposed config server alone while the database is dropped. A shard
+    joins its note of that, starts again, and sees the deposed server alone, when the router goes on writing.
+    """
+    with (
+        mock.patch.object(incarnations, "MAX_DATABASE_NOTES", 0),
+        mock.patch.object(database_notes, "LOOK_SECONDS", 0.0),
+        mock.patch.object(periodic, "_LOOK_SECONDS", 0.02),
+    ):
+        await _joined(world, cluster, history)
+
+
+async def _joined(world: World, cluster: SimulatedCluster, history: History) -> None:
+    dice, network, config = world.fault_dice, world.network, cluster.config
+    router, far_router = dice.sample(cluster.routers, 2)
+    dropper, *writers = (
+        Operator(cluster, machine, random.Random(dice.getrandbits(64)), number, history)
+        for number, machine in enumerate((far_router, *6 * [router]))
+    )
+    for writer in writers:
+        for name in ddl.NAMES:
+            await writer.send(*writer.statement("insert", name))
+    await asyncio.sleep(dice.uniform(1.0, 1.3))
+    old = config.primary()
+    if old is None:
+        raise Broken("the config servers have no primary")
+    others = [machine for machine in config.machines if machine is not old]
+    near, far = (cluster.shards[name] for name in dice.sample(sorted(cluster.shards), 2))
+    shard, far_shard = near.machines[0], far.machines[0]
+    _cut(cluster, [old], [*others, shard, far_shard, far_router])
+    _cut(cluster, [router], others)
+    world.tell("nemesis", f"lets {router.name} see no config server but {old.name}")
+    await quietly(config.command(dice.choice(others), "admin", {"replSetStepUp": 1}))
+    await dropper.send(*dropper.statement("drop database", ddl.NAMES[0]))
+    await asyncio.sleep(dice.uniform(0.05, 0.3))
+    notes = await cluster.primary_documents(near, "config", "cache.databases")
+    world.counts["joined"] = [note["_id"] for note in notes] == [incarnations.FENCE]
+    world.tell("nemesis", f"restarts {shard.name} and lets it see no config server but {old.name}")
+    shard.kill()
+    network.cut -= {(shard.name, old.name), (old.name, shard.name)}
+    _cut(cluster, [shard], others)
+    shard.start()
+    writing = [asyncio.ensure_future(writer.run(("insert",))) for writer in writers]
+    await asyncio.sleep(dice.uniform(0.3, 1.0))
+    network.heal()
+    for writer in writers:
+        writer.over = True
+    await asyncio.gather(*writing)
+    await config.until(lambda: config.primary() is not None, 20.0, "a primary of the config servers")
+    await asyncio.sleep(0.3)
+
+
+def _cut(cluster: SimulatedCluster, some: Sequence[Machine], others: Sequence[Machine]) -> None:
+    for one, other in itertools.product(some, others):
+        cluster.world.network.cut |= {(one.name, other.name), (other.name, one.name)}
+
+
 async def crossing(world: World, cluster: SimulatedCluster, history: History) -> None:
     """Indexes change in the midst of moves that make a shard an owner, or have it own nothing any more."""
     dice, end = random.Random(world.client_dice.getrandbits(64)), world.now + SECONDS
@@ -178,15 +240,16 @@ async def crossing(world: World, cluster: SimulatedCluster, history: History) ->
 
 async def redefining(
     world: World, cluster: SimulatedCluster, *, statements: Sequence[str],
-    disturb: Disturb = nothing,
+    disturb: Disturb = nothing, per_router: int = 2,
 ) -> None:  # fmt: skip
+    """`per_router`: how many operators there are, at each of the two routers."""
     dice = world.fault_dice
     world.hiccups = dice.choice((0.0, 0.01))
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (3e-4, 2e-3), (5e-4, 5e-3)))
     history = History(clock=lambda: world.now)
     operators = [
         Operator(cluster, machine, random.Random(world.client_dice.getrandbits(64)), number, history)
-        for number, machine in enumerate(2 * cluster.routers)
+        for number, machine in enumerate(per_router * cluster.routers)
     ]
     running = [asyncio.ensure_future(each.run(statements)) for each in operators]
     await disturb(world, cluster, history)
@@ -258,5 +321,11 @@ SCENARIOS = (
         what="the same while a shard and a router read a deposed config server",
         topology=a_cluster_of_hasty_configs,
         run=functools.partial(redefining, statements=NO_DROPS, disturb=deposed),
+    ),
+    Scenario(
+        name="drops-joined",
+        what="a shard reads a deposed config server when its note of a dropped database has been joined with others",
+        topology=a_cluster_of_hasty_configs,
+        run=functools.partial(redefining, statements=(), disturb=joined, per_router=0),
     ),
 )
