@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import bson
 import pytest
@@ -462,5 +463,31 @@ def test_a_cursor_that_was_opened_before_the_move_is_read_to_its_end() -> None:
             rest = await made.ask("shard1", more, "test")
             shown = [row["a"] for row in (*reply["cursor"]["firstBatch"], *rest["cursor"]["nextBatch"])]
             assert shown == list(range(DOCUMENTS))
+
+    run(test)
+
+
+def test_a_temporary_collection_that_a_router_fills_stays_behind_and_ends_with_the_move() -> None:
+    async def test() -> None:
+        async with cluster() as made:
+            routing, made_for = await made.routing_of("test.plain"), f"tmp.agg_out.{uuid4()}"
+
+            async def fill(number: int) -> dict[str, Any]:
+                command = {"insert": made_for, "documents": [{"_id": number}], "intoOutput": True}
+                return await made.ask("shard1", made.versioned(command, routing.shard_version("shard1")), "test")
+
+            create = {"create": made_for, "forOutput": True}
+            await made.ask("shard1", made.versioned(create, routing.shard_version("shard1")), "test")
+            await fill(1)
+            held = made.network.held["_recvChunkDocuments"] = asyncio.Event()
+            moving = asyncio.ensure_future(moved(made))
+            await made.network.comes("_recvChunkDocuments", times=2)
+            await fill(2)
+            held.set()
+            await moving
+            assert await code_of(fill(3)) in (Code.StaleDbVersion, 17216)
+            await left_nothing_to_delete(made)
+            for name in SHARDS:
+                assert f"test.{made_for}" not in made.members[name].node.store.namespaces("test")
 
     run(test)
