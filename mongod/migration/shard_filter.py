@@ -52,7 +52,7 @@ from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.critical_section import CriticalSection, CriticalSections
-from mongod.migration.database_notes import Confirmations, stored_fence
+from mongod.migration.database_fence import Confirmations, stored_fence
 from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity

@@ -61,7 +61,7 @@ PLANTS = (
     Plant(
         "a database older than the fence is not confirmed",
         "drops-joined",
-        "mongod.migration.database_notes:Confirmations.is_current",
+        "mongod.migration.database_fence:Confirmations.is_current",
         "if not is_fenced(routing, fence):",
         "if True:",
     ),
