@@ -1,4 +1,4 @@
-"""Access paths: where the documents of a query come from, and what is still to be done with them."""
+"""Access paths: the source of a query's documents, and the work that remains to be done on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class Eof:
 class CollectionScan:
     """All documents in natural order, forwards (1) or backwards (-1).
 
-    `within`: the scan of the index that a clustered collection is ordered by, which leads to those in its bounds; what
-    the filter says is still to be asked of them. `least` and `greatest` are the first and the last `_id` that are
-    looked at (None: no bound).
+    `within`: the scan of the cluster key's index whose bounds limit the scan of a clustered collection; the residual
+    filter still applies. `least` and `greatest` are the first and the last `_id` read (None: no bound).
     """
 
     direction: int = 1
@@ -47,11 +46,11 @@ class IdLookup:
 class IndexScan:
     """The documents of an index whose keys lie in the ranges.
 
-    `ranges` are sorted half-open ranges over the encoded compound key (fields in the index's own directions); with
-    direction -1 they are gone through from the last to the first, each backwards. `exact`: every document found
-    satisfies the filter. A document may be found more than once when the index is multikey. `bounds` and `wildcard`
-    say where the ranges come from. `checked`: of the entries in the ranges only those count of which each field is in
-    its bounds. With `once` only the first entry counts for each key of that many leading fields.
+    `ranges` are sorted half-open ranges over the encoded compound key (fields in the index's own directions). With
+    direction -1 they are read from the last to the first, each backwards. `exact`: every document found satisfies the
+    filter. A multikey index may yield a document more than once. `bounds` and `wildcard` are the source of the ranges.
+    `checked`: entries in the ranges count only if each of their fields is in its bounds. With `once` only the first
+    entry counts for each key of that many leading fields.
     """
 
     index: IndexInfo
@@ -66,7 +65,7 @@ class IndexScan:
     """The text search whose terms are looked up."""
 
     def field_ranges(self) -> list[list[tuple[bytes, bytes]]]:
-        """For each of the bounded fields the sorted ranges of its key bytes, as they stand in the index."""
+        """Return the sorted ranges of key bytes for each bounded field, in the index's own direction."""
         found: list[list[tuple[bytes, bytes]]] = []
         for item in self.bounds:
             turned = [each.descending() for each in reversed(item.ranges)] if item.direction < 0 else item.ranges
@@ -75,13 +74,13 @@ class IndexScan:
 
 
 def wildcard_scan(index: IndexInfo, item: WildcardBounds, direction: int, *, exact: bool) -> IndexScan:
-    """The scan of what an index of wildcard paths alone holds of one path."""
+    """Return the scan of one path in a wildcard index without other fields."""
     field = FieldBounds(item.path, 1, item.ranges, item.met)
     return IndexScan(index, item.key_ranges(), direction, exact=exact, bounds=(field,), wildcard=item)
 
 
 def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, *, exact: bool = False) -> IndexScan:
-    """The scan of the keys whose leading fields lie within the bounds, which have ranges each."""
+    """Return the scan of the keys whose leading fields lie within the bounds; each of these must have ranges."""
     if not bounds:
         return IndexScan(index, ((LOWEST, HIGHEST),), direction, exact)
     last = len(bounds) - 1
@@ -98,8 +97,8 @@ def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, 
 class NearScan:
     """The documents by their distance from the point of `near`, each once.
 
-    `bounds` are those of all fields of the index; at `place` is the field of the geometry, whose bounds depend on how
-    far is looked (`within`).
+    `bounds` are those of all fields of the index. The field at `place` holds the geometry; its bounds depend on the
+    radius (`within`).
     """
 
     index: IndexInfo
@@ -109,11 +108,11 @@ class NearScan:
 
     @property
     def alone(self) -> bool:
-        """Whether no other field of the index is bounded."""
+        """True if the index bounds no field but the geometry."""
         return not any(each.bounded for place, each in enumerate(self.bounds) if place != self.place)
 
     def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
-        """The entries that lead to all documents up to a distance, and to some others, the fewer the more cells."""
+        """Return a scan that covers all documents up to a distance; the more cells, the fewer others it reads."""
         assert self.index.geometry is not None
         region, single = region_around(self.near, radius), not self.index.multikey
         ranges = self.index.geometry.ranges(region, cells, single=single)
@@ -132,9 +131,9 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The documents of several scans of indexes, each once, in the order that all of them have.
+    """The documents of several index scans, each once, merged in the order that all of them have.
 
-    `fixed`: how many leading fields of its index each branch fixes to one value; the key behind them is the order.
+    `fixed`: how many leading fields of its index each branch fixes to one value; the key after them is the order.
     """
 
     branches: tuple[IndexScan, ...]
@@ -146,10 +145,10 @@ Access = Eof | CollectionScan | IdLookup | IndexScan | NearScan | Union | Merge
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An access path. `residual` is the filter still to be applied to what it yields (None: nothing).
+    """An access path. `residual` is the filter still to be applied to its documents (None: nothing).
 
-    `rejected` are the other plans that would do, the likeliest first. `works`: how many entries or documents were
-    looked at when it was found to be the best of them. `patience` of one that was kept: how many may be in vain.
+    `rejected` are the other usable plans, the likeliest first. `works`: the entries or documents read in the trial that
+    the plan won. `patience` of a cached plan: how many of its works may yield nothing before it is planned again.
     """
 
     access: Access

@@ -1,17 +1,16 @@
-"""What a filter says about the keys of an index, a shard key or one path.
+"""Bounds that a filter sets to the keys of an index, a shard key or one path.
 
-The rule for all of it: bounds may hold too much, never too little. Every document that satisfies the filter has,
-under the given pattern, at least one key within the bounds; the filter itself is applied afterwards.
+Invariant: bounds may hold too much, never too little. Every document that satisfies the filter has at least one key
+within the bounds under the given pattern. The filter itself is applied afterwards.
 
 Keys follow `docstore.kernel.keys.pattern`: an array is represented by its elements, an empty one by undefined, a
-missing field by null. So where arrays have been met on the way to a field
+missing field by null. So if there are arrays on the way to a field
 
-* two conditions on one path may be met by two elements: their ranges are not intersected, one of them is chosen. Only
-  what one `$elemMatch` says of one element is intersected;
-* two fields of a pattern whose paths share an array may get their values from two of its elements: only one of them is
-  bounded, unless one `$elemMatch` on the shared array speaks of both;
-* a number in a path may mean a position or a name: such a field is not bounded;
-* what an expression says of the path is about the array itself: it bounds nothing.
+* two elements may meet two conditions on one path: their ranges are not intersected, one of them is chosen. Only
+conditions in one `$elemMatch`, which one element meets, are intersected; * two fields of a pattern whose paths share an
+array may get their values from two of its elements: only one of them is bounded, unless one `$elemMatch` on the shared
+array has conditions on both; * a number in a path may mean a position or a name: such a field is not bounded; * an
+expression on the path reads the array itself: it bounds nothing.
 """
 
 from __future__ import annotations
@@ -49,19 +48,21 @@ Fields = Sequence[tuple[str, int]]
 """A key pattern: (dotted path, 1 or -1) in order."""
 
 MAX_RANGES = 4096
-"""Most ranges one scan is made of; beyond it neighbouring points are covered by one range."""
+"""Most ranges of one scan; beyond it neighbouring points are covered by one range."""
 
 
 @dataclass(slots=True)
 class PathConditions:
-    """The conditions on one path that must all hold. `groups`: those under one `$elemMatch` speak of one element."""
+    """The conditions on one path that must all hold. `groups`: conditions of one `$elemMatch`, which one
+    element meets.
+    """
 
     single: list[Condition] = field(default_factory=list)
     groups: list[list[Filter]] = field(default_factory=list)
 
 
 def conditions(tree: Filter) -> dict[str, PathConditions]:
-    """The conditions by path that every matching document meets: the conjunction at the top of the filter."""
+    """Return the conditions by path that every matching document meets: the conjunction at the top of the filter."""
     found: dict[str, PathConditions] = {}
     for path, condition, together in _conjuncts(tree, ""):
         entry = found.setdefault(path, PathConditions())
@@ -98,14 +99,12 @@ def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list
 
 
 def _bounds_an_element(condition: Filter) -> bool:
-    """Whether a condition inside `$elemMatch` says something about the element's own key (a null one is never
-    undefined).
-    """
+    """True if a condition inside `$elemMatch` bounds the element's own key. (A null element is never undefined.)"""
     return isinstance(condition, Comparison | In | RegexMatch | Mod | TypeIs)
 
 
 def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Condition, ...]] | None:
-    """(ranges, the conditions that every value in them satisfies) for one path under one pattern."""
+    """Return (ranges, the conditions that every value in them satisfies) for one path under one pattern."""
     candidates: list[tuple[Ranges, tuple[Condition, ...]]] = []
     for condition in paced(entry.single):
         if multikey and _is_about_arrays(condition):
@@ -127,18 +126,18 @@ def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Co
 
 
 def _is_about_arrays(condition: Condition) -> bool:
-    """Whether a document can satisfy the condition by an array of which no element is in the condition's ranges."""
+    """True if an array can satisfy the condition although no element is in the condition's ranges."""
     if isinstance(condition, Computed):
         return True
     if not isinstance(condition, Not) or isinstance(condition.child, Exists):
         return False
     positive = value_ranges(condition.child)
-    # An empty array is no null, and has the key of undefined, which counts as one.
+    # An empty array is not null, but its key is that of undefined, which counts as null.
     return positive is None or not positive[1]
 
 
 def _is_negated(condition: Condition, multikey: bool) -> bool:
-    """Whether elements that satisfy the condition do not show that the array does."""
+    """True if an element that satisfies the condition does not prove that the array satisfies it."""
     return multikey and isinstance(condition, Not)
 
 
@@ -146,7 +145,7 @@ def _together(candidates: list[Ranges]) -> Ranges | None:
     if not candidates:
         return None
     while len(candidates) > 1:
-        # Two by two: what is left of many becomes long, and is gone through a few times only.
+        # Intersect pairwise: intersections of many sets grow long, and so each is read only a few times.
         left = candidates[::2]
         left[: len(candidates) // 2] = map(intersection, paced(candidates[::2]), candidates[1::2])
         candidates = left
@@ -154,8 +153,9 @@ def _together(candidates: list[Ranges]) -> Ranges | None:
 
 
 def _width(ranges: Ranges) -> tuple[int, int]:
-    """Orders range sets by how much they are likely to hold: none, few points, one bounded range, half-open ones,
-    many.
+    """Return a sort key by the values that a range set is likely to hold.
+
+    The order is: none, few points, one bounded range, half-open ranges, many ranges.
     """
     if all(item.point for item in ranges):
         return 0, len(ranges)
@@ -163,9 +163,9 @@ def _width(ranges: Ranges) -> tuple[int, int]:
 
 
 def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Value]]:
-    """(path, value) for every equality in the conjunction at the top of the filter, in its order.
+    """Return (path, value) for every equality in the conjunction at the top of the filter, in its order.
 
-    Without `collated` those under a collation are left out.
+    Without `collated`, equalities under a collation are omitted.
     """
     if isinstance(tree, And):
         return [found for child in tree.children for found in fixed_values(child, collated=collated)]
@@ -182,17 +182,17 @@ def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Valu
 
 
 def equalities(tree: Filter) -> dict[str, Value]:
-    """The paths that the filter fixes to one value; the first equality counts where there are several.
+    """Return the paths that the filter fixes to one value; the first of several equalities counts.
 
-    An equality under a collation fixes none: others are equal to its value.
+    An equality under a collation fixes none: other strings are equal to its value.
     """
     return dict(reversed(fixed_values(tree, collated=False)))
 
 
 def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None:
-    """Half-open ranges of encoded keys of a pattern without arrays, as of a shard key; None: unbounded.
+    """Return half-open ranges of encoded keys of a pattern without arrays, as of a shard key; None: unbounded.
 
-    An empty list says that nothing can match. A disjunction is the union of its branches.
+    An empty list means that nothing can match. A disjunction is the union of its branches.
     """
     if isinstance(tree, Or):
         found: list[tuple[bytes, bytes]] = []
@@ -215,7 +215,7 @@ def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None
 
 @dataclass(frozen=True, slots=True)
 class FieldBounds:
-    """What the filter says of one field of a pattern; `met`: the conditions that every key in the ranges satisfies."""
+    """The bounds of one field of a pattern. `met`: the conditions that every key in the ranges satisfies."""
 
     path: str
     direction: int
@@ -224,24 +224,24 @@ class FieldBounds:
 
     @property
     def bounded(self) -> bool:
-        """Whether some keys are left out."""
+        """True if the ranges exclude some keys."""
         return self.ranges != EVERYTHING
 
     @property
     def points(self) -> bool:
-        """Whether the ranges are values that can be listed."""
+        """True if the ranges are a list of single values."""
         return bool(self.ranges) and all(item.point for item in self.ranges)
 
     @property
     def is_point(self) -> bool:
-        """Whether the ranges are one value."""
+        """True if the ranges are one value."""
         return len(self.ranges) == 1 and self.ranges[0].point
 
 
 def field_bounds(tree: Filter, fields: Fields, *, arrays: frozenset[str] = frozenset()) -> list[FieldBounds]:
-    """Bounds of the fields of a pattern up to the last one that the filter bounds; none unless it bounds the first.
+    """Return the bounds of the fields of a pattern up to the last bounded one; none if the first is not bounded.
 
-    `arrays`: the paths, each the beginning of a field's, at which arrays have been met.
+    `arrays`: the paths, each the beginning of a field's, at which documents have arrays.
     """
     everywhere = conditions(tree)
     scopes: dict[str, str] = {}
@@ -289,7 +289,7 @@ def _field_ranges(
 def _own(
     path: str, bounded: tuple[Ranges, tuple[Condition, ...]] | None
 ) -> tuple[Ranges, tuple[Condition, ...]] | None:
-    """The ranges with those of the conditions that name the path so: others stand under an `$elemMatch`."""
+    """Return the ranges with only those conditions that name this path: conditions in an `$elemMatch` name another."""
     if bounded is None:
         return None
     return bounded[0], tuple(found for found in bounded[1] if _path_of(found) == path)
@@ -301,23 +301,23 @@ def _path_of(condition: Condition) -> str:
 
 
 def arrays_on(path: str, arrays: frozenset[str]) -> frozenset[str]:
-    """Those of the arrays that lie on the way to the path or at its end."""
+    """Return the array paths on the way to `path` or at its end."""
     return frozenset(found for found in arrays if path == found or path.startswith(found + "."))
 
 
 def first_name(path: str) -> str:
-    """The name of the field of the top level that the path begins with."""
+    """Return the top-level field name of the path."""
     return path.split(".", 1)[0]
 
 
 def _apart(scope: str, path: str, family: Sequence[str]) -> bool:
-    """Whether the path parts from all of the family right below the array that the scope names."""
+    """True if the path differs from every path of the family in the name right below the array `scope`."""
     names = {first_name(member[len(scope) + 1 :]) for member in family}
     return first_name(path[len(scope) + 1 :]) not in names
 
 
 def _scope(tree: Filter, path: str, fields: Fields) -> str:
-    """The array whose `$elemMatch` bounds this field and a further one for one element; "" when there is none."""
+    """Return the array whose `$elemMatch` bounds this field and a further one for one element; "" if there is none."""
     for scope, inner in _elem_matches(tree, ""):
         if not path.startswith(scope + "."):
             continue

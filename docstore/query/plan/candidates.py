@@ -1,7 +1,7 @@
-"""The plans that single indexes offer for a filter and an order, and which of them is likely to be the best.
+"""Candidate plans: those that single indexes offer for a filter and an order, with their scores.
 
-Every index whose first field is bounded is scored by how tightly its leading fields are bound; an index that yields the
-order is taken over a collection scan even without bounds.
+An index whose first field is bounded is scored by how tightly its leading fields are bound. An index that yields the
+order is preferred to a collection scan even without bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Candidate = tuple[tuple[int, ...], Plan]
 
 
 def best_plan(candidates: list[Candidate]) -> Plan | None:
-    """The best of the plans, which the others are rejected for; None where there are none."""
+    """Return the best plan, with the others as its rejected plans; None if there are none."""
     if not candidates:
         return None
     best, *others = sorted(candidates, key=lambda found: found[0], reverse=True)
@@ -36,12 +36,12 @@ def best_plan(candidates: list[Candidate]) -> Plan | None:
 
 
 def collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
-    """The plan that looks at every document."""
+    """Return the plan that reads every document."""
     return Plan(CollectionScan(direction), None if tree == And(()) else tree, not sort.fields)
 
 
 def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[Candidate]:
-    """What each of the indexes has to offer."""
+    """Return the scored plans that the indexes offer."""
     candidates: list[Candidate] = []
     bounded_paths = conditions(tree).keys() if indexes else frozenset()
     for index in indexes:
@@ -60,7 +60,7 @@ def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[
 
 
 def _may_serve(index: IndexInfo, bounded_paths: Collection[str], sort: Sort) -> bool:
-    """Whether the index has its first field bounded, or in front of the order, as far as that is seen at a glance."""
+    """True if the index may have its first field bounded, or may yield the order; a cheap test by field names."""
     if index.wildcard is not None or index.geometry is not None:
         return True
     first = index.fields[0][0]
@@ -68,8 +68,8 @@ def _may_serve(index: IndexInfo, bounded_paths: Collection[str], sort: Sort) -> 
 
 
 def index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
-    """The plan of one index whatever it has to offer. Without usable bounds it is read as a whole, and documents that
-    it does not hold are not found. Error: NoQueryExecutionPlans for a wildcard index without bounds.
+    """Return the plan of one index, however poor. Without usable bounds it reads the whole index, and misses documents
+    that the index does not hold. Error: NoQueryExecutionPlans for a wildcard index without bounds.
     """
     if index.wildcard is not None:
         found = best_plan(_wildcard_plans(tree, index, sort)) if covers(tree, index).bounded else None
@@ -100,10 +100,12 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
 
 
 def _compound_wildcard_plans(tree: Filter, index: IndexInfo, paths: WildcardPaths, sort: Sort) -> list[Candidate]:
-    """One for each path that the filter bounds, behind the bounds of the fields in front; one for these alone."""
+    """Return a plan for each path that the filter bounds, after the bounds of the leading fields, and one for these
+    alone.
+    """
     asked = asked_of(tree, index.collation)
     before = list(takewhile(lambda each: each[1] != 0, index.fields))
-    # Where arrays have been met is not kept apart.
+    # The index does not record at which of its paths documents have arrays.
     names = [path.split(".") for path, _ in before] if index.arrays else []
     arrays = frozenset(".".join(parts[: place + 1]) for parts in names for place in range(len(parts)))
     bounds = field_bounds(asked, before, arrays=arrays) if before else []
@@ -137,7 +139,7 @@ def _scan_plan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], so
 
 
 def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
-    """What the filter says beyond the bounds."""
+    """Return the part of the filter that the bounds do not already guarantee; None if there is none."""
     met = {condition for item in bounds for condition in item.met}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
     left = [child for child in paced(conjuncts) if not _is_met(asked_of(child, collation), met)]
@@ -153,7 +155,7 @@ def _is_met(condition: Filter, met: set[Condition]) -> bool:
 
 
 def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
-    """How few keys the bounds are likely to hold; fields behind the first that is no single point count for little."""
+    """Return a score that grows as the bounds admit fewer keys; fields after the first non-point count for little."""
     score = 0
     for item in bounds:
         if item.is_point:
@@ -168,7 +170,7 @@ def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:
 
 
 def _width(item: FieldBounds) -> int:
-    """The more, the fewer values are likely to be in the ranges."""
+    """Return a score that grows as the ranges are likely to hold fewer values."""
     if not item.bounded:
         return 5
     if not item.ranges:

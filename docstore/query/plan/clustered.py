@@ -1,8 +1,8 @@
 """The choice of an access path in a clustered collection, whose documents are in the order of `_id`.
 
-To the planner the key of the cluster is no index, as it is none to a real server: what a filter says of `_id` bounds a
-scan of the collection (`CLUSTERED_IXSCAN`), and an index that serves another condition is taken before that. Always
-true: a bounded scan gives the documents of a whole one that satisfy the filter, in the same order.
+To the planner the cluster key is no index, as in a real server. Conditions on `_id` bound a scan of the collection
+(`CLUSTERED_IXSCAN`), and an index that serves another condition takes precedence. Invariant: a bounded scan yields the
+documents of a full scan that satisfy the filter, in the same order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EXTREMES: dict[int, tuple[Value, Value]] = {
     TIMESTAMP: ((TIMESTAMP, bytes(8)), (TIMESTAMP, b"\xff" * 8)),
     **dict.fromkeys(NUMBERS, (double_value(float("nan")), double_value(float("inf")))),
 }
-"""Between which values those lie that compare with values of a type."""
+"""The bounds of the values that compare with values of a type."""
 _LOWER, _UPPER = (Op.EQ, Op.GT, Op.GTE), (Op.EQ, Op.LT, Op.LTE)
 
 
@@ -64,8 +64,8 @@ def choose_clustered(
     hint: Hint | None,
     between: KeyBetween | None,
 ) -> Plan:
-    """The plan for a filter and an order; `own` is the index of the cluster. Errors: those of `choose`, 6137400 to
-    6137402 for `min` and `max` of the cluster.
+    """Return the plan for a filter and an order; `own` is the index of the cluster key. Errors: those of `choose`,
+    6137400 to 6137402 for `min` and `max` of the cluster key.
     """
     if hint is not None:
         return _hinted(tree, own, others, sort, hint, between)
@@ -94,7 +94,7 @@ def _hinted(
 
 
 def _branch(tree: Filter, indexes: Sequence[IndexInfo]) -> Plan:
-    """The plan of a branch of a disjunction."""
+    """Return the plan of a branch of a disjunction."""
     found = best_plan([*index_plans(tree, indexes, UNSORTED), *union_plans(tree, indexes, UNSORTED, _branch)])
     return collection_scan(tree, UNSORTED, 1) if found is None else found
 
@@ -104,20 +104,20 @@ def _direction(own: IndexInfo, sort: Sort) -> int:
 
 
 def _is_order(own: IndexInfo, sort: Sort) -> bool:
-    """Whether the documents stand in the order, or in its reverse."""
+    """True if the collection is in the order, or in its reverse."""
     return [path for path, _ in sort.fields] == ["_id"] and sort.collation == own.collation and not sort.measures
 
 
 def _scan(tree: Filter, own: IndexInfo, sort: Sort, direction: int) -> Plan:
-    """The scan of the collection, within the bounds that the filter sets to `_id`."""
+    """Return the scan of the collection, within the bounds that the filter sets to `_id`."""
     least, greatest = _record_range(tree, own.collation)
     if least is None or greatest is None:
-        # A list of values, say, leaves ranges: a real server looks at all documents between them.
+        # A list of values, for example, has several ranges: a real server reads all documents between them.
         found = index_plan(tree, own, UNSORTED).access
         if isinstance(found, IndexScan):
             read = replace(found, direction=direction, exact=False)
         else:
-            # An empty list leaves no keys.
+            # An empty list matches no keys.
             read = IndexScan(own, (), direction, exact=False)
     else:
         low, high = encode_key(least), behind(encode_key(greatest))
@@ -156,7 +156,7 @@ def _edge(own: IndexInfo, given: bytes | None, between: KeyBetween) -> Value | N
 
 
 def _record_range(tree: Filter, collation: Collation | None) -> tuple[Value | None, Value | None]:
-    """The least and the greatest `_id` that the comparisons of a filter leave, both within; None: no bound."""
+    """Return the least and the greatest `_id` that the comparisons allow, both inclusive; None: no bound."""
     least: list[Value] = []
     greatest: list[Value] = []
     for each in paced(tree.children if isinstance(tree, And) else (tree,)):
@@ -177,7 +177,7 @@ def _record_range(tree: Filter, collation: Collation | None) -> tuple[Value | No
 
 
 def _compared(condition: Filter) -> tuple[Op, Value, Collation | None] | None:
-    """The operator, the value and the collation of a comparison of `_id`."""
+    """Return the operator, the value and the collation of a comparison of `_id`; None for other conditions."""
     match condition:
         case Comparison("_id", op, value, rules) if value[0] != REGEX:
             return op, value, rules

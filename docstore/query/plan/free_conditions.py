@@ -1,6 +1,6 @@
-"""The conditions whose values the form of a filter leaves out (`docstore.kernel.match.form`), and tests by them.
+"""Conditions whose values a query shape omits (`docstore.kernel.match.form`), and predicates made of them.
 
-Always true: the predicate of `Tests` for the values of a filter is that of the conditions themselves.
+Invariant: the predicate of `Tests` for the values of a filter is that of the conditions themselves.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _OPERATORS = {f"${op.value}": op for op in Op}
 
 
 class FreeTest(NamedTuple):
-    """A condition with the value at `place`: a comparison by `op`; with `options` a regular expression, which is the
-    value or has it as its text; else an `$in`. Strings are compared under the collation.
+    """A condition with the value at `place`: a comparison by `op`; with `options` a regular expression, whose value is
+    a regex or its text; else an `$in`. Strings are compared under the collation.
     """
 
     path: str
@@ -52,7 +52,7 @@ class FreeTest(NamedTuple):
     collation: Collation | None = None
 
     def condition(self, values: Sequence[Value]) -> Filter:
-        """The condition for these values."""
+        """Return the condition for these values."""
         value = values[self.place]
         if self.op is not None:
             return Comparison(self.path, self.op, value, self.collation)
@@ -61,7 +61,7 @@ class FreeTest(NamedTuple):
         return self.pattern(value)
 
     def pattern(self, value: Value) -> RegexMatch:
-        """The regular expression for the value."""
+        """Return the regular expression for the value."""
         assert self.options is not None, "the test is one of a regular expression"
         if value[0] == REGEX:
             return RegexMatch(self.path, *regex_of(value))
@@ -70,10 +70,10 @@ class FreeTest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tests:
-    """Conditions that all hold.
+    """Conditions that must all hold.
 
-    `constant`: those that all filters of the form have; `free`: those with values; `either`: disjunctions, by their
-    branches; `of_elements`: what each `$elemMatch` says, as (path, whether of values, tests).
+    `constant`: the conditions that all filters of the form share; `free`: conditions with values; `either`:
+    disjunctions, as their branches; `of_elements`: each `$elemMatch`, as (path, whether of values, tests).
     """
 
     constant: Predicate | None
@@ -82,7 +82,7 @@ class Tests:
     of_elements: tuple[tuple[str, bool, Tests], ...] = ()
 
     def predicate(self, values: Sequence[Value]) -> Predicate:
-        """The predicate of a filter with these values. Errors: those of regular expressions."""
+        """Return the predicate of a filter with these values. Errors: those of regular expressions."""
         parts = [compile_filter(each.condition(values)) for each in self.free]
         for path, on_values, tests in self.of_elements:
             parts.append(ElemMatch(path, tests.predicate(values), on_values))
@@ -94,7 +94,7 @@ class Tests:
 
 
 def tests_of(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
-    """What is to be tested of conditions whose values have these places."""
+    """Return the tests for conditions whose values have these places."""
     constant: list[Filter] = []
     free: list[FreeTest] = []
     either: list[tuple[Tests, ...]] = []
@@ -125,8 +125,8 @@ def free_test(condition: Comparison | In | RegexMatch, places: dict[int, int]) -
 
 
 def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
-    """Which of the values the conditions of the tree have, by their identity; None where some stand elsewhere than
-    their values were taken from.
+    """Return the place of each condition's value, by the identity of the condition. None if the tree has a condition in
+    another place than the one its value was taken from.
     """
     free = [each for each in _flat(tree) if _is_free(each)]
     found = compared(raw)
@@ -137,14 +137,14 @@ def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] |
 
 
 def _by_bytes(condition: Filter) -> Filter:
-    """The condition without a collation."""
+    """Return the condition without its collation."""
     if isinstance(condition, Comparison | In) and condition.collation is not None:
         return replace(condition, collation=None)
     return condition
 
 
 def _is_free(condition: Filter) -> bool:
-    """Whether forms leave out the value of the condition."""
+    """True if query shapes omit the value of the condition."""
     if has_free_pattern(condition):
         if not condition.pattern.startswith("^") or condition.options not in ("", "s"):
             return True
@@ -153,7 +153,7 @@ def _is_free(condition: Filter) -> bool:
 
 
 def _flat(tree: Filter) -> Iterator[Filter]:
-    """The conditions of the tree, of the branches of its disjunctions and of elements, in order."""
+    """Yield the conditions of the tree, of the branches of its disjunctions and of elements, in order."""
     for each in conjuncts(tree):
         if isinstance(each, Or):
             for child in each.children:
@@ -165,7 +165,7 @@ def _flat(tree: Filter) -> Iterator[Filter]:
 
 
 def compared(raw: bytes) -> list[tuple[Filter, Value]]:
-    """The conditions whose values are not part of the form, in their order, with these values."""
+    """Return the conditions whose values are not part of the form, in their order, with these values."""
     found: list[tuple[Filter, Value]] = []
     for path, code, data in elements(raw):
         if path.startswith("$"):
@@ -182,7 +182,7 @@ def compared(raw: bytes) -> list[tuple[Filter, Value]]:
 
 
 def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
-    """As `_compared`, of a document of operators."""
+    """Yield as `compared` does, for a document of operators."""
     fields = elements(raw)
     for name, code, data in fields:
         value = (code, data)

@@ -1,4 +1,4 @@
-"""Filters that fix `_id` to one value: a lookup, and what the filter says besides."""
+"""Filters that fix `_id` to one value: the value, and the rest of the filter."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from docstore.query.value.long_lists import paced
 
 
 def id_value(tree: Filter, collation: Collation | None) -> Value | None:
-    """The value that the filter fixes `_id` to. An array or a regex in the filter can mean something else, and so can
-    a string that is compared by other rules than those of the `_id` index.
+    """Return the value that the filter fixes `_id` to, else None. An array or a regex can match other values, and so
+    can a string compared by other rules than the `_id` index has.
     """
     if isinstance(tree, And):
         for child in paced(tree.children):
@@ -31,7 +31,7 @@ def id_value(tree: Filter, collation: Collation | None) -> Value | None:
 
 
 def beside_id(tree: Filter, value: Value, collation: Collation | None) -> Filter | None:
-    """What the filter says besides fixing `_id` to the value."""
+    """Return the filter without the equality that fixes `_id` to the value; None if nothing remains."""
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
     left = [child for child in conjuncts if id_value(child, collation) != value or isinstance(child, And)]
     return conjunction(left) if left else None

@@ -1,7 +1,10 @@
-"""What of an index a filter needs: its ranges by the kind of the index, and whether it may be used at all.
+"""Bounds of a filter in an index by the kind of the index, and the test that it may serve the filter.
 
-A partial index serves filters that imply its own; a sparse one bounds that a missing field cannot meet; a hashed field
-equalities only; a wildcard index one path at a time; one of geometry regions, with what stands before and behind.
+- A partial index serves filters that imply its own.
+- A sparse index serves bounds that a missing field cannot meet.
+- A hashed field serves equalities only.
+- A wildcard index serves one path at a time.
+- A geometry index serves regions, with bounds of the fields before and after.
 """
 
 from __future__ import annotations
@@ -43,16 +46,14 @@ from docstore.query.value.long_lists import paced
 
 
 class IndexInfo(Protocol):
-    """What the planner has to know of an index. Hashed and wildcard fields, and those of geometry, have the direction
-    0.
-    """
+    """The properties of an index that the planner reads. Hashed, wildcard and geometry fields have the direction 0."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def is_id(self) -> bool:
-        """Whether it is the index over `_id` that every collection has."""
+        """True for the `_id` index that every collection has."""
 
     @property
     def key_id(self) -> bytes: ...
@@ -74,7 +75,7 @@ class IndexInfo(Protocol):
 
     @property
     def arrays(self) -> frozenset[str]:
-        """The paths, each the beginning of a field's or the whole of one, at which arrays have been met."""
+        """The paths at which documents have arrays; each is a field's path or the beginning of one."""
 
     @property
     def partial(self) -> Filter | None: ...
@@ -94,14 +95,14 @@ class IndexInfo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Whether an index may serve a filter with bounds, and without."""
+    """True for `bounded` if an index may serve a filter within bounds, for `whole` if also without."""
 
     bounded: bool
     whole: bool
 
 
 def covers(tree: Filter, index: IndexInfo) -> Coverage:
-    """How far the index holds all that the filter can find."""
+    """Return whether the index holds all documents that the filter can match, with bounds and without."""
     if index.wildcard is not None or index.geometry is not None or index.text is not None:
         return Coverage(index.partial is None or implies(tree, index.partial), False)
     if index.partial is not None:
@@ -111,9 +112,9 @@ def covers(tree: Filter, index: IndexInfo) -> Coverage:
 
 
 def asked_of(tree: Filter, collation: Collation | None) -> Filter:
-    """The filter as it speaks of the keys of an index with that collation, which hold folded values.
+    """Return the filter in terms of the keys of an index with that collation, which hold folded values.
 
-    What compares strings by other rules says nothing about them.
+    Comparisons of strings under other rules do not bound these keys.
     """
     if collation is None:
         return tree
@@ -142,7 +143,7 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
 
 
 def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
-    """Bounds of the leading fields of an index that is not a wildcard index."""
+    """Return the bounds of the leading fields of an index that is not a wildcard index."""
     if index.text is not None:
         return []
     if index.geometry is not None:
@@ -160,7 +161,7 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
 
 def _geometry_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
-    """Those of an index of geometry, which does nothing for a filter without a region at one of its fields."""
+    """Return the bounds in a geometry index; none unless the filter has a region at one of its fields."""
     found = bounds_beside(tree, index)
     located = False
     for place, (path, direction) in enumerate(index.fields):
@@ -173,10 +174,9 @@ def _geometry_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
 
 def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
-    """Bounds of all fields of an index of geometry, those of geometry left open.
+    """Return the bounds of all fields of a geometry index; fields of geometry stay open.
 
-    Each of the other fields has keys of its own, so they are bounded one by one; but what a `2d` index has of an array
-    is the array.
+    Each other field has keys of its own, so the fields are bounded separately. A `2d` index keys an array as a whole.
     """
     found: list[FieldBounds] = []
     for path, direction in index.fields:
@@ -188,13 +188,15 @@ def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
 
 def bounded_part(bounds: list[FieldBounds]) -> list[FieldBounds]:
-    """The bounds up to the last that leaves something out."""
+    """Return the bounds up to the last one that excludes keys."""
     last = max((place for place, item in enumerate(bounds, 1) if item.bounded), default=0)
     return bounds[:last]
 
 
 def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
-    """The fewest ranges of those that regions of the conjunction at the top of the filter have."""
+    """Return the shortest list of ranges among the regions at the path in the top conjunction; None without a
+    region.
+    """
     assert index.geometry is not None
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
     found: list[Ranges] = []
@@ -207,7 +209,7 @@ def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
 
 
 def _is_met_by_arrays(tree: Filter, path: str) -> bool:
-    """Whether an array on the way to the path may meet the filter although nothing is at the path.
+    """True if an array on the way to the path may meet the filter although nothing is at the path.
 
     {a: [1]} is one of the documents without an a.b that is not null, and its a.b is an empty array in expressions.
     """
@@ -231,8 +233,8 @@ def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
 
 def hashes_of(asked: Sequence[Condition]) -> Ranges | None:
-    """The hashes of the values that one of the conditions asks for. Values of one hash can differ, so they never say
-    all of it.
+    """Return the hashes of the values that one of the conditions equals. Different values can share a hash, so these
+    ranges are never exact.
     """
     for condition in asked:
         if isinstance(condition, Comparison) and condition.op is Op.EQ:

@@ -1,7 +1,7 @@
 """Sets of encoded keys of one field, as sorted half-open ranges.
 
-A range `[lo, hi)` is over the ascending keys of `docstore.kernel.keys.encoding`. Those are self-delimiting, so a bound
-that is the beginning of keys cuts before all of them, and `behind` of it cuts behind all of them; the same cuts work in
+A range `[lo, hi)` is over the ascending keys of `docstore.kernel.keys.encoding`. These are self-delimiting: a bound
+that is a prefix of keys sorts before all of them, and `behind` of it sorts after all of them. The same bounds work in
 the middle of a compound key. Ranges of one set do not overlap and do not touch.
 """
 
@@ -21,7 +21,7 @@ _SPENT = 64 * 1024
 
 LOWEST = b"\x01"
 HIGHEST = b"\xfe"
-"""Cuts below and above every key of a single value, in either direction."""
+"""Bounds below and above every key of a single value, in either direction."""
 
 
 class Range(NamedTuple):
@@ -32,9 +32,9 @@ class Range(NamedTuple):
     point: bool = False
 
     def descending(self) -> Range:
-        """The same values in keys of a descending field."""
+        """Return the same values in keys of a descending field."""
         if self.point:
-            # It begins with the key itself, which other fields may follow: a cut of the same place may be shorter.
+            # It begins with the key itself, which other fields may follow: a shorter bound may sort at the same place.
             key = self.lo.translate(INVERTED)
             return Range(key, behind(key), True)
         return Range(behind(self.hi.translate(INVERTED)), behind(self.lo.translate(INVERTED)), self.point)
@@ -46,13 +46,13 @@ EVERYTHING: Ranges = (Range(LOWEST, HIGHEST),)
 
 
 def point(value: Value) -> Range:
-    """The keys of one value."""
+    """Return the range of one value's keys."""
     key = encode_key(value)
     return Range(key, behind(key), True)
 
 
 def points_of(keys: list[bytes]) -> Ranges:
-    """The keys of the values that have one of these keys."""
+    """Return the ranges of the values that have one of these keys."""
     sort_keys(keys)
     found: list[Range] = []
     last = b""
@@ -66,7 +66,7 @@ def points_of(keys: list[bytes]) -> Ranges:
 
 
 def union(ranges: Iterable[Range]) -> Ranges:
-    """All keys of any of the ranges. Ranges of two types stay apart where the one begins as the other ends."""
+    """Return all keys of any of the ranges. Touching ranges of two types stay separate."""
     merged: list[Range] = []
     for item in sorted(ranges, key=itemgetter(0, 1)):
         if item.lo >= item.hi:
@@ -81,7 +81,7 @@ def union(ranges: Iterable[Range]) -> Ranges:
 
 
 def intersection(one: Ranges, other: Ranges) -> Ranges:
-    """The keys that both sets hold."""
+    """Return the keys that both sets hold."""
     if EVERYTHING in (one, other):
         return other if one == EVERYTHING else one
     found: list[Range] = []
@@ -103,16 +103,16 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
 
 
 def _join(one: Range, other: Range) -> bool:
-    """Whether two ranges are one: they touch, not between two types, and neither is a point."""
+    """True if two ranges can be merged: they touch, not between two types, and neither is a point."""
     return one.hi == other.lo and len(one.hi) > 1 and not (one.point or other.point)
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """All keys that the set does not hold."""
+    """Return all keys that the set does not hold."""
     found: list[Range] = []
     start = LOWEST
     for item in ranges:
-        # There is no key between undefined and null.
+        # No key lies between undefined and null.
         if start < item.lo and (start, item.lo) != (behind(KEY_OF_UNDEFINED), KEY_OF_NULL):
             found.append(Range(start, item.lo))
         start = item.hi
@@ -122,11 +122,11 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[tuple[bytes, bytes]], int]:
-    """(sorted ranges over compound keys, how many leading fields they bound exactly), from (ranges, direction) of each
-    field.
+    """Return (sorted ranges over compound keys, number of leading fields that they bound exactly).
 
-    Points of leading fields are multiplied out; the first field that is not all points ends the bounds. Where that
-    would make more than `limit` ranges, a field's ranges become the one range that spans them.
+    Each of `per_field` is (ranges, direction) of a field. Points of leading fields are multiplied out; the first field
+    that is not all points ends the bounds. If that would make more than `limit` ranges, a field's ranges become the one
+    range that spans them.
     """
     prefixes: list[bytes] = [b""]
     used = 0

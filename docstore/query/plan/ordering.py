@@ -1,8 +1,8 @@
-"""Which order a scan of an index gives, and which scans are in the order asked for once they are merged.
+"""The order that an index scan yields, and the scans that yield the requested order after a merge.
 
-Entries of an index whose leading fields are fixed to a few points are in the order of the fields behind those for each
-of the points: merged, they are so together. A field with arrays provides an order only as a whole: within bounds a
-document would come at the place of whichever element is in them.
+If a scan fixes the leading fields to a few points, the entries of each point are in the order of the later fields. A
+k-way merge of the points is in that order, too. A field with arrays provides an order only without bounds: within
+bounds a document would sort by the element that lies in them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_MERGED = 200
 
 
 def sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> int:
-    """1 or -1 when scanning the index that way yields the order, 0 when it does not (or none is asked for)."""
+    """Return 1 or -1 if scanning the index that way yields the order, 0 if not (or if there is no order)."""
     if not sort.fields or not _keeps_order(index, bounds, sort):
         return 0
     fixed = {item.path for item in bounds if item.is_point}
@@ -40,8 +40,9 @@ def sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) 
 
 
 def exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> list[tuple[IndexScan, int]] | None:
-    """(scan of one combination of points of the leading fields, how many fields those are) for all of them, in the
-    order of the scan, where each has the order that is asked for.
+    """Return (scan of one combination of points of the leading fields, number of these fields) for all combinations.
+
+    They are in the order of the whole scan, and each yields the requested order. None if the index cannot do that.
     """
     fixed = 0
     number = 1
@@ -62,7 +63,7 @@ def exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> lis
 
 
 def ordered_scans(access: Access, sort: Sort) -> list[tuple[IndexScan, int]]:
-    """(scan, fixed fields) of what can be merged with others: bounded scans with the order behind fixed fields."""
+    """Return the (scan, fixed fields) that can be merged: bounded scans ordered after their fixed fields."""
     if isinstance(access, Merge):
         return list(zip(access.branches, access.fixed, strict=True))
     if not isinstance(access, IndexScan) or access.wildcard is not None or not access.bounds:
@@ -77,7 +78,7 @@ def ordered_scans(access: Access, sort: Sort) -> list[tuple[IndexScan, int]]:
 
 
 def _merged_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort, fixed: int) -> int:
-    """As `sort_direction`, where the order begins right behind the fixed fields."""
+    """Return as `sort_direction` does, for an order that begins right after the fixed fields."""
     own = index.fields[fixed : fixed + len(sort.fields)]
     if [path for path, _ in own] != [path for path, _ in sort.fields] or not _keeps_order(index, bounds, sort):
         return 0
@@ -87,7 +88,7 @@ def _merged_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sor
 
 
 def _keeps_order(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> bool:
-    """Whether the bounds leave the fields of the order their least and greatest elements."""
+    """True if the bounds do not exclude the least and greatest array elements, by which the order sorts documents."""
     if sort.collation != index.collation:
         return False
     on_the_way = [arrays_on(path, index.arrays) for path, _ in sort.fields]

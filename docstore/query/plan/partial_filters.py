@@ -1,6 +1,6 @@
-"""What the values of a filter decide of its plan besides ranges: which partial indexes may serve it.
+"""Partial indexes that a filter's values admit: the one decision about its plan, besides ranges, that values make.
 
-Always true: filters of a form with equal outcomes have equal outcomes as shapes (`docstore.query.plan.shapes`).
+Invariant: filters of a form with equal outcomes have equal outcomes as shapes (`docstore.query.plan.shapes`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docstore.query.plan.shapes import conjuncts
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """Conditions that all hold: those that all filters of the form have as they stand, and those with values."""
+    """Conditions that must all hold: constants that all filters of the form share, and conditions with values."""
 
     constant: tuple[Filter, ...]
     free: tuple[FreeTest, ...]
@@ -30,22 +30,22 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which of the conditions `wanted`, of which the filters of partial indexes are made, a filter of the form implies.
+    """Decides which conditions `wanted` (those of partial indexes' filters) a filter of the form implies.
 
-    `parts` are what it says of their fields: its own conditions first, then those of each branch of its disjunctions.
+    `parts` are its conditions on their fields: its own first, then those of each branch of its disjunctions.
     """
 
     parts: tuple[_Said, ...]
     wanted: tuple[Filter, ...]
 
     def outcome(self, values: Sequence[Value]) -> tuple[bool, ...]:
-        """For each part of the filter with these values, whether it implies each of the conditions."""
+        """Return, for each part of the filter with these values, whether it implies each of the conditions."""
         said = [each.conditions(values) for each in self.parts]
         return tuple([implies(each, wanted) for each in said for wanted in self.wanted])
 
 
 def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence[IndexInfo]) -> Decision | None:
-    """What the values of filters of the form of `raw` decide; None where it is nothing. `tree`: that of `raw`."""
+    """Return the decision for filters of the form of `raw`, whose tree is `tree`; None if values decide nothing."""
     wanted = [leaf for index in indexes if index.partial is not None for leaf in _leaves(index.partial)]
     held = {first_name(path) for each in wanted for path in named_paths(each)}
     places = places_of(raw, values, tree)
@@ -57,7 +57,7 @@ def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence
 
 
 def _said(tree: Filter, held: set[str], places: dict[int, int]) -> _Said:
-    """What the filter says of the fields that are held, outside its disjunctions."""
+    """Return the filter's conditions on the fields `held`, outside its disjunctions."""
     constant: list[Filter] = []
     free: list[FreeTest] = []
     for each in conjuncts(tree):
@@ -71,7 +71,7 @@ def _said(tree: Filter, held: set[str], places: dict[int, int]) -> _Said:
 
 
 def _leaves(tree: Filter) -> Iterator[Filter]:
-    """The conditions that a filter is made of."""
+    """Yield the conditions that a filter is made of."""
     if isinstance(tree, And | Or):
         for child in tree.children:
             yield from _leaves(child)

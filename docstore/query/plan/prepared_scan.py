@@ -1,15 +1,17 @@
 # cython: annotation_typing=False
-"""Scans of an index that are prepared for all filters of a form (`docstore.kernel.match.form`).
+"""Index scans prepared for all filters of a form (`docstore.kernel.match.form`).
 
-Of a plan that is kept for a shape (`docstore.query.plan.shapes`) this is what runs without a tree: the values of a
-filter are encoded into the two ends of a range, or into a range for each value of a list, and whatever the ranges do
-not show is a predicate.
+A prepared scan runs a plan cached for a shape (`docstore.query.plan.shapes`) without building a tree. It encodes the
+values of a filter into the two ends of a range, or into a range for each value of a list. A predicate tests the
+conditions that the ranges do not guarantee.
 
-Always true: the ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter. So only plans
-are prepared whose leading fields are fixed to one value each, with one bounded field at most behind them; what bounds
-that may be the text that strings begin with, by a regular expression that says nothing else. A disjunction is prepared
-where each of its branches is such a scan (`docstore.query.plan.disjunction`). Where no index is of use to a shape, all
-of a filter is a predicate.
+Invariants:
+- The ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter.
+- So only plans are prepared whose leading fields are fixed to one value each, with at most one bounded field after
+  them.
+- A regular expression may bound that field if it is a literal prefix and nothing else.
+- A disjunction is prepared if each of its branches is such a scan (`docstore.query.plan.disjunction`).
+- If no index serves a shape, the predicate is the whole filter.
 """
 
 from __future__ import annotations
@@ -51,18 +53,18 @@ _FEW_RANGES = 2
 """Strings, and regular expressions."""
 _LOW = {Op.GT: True, Op.GTE: False}
 _HIGH = {Op.LT: False, Op.LTE: True}
-"""Whether a range begins, or ends, behind the keys of the value."""
+"""True if the end of a range sorts after the keys of the value."""
 
 
 @dataclass(frozen=True)
 class PreparedScan:
-    """The ranges of `index`, gone through backwards if `reverse`.
+    """The ranges of `index`, read backwards if `reverse`.
 
-    `left`: what the documents of the ranges must still satisfy. `order`: in which they are still to be sorted.
-    `patience`: how many entries may be looked at in vain (0: any number). `gathers`: the values of the filter are the
-    members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key. `beginning`: the
-    regular expression that bounds the field behind those that `bounds` fixes, which `descends`. `looks_through`: all
-    documents are looked at, in no order that is asked for.
+    `left`: the tests that documents of the ranges must still pass. `order`: the order into which they must still be
+    sorted. `patience`: how many entries may be read without a match (0: any number). `gathers`: the values of the
+    filter are the members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key.
+    `beginning`: the regular expression that bounds the field after those that `bounds` fixes; that field descends if
+    `descends`. `looks_through`: all documents are read, with no order requested.
     """
 
     index: IndexInfo
@@ -78,8 +80,8 @@ class PreparedScan:
     looks_through: bool = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
-        """The ranges for these values, and what their documents must still satisfy; None where nothing can lie in one
-        of them.
+        """Return the ranges for these values, and the predicate that their documents must still satisfy. None if no
+        document can be in the ranges.
         """
         if self.gathers:
             values = gathered(values)
@@ -87,7 +89,7 @@ class PreparedScan:
         return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
 
     def parts(self, values: list[Value]) -> list[Part] | None:
-        """The ranges for the values, gathered where they are to be."""
+        """Return the ranges for the values, which are gathered into one list if `gathers`."""
         bounds, collation = self.bounds, self.index.collation
         if collation is not None:
             values = list(map(collation.fold, values))
@@ -99,7 +101,7 @@ class PreparedScan:
         return None if ends is None else [(self.index, (ends,))]
 
     def _begun(self, start: bytes, pattern: RegexMatch) -> list[Part] | None:
-        """The ranges of what stands behind `start`; None for a pattern that is more than a beginning after all."""
+        """Return the ranges of the strings after `start`; None for a pattern that is not a pure prefix."""
         found = value_ranges(pattern)
         if found is None or not found[1]:
             return None
@@ -109,8 +111,8 @@ class PreparedScan:
 
 @dataclass(frozen=True)
 class PreparedUnion:
-    """The documents of several scans, each once: those of the first one first, or, if `as_one`, all of them in the
-    order of the one index that they are of.
+    """The documents of several scans, each once: the scans one after the other, or, if `as_one`, all in the order of
+    the one index that they share.
     """
 
     branches: tuple[PreparedScan, ...]
@@ -123,7 +125,7 @@ class PreparedUnion:
     looks_through = False
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
-        """As `PreparedScan.bound`: the ranges of the branches, in order."""
+        """Return as `PreparedScan.bound` does: the ranges of the branches, in order."""
         parts = self.parts(values)
         return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
 
@@ -139,8 +141,8 @@ class PreparedUnion:
 
 @dataclass(frozen=True)
 class PreparedCollection:
-    """All documents of a collection, in its order, where no index serves filters of the form; `left` and `order` as
-    those of `PreparedScan`.
+    """All documents of a collection, in its order, for a form that no index serves; `left` and `order` as in
+    `PreparedScan`.
     """
 
     left: Tests | None
@@ -151,12 +153,12 @@ class PreparedCollection:
     looks_through = True
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None]:
-        """As `PreparedScan.bound`; there are no ranges."""
+        """Return as `PreparedScan.bound` does, without ranges."""
         return (), None if self.left is None else self.left.predicate(values)
 
 
 def gathered(values: list[Value]) -> list[Value]:
-    """The values as members of one list."""
+    """Return the values as members of one list."""
     return [(ARRAY, array_from(values))]
 
 
@@ -174,8 +176,8 @@ def prepared_scan(
     order: KeyPattern | None,
     patience: int,
 ) -> PreparedScan | None:
-    """The scan for filters of the form of `raw`, whose values are `values` and whose tree is `tree`; None where its
-    plan is more than one range. `prefix`: what the entries of the plan's index begin with.
+    """Return the scan for filters of the form of `raw`, with the values `values` and the tree `tree`. None if its plan
+    is more than one range. `prefix` begins the entries of the plan's index.
     """
     if isinstance(tree, In) and (listed := _gathered(raw)) is not None:
         as_list = gathered(values)
@@ -191,7 +193,7 @@ def prepared_scan(
 def prepared_collection(
     raw: bytes, values: list[Value], tree: Filter, *, order: KeyPattern | None
 ) -> PreparedCollection | None:
-    """As `prepared_scan`, for a filter whose plan looks at all documents."""
+    """Return as `prepared_scan` does, for a filter whose plan reads all documents."""
     places, conditions = places_of(raw, values, tree), conjuncts(tree)
     if places is None:
         return None
@@ -208,9 +210,9 @@ def prepared_union(
     order: KeyPattern | None,
     patience: int,
 ) -> PreparedUnion | None:
-    """As `prepared_scan`, for a filter with one disjunction, whose `plan` unites what its branches find.
+    """Return as `prepared_scan` does, for a filter with one disjunction, whose `plan` unites its branches' documents.
 
-    `of_branch`: the plan of a branch, and what the entries of its index begin with.
+    `of_branch` returns the plan of a branch, and the prefix of its index's entries.
     """
     found = [each for each in conjuncts(tree) if isinstance(each, Or)]
     places = places_of(raw, values, tree)
@@ -257,7 +259,7 @@ def _scan(
     if bounds is None or plan is None or not isinstance(plan.access, IndexScan):
         return None
     if prepared.direction < 0 and (beginning is not None or (bounds.listed >= 0 and not prepared.index.is_id)):
-        # Backwards there is one range, or one entry in each.
+        # A backward scan supports one range, or one entry in each range.
         return None
     left = [conditions[place] for place in prepared.left]
     points = [field for field in plan.access.bounds if field.is_point]
@@ -272,7 +274,7 @@ def _scan(
 
 
 def _beginning(field: PreparedField, asked: Sequence[Filter], places: dict[int, int]) -> FreeTest | None:
-    """The regular expression that bounds the field, where that is nothing but the beginning of strings."""
+    """Return the regular expression that bounds the field, if it is a pure prefix of strings; else None."""
     if len(field.places) != 1:
         return None
     condition = asked[field.places[0]]
@@ -283,13 +285,13 @@ def _beginning(field: PreparedField, asked: Sequence[Filter], places: dict[int, 
 
 
 def _gathered(raw: bytes) -> list[Value] | None:
-    """The values of a filter that is nothing but a disjunction; None for others."""
+    """Return the values of a filter that is one disjunction and nothing else; None for others."""
     fields = elements(raw)
     return [value for _, value in compared(raw)] if [name for name, _, _ in fields] == [_OR] else None
 
 
 def _united(ranges: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The ranges in order, those that touch as one."""
+    """Return the ranges in order, with touching ones joined."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
@@ -300,7 +302,7 @@ def _united(ranges: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
-    """The ranges of keys that the scan leads to; none where they are not known before entries are looked at."""
+    """Return the ranges of keys that the scan reads; none if they depend on the entries it reads."""
     if not access.checked:
         return access.ranges
     last = access.bounds[-1]
@@ -317,7 +319,7 @@ def _bounds(
     *,
     begun: bool,
 ) -> ScanBounds | None:
-    """The bounds by the conditions of these places; of all fields but the last one where that is `begun`."""
+    """Return the bounds that the conditions of these places set; without the last field if `begun`."""
     if begun:
         fields = fields[:-1]
     fixed: list[tuple[int, int]] = []
@@ -328,7 +330,7 @@ def _bounds(
         if isinstance(own[0], In) and begun:
             return None
         if isinstance(own[0], In):
-            # Of several conditions on one path none is a list: `prepared` sees to it.
+            # `prepared` admits no list among several conditions on one path.
             listed = places[id(own[0])]
             return ScanBounds(prefix, fixed, None, None, field.direction < 0, listed) if field is fields[-1] else None
         comparisons = [each for each in own if isinstance(each, Comparison)]
@@ -346,12 +348,12 @@ def _bounds(
         return ScanBounds(prefix, fixed, *sides, field.direction < 0)
     if fields or begun:
         return ScanBounds(prefix, fixed)
-    # The index gives the order, and all of it is gone through.
+    # The index gives the order, and the scan reads all of it.
     return ScanBounds(prefix, (), Side(-1, False, LOWEST), Side(-1, False, HIGHEST))
 
 
 def _sides(comparisons: Sequence[Comparison], places: dict[int, int]) -> tuple[Side, Side] | None:
-    """The two ends of the range of a field; None where it is not bounded once from each side at most."""
+    """Return the two ends of a field's range; None if a side has more than one bound."""
     classes = {type_class(each.value[0]) for each in comparisons}
     low = [each for each in comparisons if each.op in _LOW]
     high = [each for each in comparisons if each.op in _HIGH]

@@ -1,19 +1,20 @@
-"""Plans that are kept for filters of one shape: the same conditions on the same paths, with other values.
+"""Plan cache entries for one query shape: the same conditions on the same paths, with other values.
 
-An application sends few shapes. What the choice of a plan finds out about one (which index, which of its fields by
-which conditions, in which direction, what is left to be checked) holds for all values that the planner treats alike;
-only the ranges of keys are made of the values.
+An application sends few shapes. The planner's result for one (index, conditions on its fields, direction, residual)
+holds for all values that it treats alike. Only the ranges of keys are computed from the values.
 
-Always true: what `Prepared.bind` gives for a filter is what `choose` gives for it, or one of the plans that it rejects,
-as long as the indexes are as they were and its conditions do not contradict each other. So only such values may differ
-as leave no more to themselves: those of comparisons with one value of a type that has ranges of its own, and with one
-of a list of such values where no order is asked for, or the list is one of `_id` alone, and regular expressions, of
-which the shape says whether strings begin with a text; some other conditions are part of the shape as they stand, and
-so is the collation that strings are compared under. Disjunctions of all these bound nothing and are left to be checked.
-What an `$elemMatch` says of a field may bound an index of arrays, and all of it is left to be checked. Indexes are
-those of values, under whatever collation; others may stand beside them that have nothing to offer to any filter of the
-shape. Which partial indexes may serve a filter is decided by its values, and part of its shape. Which of several plans
-is the best depends on the data: `docstore.collection.read.plan_cache`.
+Invariant: `Prepared.bind` gives the plan that `choose` gives for the filter, or one of its rejected plans. It assumes
+unchanged indexes and conditions that do not contradict each other. Hence:
+
+- Values that may differ are those of comparisons with one value of a type that has ranges of its own.
+- So may the values of a list of these, if no order is requested or the list is one of `_id` alone.
+- So may regular expressions; the shape records whether strings begin with a literal text.
+- Some other conditions are constants of the shape, and so is the collation of string comparisons.
+- Disjunctions of all these bound nothing and stay in the residual.
+- An `$elemMatch` on a field may bound a multikey index; all of it stays in the residual.
+- The index is one of values, under any collation. Other kinds may exist if they serve no filter of the shape.
+- The shape records which partial indexes may serve a filter; its values decide that.
+- The best of several plans depends on the data: `docstore.collection.read.plan_cache`.
 """
 
 from __future__ import annotations
@@ -69,25 +70,25 @@ from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation, holds_strings
 
 Shape = tuple[object, ...]
-"""What has to be the same for a plan to be used again; hashable."""
+"""The part of a filter and its indexes that must be equal for a plan to be reused; hashable."""
 
 _KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
-"""The types whose values have ranges of their own; those that compare with each other have one number."""
+"""The types whose values have ranges of their own; types that compare with each other share a number."""
 
 _LONGEST = 1024
-"""Bytes of a value that may be kept."""
+"""Most bytes of a value that a cached plan may hold."""
 _MOST_CONDITIONS = 32
 _MOST_LISTED = 1_000
 _MOST_FIXED = 8
-"""Longer lists are not sent again as they are."""
+"""Most values of a constant list: longer lists rarely recur unchanged."""
 
 
 def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | None:
-    """The shape of a filter and an order, where there are these indexes; None where plans are not kept."""
+    """Return the shape of a filter and an order, given these indexes; None if its plans are not cached."""
     if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
         return None
     found: list[object] = [sort.fields, sort.collation]
-    # Scans of an index of more fields could be merged into an order, if they are not too many.
+    # If `_id` is in a compound index too, a few of its scans could be merged into the order.
     ids_apart = all(index.is_id or all(path != "_id" for path, _ in index.fields) for index in indexes)
     for each in conjuncts(tree):
         if isinstance(each, Comparison) and each.op is Op.EQ and each.path == "_id" and has_free_value(each):
@@ -108,14 +109,14 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
 
 
 def _implied(tree: Filter, wanted: Filter) -> tuple[bool, ...]:
-    """Whether the filter, and each branch of its disjunctions, implies that of a partial index."""
+    """Return whether the filter, and each branch of its disjunctions, implies that of a partial index."""
     branches = [child for each in conjuncts(tree) if isinstance(each, Or) for child in each.children]
     return tuple([implies(each, wanted) for each in (tree, *branches)])
 
 
 def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape | None:
-    """What conditions without disjunctions are in a shape; `lists`: values of lists are not part of it; `nested`: they
-    stand in an `$elemMatch`.
+    """Return the shape of conditions without disjunctions; None if they have none. `lists`: values of lists are free,
+    not constants; `nested`: the conditions are in an `$elemMatch`.
     """
     found: list[object] = []
     for each in conjuncts(tree):
@@ -123,7 +124,7 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
             assert isinstance(each, Comparison), "of all conditions only these have one"
             found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]], each.collation)
         elif has_free_list(each) and lists:
-            # An index under a collation is asked for strings by the same one only.
+            # An index under a collation serves strings under the same collation only.
             found += (each.path, "in", any(value[0] == STRING for value in each.values), each.collation)
         elif has_free_patterns(each):
             found += (each.path, "in", "regex")
@@ -136,10 +137,10 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
                 return None
             found += (each.path, type(each), inner)
         elif isinstance(each, DocumentTest) and _is_constant(each):
-            # Its test is made anew for each request.
+            # Its test is compiled anew for each request.
             found += (each.name, each.argument)
         elif isinstance(each, ValueTest) and each.region is not None and not nested:
-            # What is asked for is never sent again, but what can serve it is the same.
+            # Regions rarely recur, but the same indexes can serve them.
             found += (each.path, each.name, type(each.region))
         elif _is_constant(each):
             found.append(each)
@@ -149,17 +150,17 @@ def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape 
 
 
 def has_free_value(condition: Filter) -> bool:
-    """Whether the condition is a comparison whose value is not part of the shape."""
+    """True if the condition is a comparison whose value is not part of the shape."""
     return isinstance(condition, Comparison) and _is_free(condition.value)
 
 
 def _is_free(value: Value) -> bool:
-    """Whether the value is of a type that has ranges of its own, and no longer than what may be kept of a filter."""
+    """True if the value's type has ranges of its own, and the value is short enough for a cached plan."""
     return value[0] in _KINDS and len(value[1]) <= _LONGEST and not _is_nan(value)
 
 
 def has_free_list(condition: Filter) -> TypeGuard[In]:
-    """Whether the condition is an `$in` whose values are not part of the shape where no order is asked for."""
+    """True if the condition is an `$in` whose values are not part of the shape of a filter without an order."""
     if not isinstance(condition, In) or condition.patterns:
         return False
     listed = condition.values
@@ -167,13 +168,13 @@ def has_free_list(condition: Filter) -> TypeGuard[In]:
 
 
 def has_free_pattern(condition: Filter) -> TypeGuard[RegexMatch]:
-    """Whether the condition is a regular expression that is not part of the shape."""
+    """True if the condition is a regular expression that is not part of the shape."""
     return isinstance(condition, RegexMatch) and len(condition.pattern) <= _LONGEST
 
 
 def has_free_patterns(condition: Filter) -> TypeGuard[In]:
-    """Whether the condition is an `$in` with regular expressions, none of which says where strings begin: whatever they
-    are, all strings are looked at.
+    """True if the condition is an `$in` with regular expressions, none of which has a literal prefix. Any such list
+    reads all strings.
     """
     if not isinstance(condition, In) or condition.collation is not None or not condition.patterns:
         return False
@@ -186,7 +187,7 @@ def has_free_patterns(condition: Filter) -> TypeGuard[In]:
 
 
 def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
-    """The plan for filters that fix `_id` and say more: their one entry in its index; None for others."""
+    """Return the plan for filters that fix `_id` and have more conditions: one `_id` index entry; None for others."""
     conditions = conjuncts(tree)
     fixing = [place for place, each in enumerate(conditions) if _fixes_id(each, id_index.collation)]
     if len(fixing) != 1 or any(_path(each) == "_id" for each in conditions[: fixing[0]] + conditions[fixing[0] + 1 :]):
@@ -198,14 +199,14 @@ def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
 
 
 def _fixes_id(condition: Filter, rules: Collation | None) -> bool:
-    """Whether the condition fixes `_id`, in an index under these rules."""
+    """True if the condition fixes `_id`, in an index under these rules."""
     if not isinstance(condition, Comparison) or (condition.path, condition.op) != ("_id", Op.EQ):
         return False
     return condition.collation == rules or not holds_strings(condition.value)
 
 
 def _is_constant(condition: Filter) -> bool:
-    """Whether the condition is part of the shape as it stands."""
+    """True if the condition is a constant of the shape."""
     match condition:
         case Comparison(path, _, value):
             short = len(value[1]) <= _LONGEST
@@ -228,12 +229,14 @@ def _is_nan(value: Value) -> bool:
 
 
 def conjuncts(tree: Filter) -> tuple[Filter, ...]:
-    """The conditions that all hold."""
+    """Return the conditions that must all hold."""
     return tree.children if isinstance(tree, And) else (tree,)
 
 
 def bounding(tree: Filter) -> list[tuple[str, Filter]]:
-    """The conditions that all hold, then those that each `$elemMatch` has of an element, with their whole paths."""
+    """Return the conditions that must all hold, then those of each `$elemMatch` on an element, with their
+    full paths.
+    """
     found = [(_path(each), each) for each in conjuncts(tree)]
     for each in conjuncts(tree):
         if isinstance(each, ElemMatchObject):
@@ -245,7 +248,7 @@ def bounding(tree: Filter) -> list[tuple[str, Filter]]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedField:
-    """A bounded field of the index, and which of the filter's conditions (`bounding`) bound it; none: it is open. The
+    """A bounded field of the index, and the places of the conditions (`bounding`) that bound it; none: it is open. The
     one condition of a `hashed` field is an equality, whose hash the index holds.
     """
 
@@ -257,7 +260,7 @@ class PreparedField:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the plan of an index has for all filters of a shape."""
+    """An index plan without its ranges, shared by all filters of a shape."""
 
     index: IndexInfo
     direction: int
@@ -265,10 +268,10 @@ class Prepared:
     provides_sort: bool
     fields: tuple[PreparedField, ...]
     left: tuple[int, ...]
-    """Which of the conditions that all hold are still to be checked."""
+    """The places of the conjuncts in the residual."""
 
     def bind(self, tree: Filter) -> Plan | None:
-        """The plan for a filter of the shape; None where its conditions contradict each other."""
+        """Return the plan for a filter of the shape; None if its conditions contradict each other."""
         conditions = conjuncts(tree)
         asked = [each for _, each in bounding(asked_of(tree, self.index.collation))]
         bounds = []
@@ -277,7 +280,7 @@ class Prepared:
             ranges = hashes_of(own) if field.hashed else _ranges(own)
             if not ranges:
                 return None
-            # Values of one hash can differ.
+            # Different values can share a hash.
             met = () if field.hashed else tuple(own)
             bounds.append(FieldBounds(field.path, field.direction, ranges, met))
         residual = conjunction([conditions[place] for place in self.left]) if self.left else None
@@ -304,9 +307,9 @@ def _ranges(conditions: Sequence[Filter]) -> Ranges:
 
 
 def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared | None:
-    """What is kept of a plan for a filter that has a shape; None where it may not be used for others of that shape.
+    """Return the reusable part of a plan for a filter that has a shape; None if other filters may not use it.
 
-    `indexes`: all that there were to choose from.
+    `indexes`: all indexes that the planner chose from.
     """
     access = plan.access
     if not isinstance(access, IndexScan) or access.once or not _is_plain(access.index):
@@ -326,17 +329,17 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
         if item.bounded:
             places = tuple(place for place, (path, _) in enumerate(asked) if path == item.path)
         if len(places) > 1 and arrays_on(item.path, access.index.arrays):
-            # One of them was chosen, unless they speak of one element.
+            # The planner chose one of them, unless they are conditions on one element.
             if all(place < len(conditions) and _fixes(conditions[place]) for place in places):
                 beside.update(places[1:])
                 places = places[:1]
             elif not _are_of_one_element(conditions, places[0]):
                 return None
         if len(places) > 1 and item.is_point:
-            # Their values happen to leave one point.
+            # Their values happen to intersect in one point.
             return None
         if len(places) > 1 and not all(has_free_value(asked[place][1]) for place in places):
-            # What is left of the ranges of a constant depends on the values beside it.
+            # Ranges of a constant, intersected with those of values, depend on these values.
             return None
         if item.path in hashed and (len(places) != 1 or not _fixes(asked[places[0]][1])):
             return None
@@ -350,7 +353,7 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
 
 
 def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) -> Prepared | None:
-    """As `prepared`, where an index of wildcard paths is asked for one path."""
+    """Return as `prepared` does, for a scan of one path in a wildcard index."""
     index, as_asked = access.index, asked_of(tree, access.index.collation)
     asked = bounding(as_asked)
     if item.below or len(index.fields) > 1:
@@ -358,7 +361,7 @@ def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) 
     places = tuple(place for place, (path, each) in enumerate(asked) if path == item.path and has_entry(each))
     if len(places) > 1:
         free = all(has_free_value(asked[place][1]) for place in places)
-        # Where there are arrays one of several was chosen, else what is left of them must not depend on their values.
+        # With arrays the planner chose one of several; else the intersection's form must not depend on values.
         if index.multikey or not free or access.bounds[0].is_point:
             return None
     left = tuple(place for place, each in enumerate(conjuncts(as_asked)) if each not in item.met)
@@ -368,18 +371,18 @@ def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) 
 
 
 def _fixes(condition: Filter) -> bool:
-    """Whether the condition is an equality with a value that is not part of the shape."""
+    """True if the condition is an equality with a value that is not part of the shape."""
     return isinstance(condition, Comparison) and condition.op is Op.EQ and has_free_value(condition)
 
 
 def _are_of_one_element(conditions: Sequence[Filter], first: int) -> bool:
-    """Whether all conditions that bound a path, of which the first is at that place, are those of one `$elemMatch`."""
+    """True if all conditions that bound a path belong to one `$elemMatch`; `first` is the place of the first."""
     matches = [each for each in conditions if isinstance(each, ElemMatchObject | ElemMatchValue)]
     return first >= len(conditions) and len(matches) == 1 and isinstance(matches[0], ElemMatchValue)
 
 
 def _first_paths(tree: Filter, sort: Sort) -> set[str]:
-    """The paths by which an index may serve such a filter and order: each may be that of its first field."""
+    """Return the paths by which an index may serve a filter and order of this shape, as its first field."""
     found = {sort.fields[0][0]} if sort.fields else set()
     for each in conjuncts(tree):
         for branch in each.children if isinstance(each, Or) else (each,):
@@ -388,9 +391,8 @@ def _first_paths(tree: Filter, sort: Sort) -> set[str]:
 
 
 def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
-    """Whether the index has nothing to offer to filters of the shape of `tree`, whatever their values: no shape asks
-    for a text, no index of geometry is of use without a region, no other index without its first field, and no partial
-    one where its filter is not implied.
+    """True if the index serves no filter of the shape of `tree`, for any values. A shape has no text search; a geometry
+    index needs a region, another index its first field, and a partial index that its filter is implied.
     """
     if index.text is not None:
         return True
@@ -407,5 +409,5 @@ def _path(condition: Filter) -> str:
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """Whether what the index has to offer is the same for all filters of a shape: it is one of values."""
+    """True if the index is one of values, so that it serves all filters of a shape alike."""
     return index.geometry is None and index.text is None

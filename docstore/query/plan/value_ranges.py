@@ -1,4 +1,4 @@
-"""The ranges of keys in which the values lie that satisfy one condition."""
+"""The ranges of keys of the values that satisfy one condition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from docstore.query.plan.intervals import (
 from docstore.query.value.values import string_value
 
 Condition = Filter | Computed
-"""What can be said of one path."""
+"""A condition on one path."""
 
 NUMBER_CLASS = type_class(DOUBLE)
 NUMBERS_WITHOUT_NAN = Range(b"\x2c", b"\x40")
@@ -57,11 +57,11 @@ NULL_RANGES: Ranges = (
     Range(KEY_OF_UNDEFINED, behind(KEY_OF_UNDEFINED), True),
     Range(KEY_OF_NULL, behind(KEY_OF_NULL), True),
 )
-"""Where a missing or null field can be: undefined stands for an empty array on the way."""
+"""The keys of a missing or null field: undefined is the key of an empty array on the way."""
 
 
 def class_range(code: int) -> Range:
-    """All values that compare with values of this type."""
+    """Return the range of all values that compare with values of this type."""
     start = type_class(code)
     if start == NUMBER_CLASS:
         return _NUMBERS
@@ -71,10 +71,10 @@ def class_range(code: int) -> Range:
 
 
 def value_ranges(condition: Condition) -> tuple[Ranges, bool] | None:
-    """(ranges, exact) of a condition on one path, or None when it bounds nothing.
+    """Return (ranges, exact) of a condition on one path, or None if it bounds nothing.
 
-    `exact`: without arrays in the way, a value satisfies the condition exactly when its key is in the ranges. Keys are
-    those of bytes: a comparison under a collation bounds nothing.
+    `exact`: without arrays on the path, a value satisfies the condition exactly if its key is in the ranges. Keys
+    compare strings by bytes, so a comparison under a collation bounds nothing.
     """
     match condition:
         case Comparison() if condition.collation is None:
@@ -100,7 +100,7 @@ def value_ranges(condition: Condition) -> tuple[Ranges, bool] | None:
 
 
 def _negated(child: Filter) -> tuple[Ranges, bool] | None:
-    """All but the values that satisfy the child, which must be known exactly."""
+    """Return the ranges of all values but those that satisfy the child; None unless its ranges are exact."""
     if isinstance(child, Not):
         return value_ranges(child.child)
     if isinstance(child, Comparison | In):
@@ -111,14 +111,16 @@ def _negated(child: Filter) -> tuple[Ranges, bool] | None:
 
 
 def _is_exact_but_for_null(condition: Comparison | In) -> bool:
-    """Whether the ranges hold every value that satisfies the condition, and of others only undefined."""
+    """True if the ranges hold every value that satisfies the condition, and no other value but undefined."""
     if isinstance(condition, Comparison):
         return condition.op is Op.EQ and condition.value[0] == NULL
     return not condition.patterns and all(value[0] not in (ARRAY, UNDEFINED) for value in condition.values)
 
 
 def _computed(op: Op, value: Value) -> Ranges:
-    """Where the value of a field lies of which an expression says that: all types are compared with each other."""
+    """Return the ranges of the values for which an expression's comparison holds: it compares all types with each
+    other.
+    """
     here = point(value)
     if op is Op.EQ:
         return NULL_RANGES if value[0] == NULL else (here,)
@@ -183,7 +185,7 @@ def _in(condition: In) -> tuple[Ranges, bool]:
 
 
 def _regex(condition: RegexMatch) -> tuple[Ranges, bool]:
-    """Strings, by their literal beginning if they have one; and regexes, which match by being the same."""
+    """Return the ranges of strings, by their literal prefix if there is one, and of equal regexes, which also match."""
     prefix, whole = literal_prefix(condition.pattern, condition.options)
     strings = class_range(STRING)
     if prefix:

@@ -1,9 +1,9 @@
-"""Wildcard indexes: which paths one holds, the keys of a document in it, and the bounds of a filter over them.
+"""Wildcard indexes: the paths that one holds, the keys of a document in it, and the bounds of a filter over them.
 
-A document has an entry (path, value) for each scalar that the index holds, at the path without positions in arrays.
-Arrays stand for their elements; an array inside an array is a value; an empty array counts as undefined and an empty
-document as itself. A field whose name has a dot has none, and nothing in it has: no path leads there. Other documents
-have no entry of their own, so a condition that a document, an array or a missing value can meet gets no bounds.
+A document has an entry (path, value) for each scalar that the index holds, at the path without array positions. Arrays
+are represented by their elements. An array inside an array is a value, an empty array counts as undefined, an empty
+document as itself. A field whose name has a dot has no entry, nor has anything inside it: no path leads there. Other
+documents have no entry, so a condition that a document, an array or a missing value can meet gets no bounds.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ _OF_VALUES = (Comparison, In, RegexMatch, Mod, TypeIs)
 _EMPTY_ARRAY: Value = (UNDEFINED, b"")
 
 ARRAYS_MET, SEVERAL_ENTRIES = 1, 2
-"""What is known of the documents of a compound wildcard index."""
+"""Flags kept about the documents of a compound wildcard index."""
 PATH_FIELD = "$_path"
-"""What the path of an entry is called in plans."""
+"""The name of an entry's path field in plans."""
 
 Tree = dict[str, "Tree"]
-"""Field names below each other; an empty one ends a path."""
+"""Nested field names; an empty tree ends a path."""
 
 
 @dataclass(frozen=True)
 class WildcardPaths:
-    """The paths that an index holds: those below `tree`, or with `excluding` all but those."""
+    """The paths that an index holds: those below `tree`, or with `excluding` all others."""
 
     tree: Tree = field(default_factory=dict)
     excluding: bool = True
 
     def holds(self, path: str, *, with_subtree: bool = False) -> bool:
-        """Whether every scalar at the path has an entry; `with_subtree`: and every one below it."""
+        """True if every scalar at the path has an entry; with `with_subtree` every one below it, too."""
         node = self.tree
         for name in path.split("."):
             if name not in node:
@@ -67,7 +67,7 @@ class WildcardPaths:
         return self.excluding and not with_subtree
 
     def keys(self, raw: bytes) -> tuple[list[bytes], int]:
-        """(distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
+        """Return (distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
         found = _Keys(self.excluding)
         found.enter(raw, "", self.tree)
         keys = list(found.keys)
@@ -76,7 +76,7 @@ class WildcardPaths:
 
 
 def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
-    """The paths that end in one of the dotted `names`, or all but those."""
+    """Return the paths that end in one of the dotted `names`, or all others."""
     tree: Tree = {}
     for name in names:
         node = tree
@@ -86,17 +86,17 @@ def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
 
 
 _NO_ENTRY = 2 * encode_key((MIN_KEY, b""))
-"""In the place of path and value."""
+"""The key of a document without an entry, in place of path and value."""
 _PER_KEY = 32
-"""What it costs to make a key."""
+"""Units of work charged for each key."""
 
 
 def compound_keys(
     paths: WildcardPaths, before: KeyPattern | None, behind: KeyPattern | None
 ) -> Callable[[bytes], tuple[list[bytes], int]]:
-    """What makes the keys of a compound wildcard index, as `WildcardPaths.keys`: those of the fields before, each with
-    each entry of the document, and with those of the fields behind. One without an entry has MinKey in its place. The
-    number beside the keys is made of `ARRAYS_MET` and `SEVERAL_ENTRIES`.
+    """Return the key function of a compound wildcard index, like `WildcardPaths.keys`. It combines each key of the
+    leading fields with each entry of the document and each key of the trailing fields. A document without an entry has
+    MinKey instead. The number returned with the keys consists of `ARRAYS_MET` and `SEVERAL_ENTRIES`.
     """
 
     def keys(raw: bytes) -> tuple[list[bytes], int]:
@@ -121,7 +121,7 @@ def _plain_keys(pattern: KeyPattern | None, raw: bytes) -> tuple[list[bytes], in
 
 
 class _Keys:
-    """The keys of one document. `node` is what the paths say of the place: None, nothing (any more)."""
+    """Collects the keys of one document. `node` is the part of the path tree at a value; None: the tree has no more."""
 
     def __init__(self, excluding: bool) -> None:
         self.keys: set[bytes] = set()
@@ -172,14 +172,14 @@ class _Keys:
 
 
 def path_key(path: str) -> bytes:
-    """The beginning of the keys of the values at a path."""
+    """Return the prefix of the keys of the values at a path."""
     return encode_key(string_value(path))
 
 
 @dataclass(frozen=True, slots=True)
 class WildcardBounds:
-    """What one index is asked for: the values in `ranges` at `path`; `below`: and everything below the path. `met`: the
-    conditions that every value in the ranges satisfies.
+    """The range of one index to read: the values in `ranges` at `path`; with `below` also everything below the path.
+    `met`: the conditions that every value in the ranges satisfies.
     """
 
     path: str
@@ -188,16 +188,16 @@ class WildcardBounds:
     met: tuple[Condition, ...] = ()
 
     def fields(self) -> list[FieldBounds]:
-        """The bounds of the two parts of an entry: the path, and the value."""
+        """Return the bounds of the two parts of an entry: the path, and the value."""
         key = path_key(self.path)
         paths = [Range(key, behind(key), True)]
         if self.below:
-            # Whole keys, as ranges of one field among several must be: "/" comes behind ".".
+            # Ranges of one field among several must end in whole keys: "/" sorts after ".".
             paths.append(Range(path_key(self.path + "."), path_key(self.path + "/")))
         return [FieldBounds(PATH_FIELD, 1, tuple(paths)), FieldBounds(self.path, 1, self.ranges)]
 
     def key_ranges(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The same as sorted half-open ranges over the encoded keys."""
+        """Return the same as sorted half-open ranges over the encoded keys."""
         key = path_key(self.path)
         found = [(key + item.lo, key + item.hi) for item in self.ranges]
         if self.below:
@@ -207,7 +207,7 @@ class WildcardBounds:
 
 
 def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> list[WildcardBounds]:
-    """For each path of the filter that the index can serve, what it is to look through."""
+    """Return the bounds for each path of the filter that the index can serve."""
     found: list[WildcardBounds] = []
     for path, entry in conditions(tree).items():
         if not path or (multikey and any(name.isdigit() for name in path.split("."))):
@@ -218,7 +218,7 @@ def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> li
         )
         bounded = path_ranges(usable, multikey)
         if bounded is not None and paths.holds(path):
-            # What stands under an `$elemMatch` is named from there.
+            # Conditions in an `$elemMatch` have paths relative to the array.
             met = tuple(each for each in bounded[1] if isinstance(each, _OF_VALUES) and each.path == path)
             found.append(WildcardBounds(path, bounded[0], False, met))
     found += [
@@ -232,14 +232,14 @@ def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> li
 
 
 def _existing(tree: Filter) -> list[str]:
-    """The paths that the conjunction at the top of the filter asks to exist."""
+    """Return the paths that the conjunction at the top of the filter requires to exist."""
     if isinstance(tree, Exists):
         return [tree.path]
     return [child.path for child in tree.children if isinstance(child, Exists)] if isinstance(tree, And) else []
 
 
 def has_entry(condition: Condition) -> bool:
-    """Whether all that meets the condition is a value with an entry of its own."""
+    """True if every value that meets the condition has an entry of its own."""
     match condition:
         case Comparison(_, _, value):
             return value[0] not in _WITHOUT_ENTRY

@@ -1,8 +1,9 @@
-"""Searches in an index of geometry or of texts, prepared for a form of filter: what is looked for is one of its values.
+"""Geometry and text searches prepared for a form of filter: the region or text searched for is one of its values.
 
-Always true: what is bound is what the plan of the filter says, and nothing is bound where that could be another one.
-Only an index with no other field is used, that holds every document with something at its path; and beside a region
-nothing is asked for, not even an order, that another index may serve.
+Invariants:
+- The bound search is the plan of the filter; nothing is bound if that plan could be another.
+- The index has no other field, and holds every document with something at its path.
+- Beside a region, no condition or order is allowed that another index may serve.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from docstore.query.sort import Sort
 from docstore.query.text.search import Search, TextMatcher
 
 _LONGEST = 1024
-"""Bytes of an argument: what is longer takes a while to be looked at."""
+"""Most bytes of an argument: parsing a longer one takes a while."""
 
 Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
 """Ranges of entries of one index."""
@@ -39,8 +40,8 @@ Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
 Sought = Near | TextSearch | ValueTest
 
 Bound = tuple[Sequence[Part], Predicate | None, NearScan | None, Reach | None]
-"""(the ranges to look at, what the documents there must still satisfy, the nearness by which they come if by one, what
-tells of entries whether they may lead to one that does).
+"""(the ranges to read, the predicate that their documents must still satisfy, the near scan whose order they have if
+any, a test that drops entries which cannot lead to a match).
 """
 
 
@@ -48,8 +49,8 @@ tells of entries whether they may lead to one that does).
 class PreparedSearch:
     """A search in `index`, whose entries begin with `prefix`, for the value at `place`, like the `first` of the form.
 
-    `left`: what the other values say. `order`: in which documents are still to be sorted; one by a text's score is that
-    of the search that was bound last.
+    `left`: the tests of the other values. `order`: the order into which documents must still be sorted. An order by
+    text score uses the search that was bound last.
     """
 
     index: IndexInfo
@@ -64,7 +65,7 @@ class PreparedSearch:
     looks_through = False
 
     def bound(self, values: list[Value]) -> Bound | None:
-        """None where this plan is not that of the search. Errors: those of what is looked for."""
+        """Return the bound search; None if the filter's plan is another. Errors: those of parsing the argument."""
         sought, others = values[self.place], values[: self.place] + values[self.place + 1 :]
         if len(sought[1]) > _LONGEST:
             return None
@@ -84,19 +85,19 @@ class PreparedSearch:
         ranges = geometry.pairs(found.region, REGION_CELLS, single=not self.index.multikey)
         if ranges is None:
             return None
-        # Where a document has several cells, others may lead to it.
+        # A multikey entry outside the region may belong to a document that another entry leads to.
         reach = None if self.index.multikey else geometry.reach(found.region)
         return self._parts(ranges), _all_of([compile_filter(found), *left]), None, reach
 
     def _of_texts(self, first: TextSearch, sought: Value, left: list[Predicate]) -> Bound | None:
         found = _parsed_text(sought)
-        # The scores are those of what the order and the metadata were made from.
+        # Bind the scores that the order and the metadata read.
         search = self._settled(found, first.matcher)
         if not search.looked_up:
             return None
         ranges = [(low, high) for low, high, _ in points_of(search.keys())]
         if not search.is_plain:
-            # A cursor may look at documents when another search has been bound.
+            # A cursor may test documents after another search has been bound.
             own = replace(found, matcher=TextMatcher())
             self._settled(own, own.matcher)
             left.append(compile_filter(own))
@@ -119,7 +120,7 @@ def _all_of(parts: list[Predicate]) -> Predicate | None:
 
 
 def sought_in(tree: Filter) -> list[Sought]:
-    """The searches in the conjunction at the top of a filter."""
+    """Return the searches in the conjunction at the top of a filter."""
     return [
         each
         for each in conjuncts(tree)
@@ -136,8 +137,8 @@ def prepared_search(
     indexes: Sequence[IndexInfo],
     prefix_of: Callable[[IndexInfo], bytes],
 ) -> PreparedSearch | None:
-    """The search for filters of the form of `raw`, whose values are `values`; `plan` is that of its `tree` and this
-    order, chosen from the indexes, whose entries begin with `prefix_of` them. None where nothing can be prepared.
+    """Return the search for filters of the form of `raw`, whose values are `values`. `plan` is that of its `tree` and
+    this order, chosen from the indexes, whose entries begin with `prefix_of` them. None if the plan cannot be prepared.
     """
     found, access = sought_in(tree), plan.access
     places = [place for place, (code, _) in enumerate(values) if code == OBJECT]
@@ -148,7 +149,7 @@ def prepared_search(
     if not _holds_all(index) or (index.text if of_texts else index.geometry) is None:
         return None
     if order.measures and not of_texts:
-        # The order is that of the distances from the first point.
+        # The order is by the distances from the first point.
         return None
     fields = elements(raw)
     beside = [each for each in fields if (each[1], each[2]) != values[places[0]]]
@@ -181,7 +182,7 @@ def _holds_all(index: IndexInfo) -> bool:
 
 
 def _is_alone(index: IndexInfo, beside: list[str], order: Sort, indexes: Sequence[IndexInfo]) -> bool:
-    """Whether no other index has anything to offer to a filter of fields of these names, and to the order."""
+    """True if no other index can serve a filter on fields of these names, or the order."""
     asked = {*beside, *(path for path, _ in order.fields[:1])}
     if any(name.startswith("$") for name in asked):
         return False

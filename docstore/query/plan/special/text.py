@@ -1,7 +1,7 @@
 """The plan of a text search: the entries of the text index for each of its terms.
 
-The filter has to fix all fields before the text to one value. A search that asks for more than one of its terms looks
-at the documents.
+The filter must fix all fields before the text to one value. A search that needs more than one of its terms tests the
+documents.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from docstore.query.text.search import Search
 
 
 def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
-    """The plan of a filter with `text` in the conjunction at its top; it is told which index it is, of which there is
-    one. Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
+    """Return the plan of a filter with `text` in its top conjunction, and tell `text` the collection's one text index.
+    Errors: BadValue beside a hint or the natural order, NoQueryExecutionPlans.
     """
     if hint is not None:
         raise CommandError(Code.BadValue, "text and hint not allowed in same query")
@@ -49,7 +49,7 @@ def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort
 
 
 def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds] | None:
-    """Those of the fields before the text, and the terms; None where one of these is not fixed to one value."""
+    """Return the bounds of the fields before the text, and the terms; None if one of the fields is not fixed."""
     found: list[FieldBounds] = []
     fixed = equalities(tree)
     for path, direction in index.fields:
