@@ -1,13 +1,13 @@
-"""The keys of geometry in indexes, and the ranges of keys that a region of a query has.
+"""Index keys of geometries, and the key ranges of a query's region.
 
-A key is the number of a cell (`docstore.query.geo.sphere_cells`, `plane_cells`) as binary data of a fixed length, so
-that the cells inside a cell are one range of keys. That is a format on disk:
+A key is the number of a cell (`docstore.query.geo.sphere_cells`, `plane_cells`) as binary data of a fixed length. The
+cells inside a cell are one range of keys. The format on disk:
 
-* `2dsphere`: face (3 bits), place on the Z-order curve at the finest level (60 bits), level (5 bits), in 9 bytes;
-* `2d`: place on the Z-order curve, in the upper bits of 8 bytes.
+* `2dsphere`: face (3 bits), place on the Z-order curve at the finest level (60 bits), level (5 bits), in 9 bytes; *
+`2d`: place on the Z-order curve, in the upper bits of 8 bytes.
 
-A geometry has the keys of the cells that cover it. One that meets a region has a cell that lies in a cell of the
-region's covering, or around one. What is found so is looked at again by the filter.
+A geometry has the keys of the cells that cover it. If it meets a region, one of its cells lies inside a cell of the
+region's covering, or contains one. The filter then tests the documents found.
 """
 
 from __future__ import annotations
@@ -36,37 +36,39 @@ from docstore.query.value.values import NUMBERS, number_of
 Region = plane.Region | sphere.Spherical
 
 Reach = tuple[CellDistances, float]
-"""(what measures the cells of keys, the distance beyond which these do not meet a region)."""
+"""(measure of the cells of keys, the distance beyond which a key's geometry cannot meet a region)."""
 
 _FEW_POINTS = 16
 _ROUNDING = 1e-14
 _DOCUMENT_CELLS = 16
 REGION_CELLS = 24
-"""The cells that cover a region, unless another number is asked for."""
+"""The default number of cells that cover a region."""
 
 NOT_GEOMETRY = 16755
-"""The code of a document whose geometry an index of the sphere cannot hold."""
+"""The code of the error for a document whose geometry a `2dsphere` index cannot hold."""
 
 NOT_LOCATIONS = 16804
 
 NOT_PAIRS = frozenset((13026, 13027, 13068, NOT_LOCATIONS))
-"""The codes of documents whose pairs an index of the plane cannot hold."""
+"""The codes of the errors for documents whose pairs a `2d` index cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class SphereKeys:
-    """A `2dsphere` index. Of `version` 1 documents without geometry have a key too."""
+    """A `2dsphere` index. In `version` 1, documents without geometry have a key too."""
 
     version: int = 3
     coarsest: int = 0
     finest: int = LEVELS
 
     def serves(self, *, spherical: bool, geojson: bool) -> bool:
-        """Whether distances from a point are found by it, measured so, where the point is written so."""
+        """True if the index finds distances measured so (`spherical`) from a point in this notation (`geojson`)."""
         return spherical
 
     def cells(self, value: Value) -> set[bytes]:
-        """The keys of one stored value; none for one that counts as missing. BadValue for one that is no geometry."""
+        """Return the keys of one stored value; none for one that counts as missing. Error: BadValue for a
+        non-geometry.
+        """
         if self.version > 1 and _is_nothing(value):
             return set()
         shape = parse_stored(value)
@@ -90,14 +92,14 @@ class SphereKeys:
         return found
 
     def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
-        """Where the keys are of geometries that meet the region, which about `most` cells cover; None for one of the
-        plane. `single`: no geometry has several keys, so that each has one of the finest cells.
+        """Return the key ranges of geometries that meet the region, from a covering of about `most` cells; None for a
+        region of the plane. `single`: no geometry has several keys, so that each key is of a finest cell.
         """
         found = self.pairs(region, most, single=single)
         return None if found is None else tuple(starmap(Range, found))
 
     def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
-        """As `ranges`, as pairs."""
+        """Return the `ranges` as pairs."""
         if not isinstance(region, sphere.Spherical):
             return None
         coarsest = self.finest if single else self.coarsest
@@ -106,19 +108,19 @@ class SphereKeys:
         return key_ranges(covering(region, most), coarsest, self.finest)
 
     def points_at(self, path: str) -> PointKeys:
-        """What finds the keys of documents that have a plain point at the path."""
+        """Return the function that computes the keys of documents with a plain point at the path."""
         return PointKeys(path, self.finest)
 
     def key_at(self, at: Position) -> bytes:
-        """The key of the finest cell of a longitude and a latitude."""
+        """Return the key of the finest cell of a longitude and a latitude."""
         return _points(LEVELS).of_place(*at)
 
     def distances(self, centre: Position, unit: float) -> CellDistances:
-        """How far from a point keys say that geometries are, in `unit` for a radian."""
+        """Return the measure of distances from a point to the cells of keys, in `unit` for a radian."""
         return SphereDistances(centre, unit)
 
     def reach(self, region: Region) -> Reach | None:
-        """What tells of a key whether what has it may meet the region; None where that is not told."""
+        """Return the test by which keys that cannot meet the region are skipped; None unless it is a circle."""
         if not isinstance(region, sphere.Spherical) or region.cap is None:
             return None
         return self.distances(region.cap.centre, 1.0), region.cap.radius
@@ -134,7 +136,7 @@ def _is_nothing(value: Value) -> bool:
 
 
 def cell_value(key: bytes) -> Value:
-    """What the key of a field of geometry stands for: the number of a cell, or null."""
+    """Return the value that a geometry key encodes: the number of a cell, or null."""
     if key == KEY_OF_NULL:
         return NULL, b""
     return BINARY, int.from_bytes(key[1:5], "big").to_bytes(4, "little") + key[5:]
@@ -147,7 +149,7 @@ class PlaneKeys:
     square: Square
 
     def serves(self, *, spherical: bool, geojson: bool) -> bool:
-        """As `SphereKeys.serves`."""
+        """True as in `SphereKeys.serves`."""
         return not geojson
 
     def check_centre(self, at: Position) -> None:
@@ -156,7 +158,7 @@ class PlaneKeys:
             raise CommandError(16433, self._outside())
 
     def cells(self, value: Value) -> list[bytes]:
-        """The keys of the pairs of coordinates in a stored value, with repetitions. Errors: `NOT_PAIRS`."""
+        """Return the keys of the coordinate pairs in a stored value, with repetitions. Errors: `NOT_PAIRS`."""
         return [self.key_at(self._pair(members)) for members in _pairs(value)]
 
     def _pair(self, members: list[Value]) -> Position:
@@ -173,20 +175,20 @@ class PlaneKeys:
         return f"point not in interval of [ {self.square.low:g}, {self.square.high:g} ]"
 
     def points_at(self, path: str) -> SquareKeys:
-        """As those of `SphereKeys`."""
+        """Like `SphereKeys`."""
         return SquareKeys(path, self.square.low, self.square.high, self.square.bits)
 
     def key_at(self, at: Position) -> bytes:
-        """The key of the cell of a position in the square."""
+        """Return the key of the cell of a position in the square."""
         return _places(self.square).of_place(*at)
 
     def distances(self, centre: Position, unit: float) -> CellDistances:
-        """As those of `SphereKeys`; 0 for a distance in the plane."""
+        """Like `SphereKeys`; `unit` is 0 for a distance in the plane."""
         low, high = self.square.low, self.square.high
         return PlaneDistances(centre, unit, low, high - low, self.square.spare(), self.square.bits)
 
     def reach(self, region: Region) -> Reach | None:
-        """As that of `SphereKeys`."""
+        """Like `SphereKeys`, for circles and boxes."""
         match region:
             case sphere.Spherical(cap=sphere.Cap(centre, radius)):
                 return self.distances(centre, 1.0), radius
@@ -194,7 +196,7 @@ class PlaneKeys:
                 return self.distances(centre, 0.0), radius
             case plane.Box(((a, b), (c, d))):
                 low, side, spare = self.square.low, self.square.high - self.square.low, self.square.spare()
-                # The middle and the halves are rounded, the more the farther away the corners are.
+                # Rounding errors of the middle and the halves grow with the distance of the corners from the origin.
                 across = abs(c - a) / 2 + _ROUNDING * (abs(a) + abs(c))
                 half = across, abs(d - b) / 2 + _ROUNDING * (abs(b) + abs(d))
                 return PlaneDistances(((a + c) / 2, (b + d) / 2), 0.0, low, side, spare, self.square.bits, half), spare
@@ -202,12 +204,12 @@ class PlaneKeys:
                 return None
 
     def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
-        """As those of `SphereKeys`, of positions in the region; None for one of the sphere that is no circle."""
+        """Like `SphereKeys`, for positions in the region; None for a region of the sphere that is not a circle."""
         found = self.pairs(region, most, single=single)
         return None if found is None else tuple(starmap(Range, found))
 
     def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
-        """As `ranges`, as pairs."""
+        """Return the `ranges` as pairs."""
         del single
         if isinstance(region, sphere.Spherical):
             if region.cap is None:
@@ -227,7 +229,7 @@ GeoKeys = SphereKeys | PlaneKeys
 
 
 def _pairs(value: Value) -> Iterator[list[Value]]:
-    """The members of each pair: of the value itself, or of its members where the first is no number."""
+    """Yield the members of each pair: the value itself, or its members if its first member is not a number."""
     if value[0] not in (ARRAY, OBJECT):
         return
     members = _members(value)
@@ -248,7 +250,7 @@ def _members(value: Value) -> list[Value]:
 
 
 def _boxes(cap: sphere.Cap) -> Iterable[plane.Box]:
-    """Boxes of degrees that hold a circle on the sphere."""
+    """Return boxes of degrees that hold a circle on the sphere."""
     longitude, latitude = cap.centre
     radius = math.degrees(cap.radius) + 1e-9
     low, high = max(latitude - radius, -90.0), min(latitude + radius, 90.0)

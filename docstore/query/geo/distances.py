@@ -1,8 +1,7 @@
-"""How far documents are from the point of a `$near`, as a function of the document alone.
+"""Distances of documents from the point of a `$near`, computed from the document alone.
 
-The distance is that of the nearest of its geometries at the path. In the plane only points have one; on the sphere
-lines and areas have too, zero inside. On the sphere it is counted in metres where the point is GeoJSON, else in
-radians.
+A document's distance is that of its nearest geometry at the path. In the plane only points have one. On the sphere
+lines and areas have one too, zero inside an area. The unit on the sphere is metres for a GeoJSON point, else radians.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ORDERED = struct.Struct(">d")
 
 
 def nearest(near: Near, raw: bytes) -> tuple[float, Value] | None:
-    """(distance, geometry) of the nearest geometry of a document; None where there is none to measure."""
+    """Return (distance, geometry) of the nearest geometry of a document; None if it has none to measure."""
     plain = distance_from(near).measured(raw)
     if plain is not None:
         return plain
@@ -51,7 +50,7 @@ def _distance(near: Near, shape: Shape) -> float | None:
 
 
 def _angle(one: sphere.Vector, other: sphere.Vector) -> float:
-    """Radians between two points, rounded as plain arithmetic rounds."""
+    """Return the angle between two points in radians, rounded like plain arithmetic."""
     normal = sphere.cross(one, other)
     return math.atan2(math.sqrt(sphere.dot(normal, normal)), sphere.dot(one, other))
 
@@ -61,7 +60,7 @@ _distance_from = lru_cache(maxsize=8)(DistanceFrom)
 
 
 def distance_from(near: Near) -> DistanceFrom:
-    """What measures plain points."""
+    """Return the measure of distances to plain points."""
     return _distance_from(near.path, near.centre, near.spherical, unit_of(near))
 
 
@@ -71,12 +70,12 @@ def _straight(one: Position, other: Position) -> float:
 
 
 def unit_of(near: Near) -> float:
-    """How much of the unit of distances is one radian."""
+    """Return the distance that one radian is, in the unit of `near`."""
     return EARTH_METRES if near.geojson else 1.0
 
 
 def region_around(near: Near, radius: float) -> Region:
-    """What lies within a distance, and a little more, since distances are rounded."""
+    """Return the region within a distance, slightly enlarged because distances are rounded."""
     radius *= 1 + 1e-9
     if near.spherical:
         return sphere.Spherical(sphere.Cap(near.centre, radius / unit_of(near)))
@@ -90,6 +89,6 @@ class DistanceOrder:
     near: Near
 
     def sort_key(self, raw: bytes) -> bytes:
-        """What a document is ordered by: greater for one that is farther, greatest for one without a distance."""
+        """Return the document's sort key: greater for greater distances, greatest for a document without one."""
         found = nearest(self.near, raw)
         return _ORDERED.pack(math.inf if found is None else found[0])

@@ -1,6 +1,6 @@
-"""Operators about geometry: `$geoWithin`, `$geoIntersects`, and `$near` with its kin.
+"""Geometry operators: `$geoWithin`, `$geoIntersects`, and `$near` with its variants.
 
-What lies within or touches is looked at value by value. Nearness is an order that only an index of geometry gives.
+`$geoWithin` and `$geoIntersects` test each value. `$near` is an order that only a geometry index provides.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ WITHIN = frozenset(("$geoWithin", "$within"))
 GEO_OPERATORS = NEAR | WITHIN | {"$geoIntersects"}
 
 _CODES = {"$maxDistance": (16895, 16896), "$minDistance": (16893, 16894)}
-"""Codes of distances beside the operator: for one that is no number, for one that is negative."""
+"""Codes for distances beside the operator: for one that is not a number, for a negative one."""
 
 
 def parse_geo(path: str, fields: Sequence[Element]) -> ValueTest | Near:
-    """The condition of all fields of an operator document, one of which is about geometry."""
+    """Return the condition of an operator document with a geometry operator."""
     name, code, data = fields[0]
     if name in NEAR:
         return _parse_near(path, fields)
@@ -107,7 +107,7 @@ def _parse_box(members: Sequence[Value]) -> Region:
 
 
 def _corner(value: Value) -> Position:
-    """A point of a region of the plane: of exactly two numbers. Errors: BadValue."""
+    """Return the corner of a plane region, written as exactly two numbers. Error: BadValue."""
     at = parse_pair(value).at
     if len(values(value[1])) > 2:
         raise refused("Point must only contain two numeric elements")
@@ -115,7 +115,7 @@ def _corner(value: Value) -> Position:
 
 
 def _padded(members: Sequence[Value], length: int) -> list[Value]:
-    """The members, with what is missing as a value that is of no use."""
+    """Return the members, padded with a value that fails every later check."""
     return [*members, *([(0, b"")] * (length - len(members)))]
 
 
@@ -191,7 +191,7 @@ def _near(
 
 
 def _is_legacy(value: Value) -> bool:
-    """Whether the argument is a point by itself: coordinates and, perhaps, a greatest distance, or GeoJSON."""
+    """True if the argument itself is a point: coordinates with an optional greatest distance, or GeoJSON."""
     if value[0] == OBJECT and any(name == "type" for name, _, _ in elements(value[1])):
         return isinstance(stored_shape(value), Point)
     members = values(value[1])
@@ -221,7 +221,7 @@ def _near_pair(path: str, fields: Sequence[Element], value: Value) -> Near:
 
 
 def _centre(value: Value) -> Position:
-    """What distances are measured from, which is a GeoJSON point."""
+    """Return the GeoJSON point that distances are measured from. Errors: BadValue unless it is such a point."""
     fields = {name: (code, data) for name, code, data in elements(value[1])}
     try:
         at = parse_pair(value).at if "type" not in fields else on_sphere(fields.get("coordinates"))

@@ -31,7 +31,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A polygon by the even-odd rule; its corners belong to it, and its sides that are level or upright."""
+    """A polygon by the even-odd rule, including its corners and its horizontal and vertical sides."""
 
     corners: tuple[Position, ...]
 
@@ -59,5 +59,5 @@ Region = Box | Circle | Outline
 
 
 def contains(region: Region, shape: Shape) -> bool:
-    """Whether a stored shape lies in the region; only points can lie in the plane."""
+    """True if a stored shape lies in the region; only points can lie in the plane."""
     return isinstance(shape, Point) and region.holds(shape.at)

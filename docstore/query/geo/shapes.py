@@ -1,4 +1,4 @@
-"""Geometric values as they are written: coordinates only, no judgement. See `sphere` and `plane` for what they mean."""
+"""Geometric values in their notation: coordinates only, without interpretation (see `sphere` and `plane`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`legacy`: a pair of numbers, which may lie outside the earth's degrees."""
+    """A position. `legacy`: a pair of numbers, which may lie outside the earth's degrees."""
 
     at: Position
     legacy: bool = False
@@ -30,8 +30,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Polygon:
-    """A ring, and rings of holes in it, each without its first position at the end. `wound`: the ring goes
-    counter-clockwise round its inside, which may be more than half of the sphere.
+    """A ring, and rings of holes in it, each without its repeated first position at the end. `wound`: the inside is to
+    the left of the ring (counter-clockwise), and may be more than half of the sphere.
     """
 
     rings: tuple[tuple[Position, ...], ...]
@@ -40,7 +40,7 @@ class Polygon:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Several shapes taken together; not empty."""
+    """Several shapes in one; not empty."""
 
     parts: tuple[Shape, ...]
 
@@ -49,13 +49,13 @@ Shape = Point | Line | Polygon | Group
 
 
 def is_on_sphere(at: Position) -> bool:
-    """Whether the position is a longitude and a latitude."""
+    """True if the position is a valid longitude and latitude."""
     longitude, latitude = at
     return -180 <= longitude <= 180 and -90 <= latitude <= 90
 
 
 def single_parts(shape: Shape) -> Iterator[Point | Line | Polygon]:
-    """What a shape is put together of."""
+    """Yield the points, lines and polygons that a shape consists of."""
     if isinstance(shape, Group):
         for part in shape.parts:
             yield from single_parts(part)

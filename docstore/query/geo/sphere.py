@@ -1,7 +1,7 @@
 """Shapes on the unit sphere: edges are arcs of great circles.
 
-Whether three points turn left is decided exactly, so that arcs cross or do not cross whatever the rounding. The inside
-of a ring is the smaller part of the sphere, unless its shape says how it is wound.
+Orientation tests of three points are exact, so rounding does not decide if arcs cross. The inside of a ring is the
+smaller part of the sphere, unless its shape is `wound`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Sha
 Vector = tuple[float, float, float]
 
 _SURE = 1e-14
-"""Determinants of unit vectors beyond it have the sign that rounded arithmetic gives them."""
+"""Least determinant of unit vectors whose sign survives the rounding of floating-point arithmetic."""
 
 _SHORT = 1e-8
-"""Sums of two points that lie opposite each other are shorter: nothing is in the middle between these."""
+"""Greatest length of the sum of two antipodal points, which have no middle."""
 
 _TOUCHES = 1e-15
 """Radians within which a point lies on a line."""
@@ -36,7 +36,7 @@ class Cap:
 
 
 def vector(at: Position) -> Vector:
-    """The point of a longitude and a latitude in degrees."""
+    """Return the point of a longitude and a latitude in degrees."""
     longitude, latitude = math.radians(at[0]), math.radians(at[1])
     return (
         math.cos(latitude) * math.cos(longitude),
@@ -62,12 +62,12 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 def angle(a: Vector, b: Vector) -> float:
-    """The distance of two points in radians."""
+    """Return the distance of two points in radians."""
     return math.atan2(math.hypot(*cross(a, b)), dot(a, b))
 
 
 def turn(a: Vector, b: Vector, c: Vector) -> int:
-    """1 where the way from a by b to c turns left, -1 where it turns right, 0 only where two of the points are one.
+    """Return 1 if the path a, b, c turns left, -1 if it turns right, 0 only if two of the points are equal.
 
     Points on one great circle count as if each were moved by a tiny amount, the least of them most.
     """
@@ -92,7 +92,7 @@ def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
 
 
 def _whole(*points: Vector) -> list[list[int]]:
-    """The points, all drawn out by the power of two that leaves no fractions: no turn changes by that."""
+    """Return the points scaled by the power of two that leaves integers; scaling does not change a turn."""
     ratios = [[number.as_integer_ratio() for number in point] for point in points]
     scale = max(denominator for ratio in ratios for _, denominator in ratio)
     return [[number * (scale // denominator) for number, denominator in ratio] for ratio in ratios]
@@ -104,7 +104,7 @@ def _determinant(rows: Sequence[Sequence[int]]) -> int:
 
 
 def _moved(low: Sequence[int], middle: Sequence[int], high: Sequence[int]) -> int:
-    """The sign of the determinant when the coordinates get ever smaller additions: the first term that is not zero."""
+    """Return the sign of the determinant under symbolic perturbation: that of the first term that is not zero."""
     terms = (
         middle[0] * high[1] - middle[1] * high[0],
         middle[2] * high[0] - middle[0] * high[2],
@@ -123,7 +123,7 @@ def _moved(low: Sequence[int], middle: Sequence[int], high: Sequence[int]) -> in
 
 
 def _beside(point: Vector) -> Vector:
-    """A direction at a right angle to the point, the same for the same point always."""
+    """Return a direction at a right angle to the point; the same point always has the same direction."""
     largest = max(range(3), key=lambda axis: abs(point[axis]))
     helper = [0.012, 0.0053, 0.00457]
     helper[(largest + 2) % 3] = 1.0
@@ -133,13 +133,13 @@ def _beside(point: Vector) -> Vector:
 
 
 def _in_order(a: Vector, b: Vector, c: Vector, centre: Vector) -> bool:
-    """Whether b comes between a and c, going counter-clockwise round the centre."""
+    """True if b comes between a and c, going counter-clockwise around the centre."""
     count = (turn(b, centre, a) >= 0) + (turn(c, centre, b) >= 0) + (turn(a, centre, c) > 0)
     return count >= 2
 
 
 def crosses(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
-    """Whether two arcs without a common end meet inside both."""
+    """True if two arcs without a common end cross inside both."""
     if a in (c, d) or b in (c, d):
         return False
     side = turn(a, c, b)
@@ -147,7 +147,7 @@ def crosses(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
 
 
 def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
-    """Whether the way from a to b changes sides at the arc from c to d; a common end counts for one of two arcs."""
+    """True if the arc from a to b changes sides at the arc from c to d; a common end counts for one of two arcs."""
     if a not in (c, d) and b not in (c, d):
         return crosses(a, b, c, d)
     if a == b or c == d:
@@ -162,16 +162,16 @@ def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
 
 
 _PER_PAIR, _PER_VERTEX = 32, 64
-"""What it costs to look at a pair of arcs, and at a vertex."""
+"""Units of work charged for testing a pair of arcs, and a vertex."""
 
 _AT_ONCE = 1024
 
 OUTLOOK: Vector = (0.00456762077230, 0.99947476613078, 0.03208315302933)
-"""Where every count of edges begins."""
+"""The start of every count of edges: `Ring.contains` counts the edges between it and a point."""
 
 
 class Ring:
-    """A closed line and its inside, which lies to the left of its edges. `outlook_inside`: `OUTLOOK` lies there."""
+    """A closed line and its inside, to the left of its edges. `outlook_inside`: `OUTLOOK` lies inside."""
 
     def __init__(self, vertices: Sequence[Vector]) -> None:
         self.vertices = list(vertices)
@@ -192,7 +192,7 @@ class Ring:
             spend(_PER_PAIR * len(part))
             for end in part:
                 side = x * end[0] + y * end[1] + z * end[2]
-                # An edge is passed only where its ends are not surely on one side of the way.
+                # An edge can cross the path only if its ends may be on different sides of it.
                 if not (before > _SURE < side or before < -_SURE > side):
                     inside ^= _passes(OUTLOOK, point, start, end)
                 start, before = end, side
@@ -200,7 +200,7 @@ class Ring:
 
     @property
     def is_large(self) -> bool:
-        """Whether the inside is more than half of the sphere."""
+        """True if the inside is more than half of the sphere."""
         total = 0.0
         count = len(self.vertices)
         for position, vertex in enumerate(self.vertices):
@@ -215,7 +215,7 @@ class Ring:
 
 
 class Area:
-    """A polygon: the inside of its first ring and of none of the others."""
+    """A polygon: the inside of its first ring without the inside of the others."""
 
     def __init__(self, polygon: Polygon) -> None:
         rings = [Ring(_vectors(ring)) for ring in polygon.rings]
@@ -230,7 +230,7 @@ class Area:
         return outer.contains(point) and not any(hole.contains(point) for hole in holes)
 
     def holds_vertex(self, point: Vector) -> bool:
-        """Whether a vertex of another shape lies inside, or is a vertex of this one."""
+        """True if a vertex of another shape lies inside, or is a vertex of this one."""
         return any(point in ring.vertices for ring in self.rings) or self.contains(point)
 
 
@@ -244,14 +244,14 @@ class Arc:
     radius: float
 
     def comes_near(self, point: Vector, radius: float) -> bool:
-        """Whether it may come as near to a point: False is certain, and cheap to know."""
+        """True if the arc may come within `radius` of a point. A cheap test: False is certain, True is not."""
         x, y, z = self.middle
         reach = self.radius + radius
         return reach >= math.pi or x * point[0] + y * point[1] + z * point[2] >= math.cos(reach) - _SURE
 
 
 def arc(start: Vector, end: Vector) -> Arc:
-    """The shorter way between two points."""
+    """Return the shorter arc between two points."""
     spend(_PER_VERTEX)
     x, y, z = start[0] + end[0], start[1] + end[1], start[2] + end[2]
     length = math.sqrt(x * x + y * y + z * z)
@@ -262,7 +262,7 @@ def arc(start: Vector, end: Vector) -> Arc:
 
 
 def check_rings(polygon: Polygon) -> str | None:
-    """What is wrong with the rings of a polygon: edges that cross, vertices met twice, holes outside; None: nothing."""
+    """Return the error message for invalid rings: crossing edges, repeated vertices, holes outside; None if valid."""
     rings = [_vectors(ring) for ring in polygon.rings]
     for vertices in rings:
         if len(set(vertices)) < len(vertices):
@@ -284,7 +284,7 @@ def check_rings(polygon: Polygon) -> str | None:
 
 
 def _near_each_other(arcs: list[Arc]) -> Iterator[tuple[Arc, Arc]]:
-    """The pairs of arcs whose surroundings overlap: met along the axis on which they lie furthest apart."""
+    """Yield the pairs of arcs whose bounding circles overlap, by a sweep along the axis of their widest spread."""
     spreads = [max(each.middle[axis] for each in arcs) - min(each.middle[axis] for each in arcs) for axis in range(3)]
     axis = spreads.index(max(spreads))
     met: list[Arc] = []
@@ -299,7 +299,7 @@ def _near_each_other(arcs: list[Arc]) -> Iterator[tuple[Arc, Arc]]:
 
 
 class Spherical:
-    """A shape on the sphere that is asked what it holds and what it touches."""
+    """A shape on the sphere, with tests of containment and intersection."""
 
     def __init__(self, shape: Shape | Cap) -> None:
         self.cap = shape if isinstance(shape, Cap) else None
@@ -321,29 +321,29 @@ class Spherical:
         return self.cap is not None or bool(self._areas)
 
     def edges(self) -> list[tuple[Vector, Vector]]:
-        """The points, each as an arc without length, the arcs of the lines and those of the borders of the areas."""
+        """Return the points, each as an arc without length, the arcs of the lines and those of the areas' borders."""
         points = [(point, point) for point in self._points]
         lines = [edge for line in self._lines for edge in pairwise(line)]
         return points + lines + [edge for area in self._areas for edge in area.edges()]
 
     def areas(self) -> list[list[tuple[bool, list[Vector]]]] | None:
-        """The rings of its areas: whether `OUTLOOK` lies inside, the vertices; None where there is something else."""
+        """Return the rings of each area as (`OUTLOOK` lies inside, vertices); None if the shape has other parts."""
         if self.cap is not None or self._points or self._lines:
             return None
         return [[(ring.outlook_inside, ring.vertices) for ring in area.rings] for area in self._areas]
 
     def surrounds(self, point: Vector) -> bool:
-        """Whether the point lies in one of the areas."""
+        """True if the point lies in one of the areas."""
         return any(area.contains(point) for area in self._areas)
 
     def gap(self, point: Vector) -> float:
-        """Radians from a point to the nearest point of the shape."""
+        """Return the radians from a point to the nearest point of the shape."""
         if self.surrounds(point):
             return 0.0
         return min(distance(point, *edge) for edge in self.edges())
 
     def contains(self, shape: Shape) -> bool:
-        """Whether all of the shape lies inside; nothing lies inside of points and lines."""
+        """True if all of the shape lies inside; points and lines contain nothing."""
         other = Spherical(shape)
         return (
             all(self._holds_point(point) for point in other._points)
@@ -380,7 +380,7 @@ class Spherical:
         )
 
     def intersects(self, shape: Shape) -> bool:
-        """Whether they have a point in common."""
+        """True if the shapes have a point in common."""
         other = Spherical(shape)
         return any(self._touches_point(point) for point in other._points) or any(
             self._touches(vertices, edges, area) for vertices, edges, area in other._outlines()
@@ -423,7 +423,9 @@ def _meets(area: Area, edges: Iterator[tuple[Vector, Vector]]) -> bool:
 
 
 def _holds(outer: Area, inner: Area) -> bool:
-    """Whether one polygon lies inside another: no edges cross, and no part of the outer one's border is inside it."""
+    """True if one polygon lies inside another: no edges cross, and no part of the outer border is inside the
+    inner one.
+    """
     ring = inner.rings[0]
     for own in outer.rings:
         if set(own.vertices) == set(ring.vertices):
@@ -436,7 +438,7 @@ def _holds(outer: Area, inner: Area) -> bool:
 
 
 def distance(point: Vector, start: Vector, end: Vector) -> float:
-    """Radians from a point to the nearest point of an arc."""
+    """Return the radians from a point to the nearest point of an arc."""
     normal = cross(start, end)
     length = math.hypot(*normal)
     if length and dot(cross(normal, start), point) > 0 > dot(cross(normal, end), point):
