@@ -1,9 +1,8 @@
 # cython: annotation_typing=False
-"""Updates that the kernel applies by itself (`docstore.kernel.compute.field_updates`).
+"""Updates that the kernel applies without the general update (`docstore.kernel.compute.field_updates`).
 
-Most updates are of this kind. `direct_update` answers None for every other one. What the kernel does not decide for a
-document, and what only inserts do, is done by the update of the general language, which is parsed when it is first
-needed.
+Most updates are of this kind; `direct_update` returns None for others. The general update handles documents that the
+kernel declines, and the insert of an upsert if it needs more. It is parsed when it is first needed.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from docstore.query.update.update import ChangedPaths, Update, inserted, lead_th
 from docstore.query.update.upsert import seed_document
 
 _SHORT = 256
-"""Bytes of a specification whose update is kept."""
+"""Most bytes of a specification whose update is cached."""
 
 
 class DirectUpdate:
-    """Satisfies `docstore.query.update.update.Update`. `compares`: what it does depends on which values are equal."""
+    """Satisfies `docstore.query.update.update.Update`. `compares`: its result depends on which values are equal."""
 
     __slots__ = ("_array_filters", "_changes", "_general", "_specification", "changed", "compares", "needs_position")
 
@@ -41,14 +40,14 @@ class DirectUpdate:
         self._general: Update | None = None
 
     def change(self, raw: bytes, now: int, position: int = -1) -> bytes | None:
-        """The document after the update, the same object when nothing changes; None: `apply` must judge it. `position`:
-        of the element that the filter has matched.
+        """Return the document after the update, the same object if nothing changes; None if `apply` must decide.
+        `position`: the position of the array element that the filter matched.
         """
         return self._changes.apply(raw, position, now)
 
     def change_each(self, documents: list[bytes], now: int, largest: int) -> list[bytes] | None:
-        """`change` for documents that are to have no more bytes than that; None: one by one. Errors: those of
-        `docstore.bson.validate`.
+        """Return `change` of all documents; none may grow beyond `largest` bytes. None if they must be changed one by
+        one. Errors: those of `docstore.bson.validate`.
         """
         return self._changes.apply_each(documents, now, largest)
 
@@ -60,29 +59,29 @@ class DirectUpdate:
 
     @property
     def changed_in_place(self) -> frozenset[bytes]:
-        """As an `OperatorUpdate`'s."""
+        """Like that of `OperatorUpdate`."""
         return self._changes.names_in_place
 
     def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
-        """As an `OperatorUpdate`'s."""
+        """Like that of `OperatorUpdate`."""
         changes = self._changes
         return changes.names_in_place if lead_through(paths, changes.arrays) else changes.names
 
     @property
     def paths(self) -> ChangedPaths:
-        """As an `OperatorUpdate`'s; none where whole fields of the document change."""
+        """Like that of `OperatorUpdate`; empty if the log entry holds whole top-level fields."""
         return self._changes.paths or {}
 
     def moves_id(self, raw: bytes) -> bool:
         return False
 
     def identified(self, identity: Value) -> bytes | None:
-        """What to insert where the filter asks for that `_id` alone; None: `upsert` must say it."""
+        """Return the document to insert if the filter is an equality on `_id` alone; None if `upsert` must build it."""
         return self.seeded(document_from([("_id", *identity)]), identity)
 
     def seeded(self, seed: bytes, new_id: Value, now: int = -1) -> bytes | None:
-        """What to insert where the filter describes a document; None: `upsert` must say it. `now` as in `change`, -1
-        where it is not known.
+        """Return the document to insert from the seed that the filter describes; None if `upsert` must build it. `now`
+        is as in `change`, -1 if it is not known.
         """
         made = self._changes.insert(seed, now)
         return None if made is None else inserted(made, new_id)
@@ -98,7 +97,7 @@ class DirectUpdate:
 
 
 def direct_update(specification: bytes, array_filters: tuple[bytes, ...] = ()) -> DirectUpdate | None:
-    """The update of a document of operators that are simple enough, else None. Nothing that is refused is simple."""
+    """Return the update for a document of simple operators, else None. An invalid specification is never simple."""
     if not has_operators(specification):
         return None
     short = len(specification) + sum(map(len, array_filters)) <= _SHORT
@@ -111,4 +110,4 @@ def _direct_update(specification: bytes, array_filters: tuple[bytes, ...]) -> Di
 
 
 _kept = lru_cache(maxsize=256)(_direct_update)
-"""Applications send the same short updates again and again; an update knows nothing of a request."""
+"""Applications repeat the same short updates; an update holds no state of a request."""

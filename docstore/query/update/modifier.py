@@ -1,4 +1,4 @@
-"""What an update operator does to one place of a document: between the tree of paths and the operators."""
+"""The interface between an update's tree of paths and its operators: an operator changes the value at one path."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from docstore.query.value.notation import display
 
 
 class Blocked(Enum):
-    """What happens when something that is no document and no array stands on the way to the place."""
+    """The reaction to a value on the path that is neither a document nor an array."""
 
     REFUSE_TO_CREATE = "create"
     REFUSE_TO_MOVE = "move"
-    """As to create, where there is something that would be put there."""
+    """Like creation, if there is a value to put there."""
     REFUSE_TO_TRAVERSE = "traverse"
     NOTHING = "nothing"
 
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """What an operator may know besides the value in its place.
+    """The context of an operator, besides the value at its path.
 
     `document` is the document before the update, `now` milliseconds since 1970, `timestamp` a BSON timestamp as 64
-    bits. `modified` is set by what counts as a modification although it leaves the value as it is.
+    bits. An operator sets `modified` if its effect counts as a modification although the value stays the same.
     """
 
     document: bytes
@@ -34,24 +34,24 @@ class Situation:
     modified: bool = False
 
     def identity(self) -> str:
-        """The document as error messages name it."""
+        """Return the document's `_id` in the form of error messages."""
         found = get_field(self.document, "_id")
         return "{no _id}" if found is None else f"{{_id: {display(found)}}}"
 
 
 class Modifier(Protocol):
-    """One operator with its argument. Modifiers are values: applying one changes nothing but its result."""
+    """One operator with its argument. Modifiers are values: applying one has no effect but its result."""
 
     blocked: ClassVar[Blocked]
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
-        """The new value of the place at `path` given the current one; None stands for no value, before and after."""
+        """Return the new value at `path` given the current one; None means no value, before and after."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Leave:
-    """Leaves what is there, and nothing where nothing is."""
+    """Leaves a value, or its absence, unchanged."""
 
     blocked: ClassVar[Blocked] = Blocked.NOTHING
 
@@ -60,4 +60,4 @@ class _Leave:
 
 
 LEAVE = _Leave()
-"""What `$setOnInsert` does to a document that is there: its path must be one that can be walked, no more."""
+"""The effect of `$setOnInsert` on an existing document: it only checks that its path can be walked."""

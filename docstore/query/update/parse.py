@@ -49,10 +49,10 @@ OPERATORS: dict[str, Callable[[str, Value, QueryContext], Modifier]] = {
     "$setOnInsert": lambda path, value, query_context: Set(value),
     "$unset": lambda path, value, query_context: Unset(),
 }
-"""Operators whose argument belongs to the one path it stands at; `$rename` names two."""
+"""Operators whose argument belongs to its one path; `$rename` names two."""
 
 _LONG = 512
-"""Bytes of an update from which parsing it may take a while."""
+"""Least bytes of an update whose parsing may take a while."""
 _PER_CHANGE = 256
 _NOT_AN_OPERATOR = (
     "Unknown modifier: {}. Expected a valid update modifier or pipeline-style update specified as an array"
@@ -62,7 +62,7 @@ _NOT_AN_OPERATOR = (
 def parse_update(
     specification: bytes | Sequence[bytes], array_filters: Sequence[bytes] = (), *, query_context: QueryContext = PLAIN
 ) -> Update:
-    """The update of a document (bytes) or of a pipeline (a list of stages)."""
+    """Return the update of a document (bytes) or of a pipeline (a list of stages)."""
     parse = partial(_parsed, specification, array_filters, query_context)
     is_short = isinstance(specification, bytes) and len(specification) < _LONG
     return parse() if is_short and not array_filters else allowing(PAUSED, parse)
@@ -94,7 +94,7 @@ def _parsed(
 
 
 class _Written:
-    """The changes of an update as they are read: what is wrong with one comes before what is wrong with the next."""
+    """Collects the changes of an update as they are parsed: the first invalid one determines the error."""
 
     def __init__(self, selectors: Selectors) -> None:
         self._selectors = selectors
@@ -120,7 +120,7 @@ def _parse_pipeline(
 
 
 def has_operators(specification: bytes) -> bool:
-    """Whether the document has operators, and is no replacement: its first field says it."""
+    """True if the document has operators, by its first field, and is not a replacement."""
     return specification[5:6] == b"$"
 
 

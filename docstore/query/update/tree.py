@@ -1,9 +1,10 @@
 """The paths of an update as one tree, and its application to a raw document in one pass.
 
-Always true: no path of the tree is the beginning of another (ConflictingUpdateOperators otherwise); the children of a
-node are all names or all selectors of array elements (`$[]`, `$[id]`); fields that the tree does not name keep their
-bytes and their order; existing fields keep their place; new fields come behind the existing ones, names in
-lexicographic and numbers in numeric order.
+Invariants:
+- No path of the tree is the beginning of another (ConflictingUpdateOperators otherwise).
+- The children of a node are all names or all selectors of array elements (`$[]`, `$[id]`).
+- Fields that the tree does not name keep their bytes and their order; existing fields keep their place.
+- New fields come after the existing ones, names in lexicographic and numbers in numeric order.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ MAX_PADDING = 1_500_000
 """Most nulls that setting an element beyond an array's end may add."""
 
 Selectors = Mapping[str, Callable[[Value], bool]]
-"""Whether `$[id]`, the key, chooses an element."""
+"""For each identifier, the predicate of the elements that `$[id]` selects."""
 
 
 @dataclass(slots=True)
 class PathNode:
-    """The update below one prefix of a path. Filled by `insert`, then read only."""
+    """The update below one prefix of a path. `insert` fills it; it is read-only afterwards."""
 
     children: dict[str, PathNode | Modifier] = field(default_factory=dict)
     _ordered: list[tuple[str, PathNode | Modifier]] | None = field(default=None, compare=False)
 
     @property
     def selects(self) -> bool:
-        """Whether the children are selectors of array elements: all of them are, or none is."""
+        """True if the children are selectors of array elements: all of them are, or none is."""
         return is_selector(next(iter(self.children), ""))
 
     def insert(self, path: str, modifier: Modifier) -> None:
-        """Add a modifier; refused where another path ends on the way, at the same place or below."""
+        """Add a modifier. Error: ConflictingUpdateOperators if another path ends on its way, at it or below it."""
         node = self
         parts = path.split(".")
         if len(parts) > MAX_PARTS:
@@ -66,7 +67,7 @@ class PathNode:
             raise _conflict(path, ".".join(path.split(".")[:depth]))
 
     def in_order(self) -> list[tuple[str, PathNode | Modifier]]:
-        """The children in the order in which new fields are added; asked for when all are there."""
+        """Return the children in the order in which new fields are added; call it when the tree is complete."""
         if self._ordered is not None:
             return self._ordered
         keyed = [(_field_order(name), name) for name in paced(list(self.children))]
@@ -76,7 +77,7 @@ class PathNode:
 
 
 def is_selector(part: str) -> bool:
-    """Whether the part of a path stands for all or some elements of an array: `$[]`, `$[id]`."""
+    """True if the part of a path selects all or some elements of an array: `$[]`, `$[id]`."""
     return part.startswith("$[") and part.endswith("]")
 
 
@@ -99,7 +100,7 @@ def dollar_field(name: str) -> CommandError:
 
 
 def apply_tree(root: PathNode, raw: bytes, situation: Situation, selectors: Selectors = MappingProxyType({})) -> bytes:
-    """The document after the update. `selectors` holds the condition of every `$[id]` in the tree."""
+    """Return the document after the update. `selectors` holds the condition of every `$[id]` in the tree."""
     return _Application(situation, selectors).document(root, raw, "")
 
 
@@ -125,7 +126,7 @@ class _Application:
                 raise dollar_field(name)
             results[name] = made
         if not prefix and "_id" in present and results["_id"] is None:
-            # The source of a renaming goes when its target has been made.
+            # A renaming removes its source after it has set its target.
             raise _changed_id(node.children["_id"])
         changed: list[tuple[str, int, bytes]] = []
         for name, code, data in paced(fields):
@@ -170,7 +171,7 @@ class _Application:
         return array_from(members)
 
     def selected(self, node: PathNode, value: Value, path: str) -> Value:
-        """The array after the changes of its selected elements."""
+        """Return the array after the changes of its selected elements."""
         if value[0] != ARRAY:
             name = path.rsplit(".", 1)[-1]
             raise CommandError(
@@ -186,7 +187,9 @@ class _Application:
         return ARRAY, array_from(members)
 
     def element(self, node: PathNode | Modifier, member: Value, path: str) -> Value:
-        """The element of an array after its change: null where it is removed, which is a modification even of null."""
+        """Return an array element after its change. A removed one becomes null; that counts as modified even if it was
+        null.
+        """
         changed = self.place(node, member, path)
         if changed is None:
             self.situation.modified = True
@@ -194,7 +197,7 @@ class _Application:
         return changed
 
     def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
-        """The value that comes into being where there was none."""
+        """Return the new value at a path that had none."""
         if not isinstance(node, PathNode):
             return node.apply(path, None, self.situation)
         _check_position(node)
@@ -205,7 +208,7 @@ class _Application:
         return (OBJECT, document_from(made)) if made else None
 
     def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
-        """Refuse, for the sake of the first operator below that cannot do without its place."""
+        """Raise the error of the first operator below the node that needs its path."""
         name = path.rsplit(".", 1)[-1]
         for part, whole, modifier in _leaves(node, path):
             if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(whole, None, self.situation) is None:
@@ -223,7 +226,7 @@ class _Application:
 
 
 def _merged(nodes: Sequence[PathNode | Modifier], path: str) -> PathNode | Modifier:
-    """The changes of one element that several selectors chose."""
+    """Return the union of the changes that several selectors make to one element."""
     if len(nodes) == 1:
         return nodes[0]
     children: dict[str, list[PathNode | Modifier]] = {}
@@ -236,7 +239,7 @@ def _merged(nodes: Sequence[PathNode | Modifier], path: str) -> PathNode | Modif
 
 
 def _check_position(node: PathNode) -> None:
-    """Refuse a `$` that nothing has been put in place of."""
+    """Raise an error for a `$` that no position has replaced."""
     if "$" in node.children:
         raise CommandError(Code.BadValue, "The positional operator did not find the match needed from the query.")
 
@@ -256,7 +259,7 @@ def _no_array(path: str) -> CommandError:
 
 
 def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, str, Modifier]]:
-    """(first part of the path below the node, whole path, modifier) of every modifier below.
+    """Yield (first part of the path below the node, full path, modifier) of every modifier below.
 
     Errors: BadValue at a selector.
     """

@@ -1,8 +1,10 @@
 """Updates as values: applied to stored documents, or to the seed of an upsert.
 
-Always true: the `_id` of a stored document does not change (ImmutableField) and stands first in what an upsert or a
-replacement makes; a result that is the input itself means that nothing was modified, which its bytes alone do not tell.
-Depth and size of the result are the caller's to check.
+Invariants:
+- The `_id` of a stored document does not change (ImmutableField).
+- The `_id` is the first field of the result of an upsert or a replacement.
+- A result identical with the input object was not modified; equal bytes alone do not tell that.
+- The caller checks the depth and the size of the result.
 """
 
 from __future__ import annotations
@@ -29,47 +31,49 @@ from docstore.query.value.values import timestamp_bytes
 
 _TIMESTAMP_CODE = bytes((TIMESTAMP,))
 _MOST_POSITIONS = 8
-"""Of an update, for which its tree is kept."""
+"""Most positions for which an update caches its tree."""
 
 ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
 
 
 class Update(Protocol):
-    """What both forms of update can do."""
+    """The interface of both forms of update."""
 
     @property
     def is_replacement(self) -> bool: ...
 
     @property
     def needs_position(self) -> bool:
-        """Whether `apply` needs the position of the array element that the filter matched."""
+        """True if `apply` needs the position of the array element that the filter matched."""
         ...
 
     @property
     def changed(self) -> frozenset[bytes] | None:
-        """The places (`docstore.query.value.places`) that it may change; None where that is not known."""
+        """The places (`docstore.query.value.places`) that the update may change; None if they are not known."""
         ...
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        """The document after the update; the same object when it does not count as modified.
+        """Return the document after the update; the same object if it does not count as modified.
 
-        `now` is in milliseconds since 1970, `timestamp` a BSON timestamp as 64 bits, `matched_index` the position
-        that `$` in a path stands for.
+        `now` is in milliseconds since 1970, `timestamp` a BSON timestamp as 64 bits, `matched_index` the position that
+        `$` in a path stands for.
         """
         ...
 
     def moves_id(self, raw: bytes) -> bool:
-        """Whether what it makes of the document has its `_id` not first, or none, so that it is put there."""
+        """True if the result for the document has no `_id` in front, so that the caller moves or adds it there."""
         ...
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        """The document to insert where the filter matched none; `new_id` is used where nothing else gives an `_id`."""
+        """Return the document to insert if the filter matched none; `new_id` is used unless the document has
+        an `_id`.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One operator on one path. `on_insert`: only an upsert that inserts performs it."""
+    """One operator on one path. `on_insert`: only the insert of an upsert performs it."""
 
     path: str
     modifier: Modifier
@@ -87,18 +91,18 @@ class OperatorUpdate:
     selectors: Selectors
     changed: frozenset[bytes]
     arrays: frozenset[str] = frozenset()
-    """What stands before a `$` in a path."""
+    """The paths of arrays before a `$`."""
     changed_in_place: frozenset[bytes] = frozenset()
-    """As `changed`, where every `$` stands for an element that is there."""
+    """Like `changed`, if every `$` stands for an existing element."""
     is_replacement: bool = False
     _at: dict[str, PathNode] = field(default_factory=dict, compare=False)
-    """The trees for some positions."""
+    """The cached trees for some positions."""
     _paths: list[ChangedPaths] = field(default_factory=list, compare=False)
-    """`paths`, once they are known."""
+    """The cached `paths`; empty until they are computed."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], on_insert: PathNode, selectors: Selectors) -> OperatorUpdate:
-        """From the changes in the order in which they were written, and their tree."""
+        """Build the update from its changes in the order of the specification, and their tree."""
         listed = tuple(changes)
         differs = any(change.on_insert for change in paced(listed))
         on_update = _tree(map(_while_updating, paced(listed)), None) if differs else on_insert
@@ -111,8 +115,8 @@ class OperatorUpdate:
         return cls(listed, on_update, on_insert, needs_position, selectors, changed, arrays, in_place)
 
     def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
-        """`changed`, where positions are those of elements that satisfy conditions on these paths: where all of them
-        lead through an array, the element is there.
+        """Return `changed` for positions found by conditions on these paths. If all paths lead through all arrays, the
+        elements exist.
         """
         return self.changed_in_place if lead_through(paths, self.arrays) else self.changed
 
@@ -134,8 +138,8 @@ class OperatorUpdate:
 
     @property
     def paths(self) -> ChangedPaths:
-        """What the operators may change: names to what is below them, or, for an operator on the field itself, whether
-        it adds elements to the end of an array. Arrays of which several elements are chosen are such fields.
+        """Return the tree of paths that the operators may change: names to their subtrees. The leaf of a changed field
+        is True if the operator appends to an array. An array with several selected elements is such a field.
         """
         if not self._paths:
             self._paths.append(_changed_paths(self.on_update))
@@ -154,7 +158,7 @@ class OperatorUpdate:
 
 
 def lead_through(paths: Iterable[str], arrays: Iterable[str]) -> bool:
-    """Whether all of these paths lead through all of these arrays."""
+    """True if all of these paths lead through all of these arrays."""
     return all(path == array or path.startswith(array + ".") for path in paths for array in arrays)
 
 
@@ -185,7 +189,7 @@ def _tree(changes: Iterable[Change], matched_index: str | None) -> PathNode:
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """A whole new document. It keeps the `_id` of the old one; an empty timestamp at its top level is filled in.
-    `dollar`: the name of a field that takes the place of none, but may be inserted.
+    `dollar`: the name of a field that may be inserted, but may not replace a document.
     """
 
     document: bytes
@@ -195,11 +199,11 @@ class Replacement:
     changed: frozenset[bytes] | None = None
 
     def change(self, raw: bytes) -> bytes | None:
-        """As a `DirectUpdate`'s."""
+        """Like that of `DirectUpdate`."""
         return None if self.dollar or _may_be_filled(self.document) else self._in_place_of(raw, self.document)
 
     def identified(self, identity: Value) -> bytes | None:
-        """As a `DirectUpdate`'s."""
+        """Like that of `DirectUpdate`."""
         own = get_field(self.document, "_id")
         if _may_be_filled(self.document) or (own is not None and own != identity):
             return None
@@ -229,7 +233,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class PipelineUpdate:
-    """Stages that make the new document of the old one. The `_id` stays where they leave none."""
+    """Stages that compute the new document from the old one. If they leave no `_id`, the old one stays."""
 
     transform: Callable[[bytes], bytes]
     changed: frozenset[bytes] | None = None
@@ -240,7 +244,7 @@ class PipelineUpdate:
         made, old = self.transform(raw), get_field(raw, "_id")
         own = get_field(made, "_id")
         if own is not None and own != old:
-            # What none may be is said before that it is another.
+            # An invalid `_id` takes precedence over a changed one.
             check_id(own)
         after = _with_kept_id(made, old)
         return after if after != raw else raw
@@ -282,7 +286,7 @@ def _altered_id(new_id: Value) -> CommandError:
 
 
 def inserted(raw: bytes, new_id: Value) -> bytes:
-    """What an upsert stores of the document that it has made. Errors: those of an `_id`."""
+    """Return the document that an upsert stores, with its `_id` first. Errors: those of an invalid `_id`."""
     document = with_id_first(raw, new_id)
     found = get_field(document, "_id")
     if found is not None:
@@ -291,12 +295,12 @@ def inserted(raw: bytes, new_id: Value) -> bytes:
 
 
 def begins_with_id(raw: bytes) -> bool:
-    """Whether the first field of the document is its `_id`."""
+    """True if the first field of the document is its `_id`."""
     return raw[5:9] == b"_id\0"
 
 
 def with_id_first(raw: bytes, new_id: Value) -> bytes:
-    """The document with its `_id` (`new_id` where it has none) as the first field."""
+    """Return the document with its `_id` (`new_id` if it has none) as the first field."""
     if begins_with_id(raw):
         return raw
     own = get_field(raw, "_id")
@@ -308,12 +312,12 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
 
 
 def _may_be_filled(raw: bytes) -> bool:
-    """Whether there may be an empty timestamp."""
+    """True if the document may have an empty timestamp; a cheap test."""
     return raw.find(_TIMESTAMP_CODE) >= 0 and raw.find(bytes(8)) >= 0
 
 
 def fill_timestamps(raw: bytes, timestamp: int) -> bytes:
-    """The document with every empty timestamp at its top level, except an `_id`, set to the given one."""
+    """Return the document with every empty timestamp at its top level, except an `_id`, set to the given one."""
     if not _may_be_filled(raw):
         return raw
     empty = (TIMESTAMP, bytes(8))

@@ -1,4 +1,4 @@
-"""What an upsert takes over from its filter: the equalities of the conjunction at the filter's top."""
+"""The seed of an upsert's document: the equalities of the conjunction at its filter's top."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from docstore.query.value.paths import covers
 
 
 def seed_document(tree: Filter) -> bytes:
-    """The document that the filter's equalities describe; refused where they overlap (NotSingleValueField)."""
+    """Return the document that the filter's equalities describe. Error: NotSingleValueField if they overlap."""
     if isinstance(tree, Comparison) and tree.op is Op.EQ and tree.path and "." not in tree.path:
-        # What most upserts ask for.
+        # The most frequent filter of an upsert.
         return document_from([(tree.path, *tree.value)])
     refuse_expressions(tree)
     root = PathNode()
@@ -29,7 +29,7 @@ def seed_document(tree: Filter) -> bytes:
 
 
 def plain_seed(filter_: bytes) -> bytes | None:
-    """As `seed_document`, of a filter that says no more than what fields of the document equal; None for others."""
+    """Return as `seed_document` does, for a filter of plain equalities on top-level fields; None for others."""
     fields = elements(filter_)
     names = {name for name, _, _ in fields}
     if not names or len(names) < len(fields) or any(not name or name[0] == "$" or name.isdigit() for name in names):
@@ -40,7 +40,7 @@ def plain_seed(filter_: bytes) -> bytes | None:
 
 
 def seeded_id(tree: Filter) -> Value | None:
-    """The `_id` that the filter fixes for a replacement; a part of it alone is refused."""
+    """Return the `_id` that the filter fixes for a replacement. A part of an `_id` alone is an error."""
     refuse_expressions(tree)
     found: Value | None = None
     for path, value in _fixed(tree):
@@ -54,7 +54,7 @@ def seeded_id(tree: Filter) -> Value | None:
 
 
 def _fixed(tree: Filter) -> list[tuple[str, Value]]:
-    """The equalities, where the filter is not constantly false: such a one asks for nothing."""
+    """Return the equalities; none if the filter is constantly false."""
     return [] if _is_never(tree) else fixed_values(_simplified(tree))
 
 
@@ -71,7 +71,7 @@ def _is_never(tree: Filter) -> bool:
 
 
 def _simplified(tree: Filter) -> Filter:
-    """The filter with every disjunction of which one branch is left replaced by that branch."""
+    """Return the filter with every one-branch disjunction replaced by its branch."""
     match tree:
         case And(children):
             return And(tuple(map(_simplified, children)))
@@ -83,7 +83,7 @@ def _simplified(tree: Filter) -> Filter:
 
 
 def refuse_expressions(tree: Filter) -> None:
-    """Errors: QueryFeatureNotAllowed for an `$expr`, which no update that may insert can have."""
+    """Errors: QueryFeatureNotAllowed for an `$expr`, which the filter of an upsert may not contain."""
     if isinstance(tree, DocumentTest) and tree.name == "$expr":
         raise CommandError(Code.QueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert")
     if isinstance(tree, And | Or | Nor):
