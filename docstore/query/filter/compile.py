@@ -1,4 +1,4 @@
-"""Filter trees to kernel predicates."""
+"""Compiles filter trees to kernel predicates."""
 
 from __future__ import annotations
 
@@ -45,11 +45,13 @@ from docstore.query.value.long_lists import paced
 _FEW_PATTERNS = 4
 _AT_ONCE = 256
 _PER_SEARCH = 64
-"""What it costs to look for a pattern in a string."""
+"""Units of work charged for searching a string for a pattern."""
 
 
 def _in_order(children: Sequence[Filter]) -> Sequence[Filter]:
-    """Expressions are evaluated last, so that an error of theirs is met only where nothing else decides."""
+    """Return the children with expressions last, so that an expression's error occurs only if no other child
+    decides.
+    """
     last = [child for child in paced(children) if _is_expression(child)]
     return [*(child for child in paced(children) if not _is_expression(child)), *last] if last else children
 
@@ -59,7 +61,7 @@ def _is_expression(tree: Filter) -> bool:
 
 
 def compile_filter(tree: Filter) -> Predicate:
-    """The predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
+    """Return the predicate of a tree. Inside `$elemMatch` on values the paths are empty and the kernel ignores them."""
     match tree:
         case And(children):
             return predicate.And([compile_filter(child) for child in paced(_in_order(children))])
@@ -119,13 +121,13 @@ def _compile_leaf(tree: Filter) -> Predicate:
 
 
 def _compile_value_test(tree: ValueTest) -> Predicate:
-    """What the kernel says of a region of its own, and else what the test says."""
+    """Return the kernel's predicate for a region that it supports, else one that calls the test."""
     path, test, within = tree.path, tree.test, tree.name in WITHIN
     match tree.region:
         case Spherical(cap=Cap(centre, radius)) if within:
             return WithinCircle(path, centre, radius, test)
         case Spherical() as region if (areas := region.areas()) is not None:
-            # A point meets an area where it lies within it.
+            # A point meets an area if it lies within it.
             return WithinAreas(path, OUTLOOK, areas, test)
         case Circle(centre, radius) if within:
             return WithinDisc(path, centre, radius, test)
@@ -138,7 +140,7 @@ def _compile_value_test(tree: ValueTest) -> Predicate:
 
 
 def _refuse(tree: Filter, document: bytes) -> bool:
-    """No document can be judged by itself."""
+    """Raise an error: no document can be tested alone."""
     raise CommandError(Code.NoQueryExecutionPlans, "unable to find index for $geoNear query")
 
 
@@ -149,12 +151,12 @@ def _compile_in(path: str, values: Sequence[Value], collation: Collation | None)
 
 
 def _compile_regex(pattern: RegexMatch) -> Predicate:
-    """A string that matches, or a stored regular expression that is the same one."""
+    """Return the predicate of strings that match, and of stored regexes equal to the pattern."""
     same = _regex_value(pattern)[1]
     literal = literal_of(pattern.pattern, pattern.options)
     if literal is None:
         return text_predicates.Regex(pattern.path, compile_regex(pattern.pattern, pattern.options), same)
-    # Few of the strings are searched, if any.
+    # The literal prefilter leaves few strings to search.
     return text_predicates.Regex(pattern.path, partial(_search, pattern), same, *literal)
 
 
@@ -163,7 +165,7 @@ def _search(pattern: RegexMatch, text: str) -> bool:
 
 
 def _compile_patterns(path: str, patterns: Sequence[RegexMatch]) -> list[Predicate]:
-    """As `_compile_regex` of each of many: a value is looked up once, not for each of them."""
+    """Return predicates like `_compile_regex` of many patterns; one lookup of a value serves all of them."""
     searches = [compile_regex(pattern.pattern, pattern.options) for pattern in paced(patterns)]
     same = [_regex_value(pattern) for pattern in paced(patterns)]
     return [path_predicates.In(path, same), text_predicates.Regex(path, _any_of(searches))]

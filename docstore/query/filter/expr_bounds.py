@@ -1,7 +1,7 @@
-"""What an `$expr` says of single fields: the comparisons of a field with a constant that must all be true.
+"""Bounds from an `$expr`: the comparisons of a field with a constant that must all be true.
 
-The comparisons are those of the aggregation language: values of all types are compared with each other, and an array
-is a value like others, so they speak of a field's keys only where no array is met on the way to it.
+The comparisons are those of the aggregation language: they compare values of all types with each other, and an array as
+a whole. So they bound a field's keys only if no array is on the path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_CONSTANT = frozenset((ARRAY, OBJECT, UNDEFINED, MIN_KEY, MAX_KEY))
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The value at the path compares so with a constant, as values of the aggregation language do."""
+    """A comparison of the value at the path with a constant, by the rules of the aggregation language."""
 
     path: str
     op: Op
@@ -40,7 +40,7 @@ class Computed:
 
 
 def computed_conditions(test: DocumentTest) -> Iterator[Computed]:
-    """The comparisons that hold wherever the test does; none with strings where those have a collation."""
+    """Yield the comparisons that the test implies; none with strings if the test has a collation."""
     if test.name == "$expr":
         for found in _conjuncts(test.argument):
             if test.collation is None or found.value[0] not in _TEXTS:
@@ -73,7 +73,7 @@ def _comparison(op: Op, one: Value, other: Value) -> Computed | None:
 
 
 def _path(operand: Value) -> str | None:
-    """The path that an operand names; None for variables, except the document itself."""
+    """Return the path that an operand names; None for variables, except the document itself."""
     if operand[0] != STRING:
         return None
     text = text_of(operand)

@@ -1,6 +1,6 @@
-"""Whether one filter holds wherever another does: what a partial index needs to know of a query.
+"""Implication between filters, by which a partial index may serve a query.
 
-Sound, not complete: True is certain, False may only mean that it is not seen.
+The test is sound, but not complete: True is certain; False means that no implication was found.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_PRESENCE = frozenset((NULL, UNDEFINED, MIN_KEY, MAX_KEY))
 
 
 def implies(query: Filter, wanted: Filter) -> bool:
-    """Whether every document that satisfies `query` satisfies `wanted`."""
+    """True if every document that satisfies `query` is known to satisfy `wanted`."""
     if query == wanted:
         return True
     if isinstance(wanted, And):
@@ -52,14 +52,14 @@ def _leaf_implies(query: Filter, wanted: Filter) -> bool:
                 return False
             rules = query.collation or wanted.collation
             inner, outer = _plain_ranges(query, rules), _plain_ranges(wanted, rules)
-            # The same element of an array that lies in the inner ranges lies in the outer ones.
+            # An array element in the inner ranges is in the outer ones, too.
             return inner is not None and outer is not None and _within(inner, outer)
         case _:
             return False
 
 
 def asks_for_presence(query: Filter, path: str) -> bool:
-    """Whether every document that satisfies `query` has the field."""
+    """True if every document that satisfies `query` is known to have the field."""
     match query:
         case And(children):
             return any(asks_for_presence(child, path) for child in children)
@@ -76,7 +76,7 @@ def asks_for_presence(query: Filter, path: str) -> bool:
 
 
 def _plain_ranges(condition: Comparison | In, rules: Collation | None) -> Ranges | None:
-    """The ranges, under a collation, of a condition that is about single values and says all of itself by them."""
+    """Return the ranges, under a collation, of a condition that exact ranges of single values express; else None."""
     listed = (condition.value,) if isinstance(condition, Comparison) else condition.values
     if condition.collation != rules and any(map(holds_strings, listed)):
         return None

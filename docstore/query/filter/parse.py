@@ -1,7 +1,7 @@
 """Parsing of query filters: raw documents to typed trees (`docstore.query.filter.tree`).
 
-Values are taken over as they stand in the document. Unknown operators are refused with BadValue as MongoDB does; known
-ones that are not served get NotImplemented (`docstore.query.unsupported`). Codes follow MongoDB 6.0.
+Values keep their bytes. Unknown operators get MongoDB's BadValue, known but unsupported ones NotImplemented
+(`docstore.query.unsupported`). Codes follow MongoDB 6.0.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from docstore.query.value.paths import MAX_PARTS, REFERENCE_FIELDS
 from docstore.query.value.values import NUMBERS, integral_of, number_of
 
 _LONG = 512
-"""Bytes of a filter from which parsing it may take a while."""
+"""Least bytes of a filter whose parsing may take a while."""
 
 _PER_FIELD = 512
-"""What it costs to parse the condition on a field."""
+"""Units of work charged for parsing the condition on a field."""
 
 _ONLY_AT_TOP = frozenset(("$expr", "$sampleRate", "$text", "$where"))
 _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
@@ -61,11 +61,11 @@ _ABOUT_DOCUMENTS = _ONLY_AT_TOP | {
 """Operators that make an `$elemMatch` one on embedded documents."""
 
 _ON_PATHS = frozenset((*BIT_OPERATORS, *FIELD_OPERATORS, *GEO_OPERATORS, "$all", "$elemMatch", "$options", "$regex"))
-"""What an `$all` refuses to compare with; a document that begins with another name is one like any other there."""
+"""Operators that `$all` rejects as members; a document that begins with another name is a plain value there."""
 
 
 def parse_filter(raw: bytes, *, query_context: QueryContext = PLAIN) -> Filter:
-    """The tree of a filter document. An empty document matches everything."""
+    """Return the tree of a filter document. An empty document matches everything."""
     if len(raw) < _LONG:
         return _parsed(raw, query_context)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
@@ -92,12 +92,12 @@ def _parsed(raw: bytes, query_context: QueryContext) -> Filter:
 
 
 def under(query_context: QueryContext, tree: Filter) -> Filter:
-    """The filter with the collation of the language."""
+    """Return the filter with the collation of the query context."""
     return tree if query_context.collation is None else collated(tree, query_context.collation)
 
 
 def parse_field(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
-    """The condition on one field: an equality, a regular expression or a document of operators."""
+    """Return the condition on one field: an equality, a regular expression or a document of operators."""
     spend(_PER_FIELD)
     if path.count(".") >= MAX_PARTS:
         raise CommandError(5729100, "FieldPath is too long")
@@ -107,7 +107,7 @@ def parse_field(path: str, value: Value, query_context: QueryContext = PLAIN) ->
 
 
 def parse_operators(path: str, raw: bytes, query_context: QueryContext = PLAIN) -> Filter:
-    """A document of operators (`{$gt: 1, $lt: 5}`) on one path."""
+    """Return the condition of a document of operators (`{$gt: 1, $lt: 5}`) on one path."""
     children: list[Filter] = []
     fields = elements(raw)
     if any(name in GEO_OPERATORS for name, _, _ in fields):
@@ -138,7 +138,7 @@ def parse_operators(path: str, raw: bytes, query_context: QueryContext = PLAIN) 
 
 
 def is_operator_document(raw: bytes) -> bool:
-    """Whether a document in a value's place holds operators: its first name starts with `$` and it is no DBRef."""
+    """True if a document used as a value holds operators: its first name starts with `$` and it is not a DBRef."""
     names = [name for name, _, _ in elements(raw)]
     if not names or not names[0].startswith("$"):
         return False
@@ -178,7 +178,7 @@ def _top_level(name: str, value: Value, query_context: QueryContext) -> Filter |
 
 
 def _parse_sample_rate(value: Value, query_context: QueryContext) -> Filter:
-    """True of about this share of the documents, by the query context's random numbers."""
+    """Return a test that is true for about this share of the documents, by the query context's random numbers."""
     if value[0] not in NUMBERS:
         raise CommandError(Code.BadValue, "argument to $sampleRate must be a numeric type")
     rate = number_of(value)
@@ -193,7 +193,7 @@ def _parse_sample_rate(value: Value, query_context: QueryContext) -> Filter:
 
 
 def excluded_operator(name: str) -> CommandError:
-    """The error for an operator that has no place in a filter of this kind."""
+    """Return the error for an operator that this kind of filter excludes."""
     if name in NEAR:
         return CommandError(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context")
     code = Code.QueryFeatureNotAllowed if name in ("$expr", "$jsonSchema") else Code.BadValue
@@ -228,9 +228,9 @@ def _clauses(name: str, value: Value, query_context: QueryContext) -> tuple[Filt
 
 
 def _disjunction(clauses: tuple[Filter, ...]) -> Filter:
-    """The clauses as one node; several values of one path are one condition.
+    """Return the clauses as one node; equalities on one path become one `In`.
 
-    One value in all of them stays a disjunction: such a one fixes nothing for an upsert.
+    Clauses that all have the same value stay a disjunction, because an upsert must not take that value as fixed.
     """
     if len(clauses) == 1:
         return clauses[0]
@@ -243,7 +243,7 @@ def _disjunction(clauses: tuple[Filter, ...]) -> Filter:
 
 
 def _is_value(clause: Filter, first: Filter) -> bool:
-    """Whether a clause asks for a value at the path of the first one; a regular expression counts as none."""
+    """True if a clause is an equality at the path of the first one, other than with a regular expression."""
     return (
         isinstance(clause, Comparison)
         and isinstance(first, Comparison)
@@ -264,7 +264,7 @@ def _parse_not(path: str, value: Value, query_context: QueryContext) -> Filter:
 
 
 def parse_elem_match(path: str, value: Value, query_context: QueryContext = PLAIN) -> Filter:
-    """A condition on single elements of the array at the path."""
+    """Return a condition on single elements of the array at the path."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$elemMatch needs an Object")
     raw = value[1]

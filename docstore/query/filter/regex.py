@@ -1,9 +1,10 @@
-"""Regular expressions: PCRE2, as in MongoDB, with a bounded amount of backtracking.
+"""Regular expressions: PCRE2, as in MongoDB, with bounded backtracking.
 
-Options are MongoDB's `i m s x u`. `\\d \\w \\b` and the POSIX classes mean ASCII, letters are compared caselessly by
-Unicode. A pattern that backtracks beyond the match limit counts as not matching, so a hostile pattern costs a bounded
-time per document. Where Python's `re` provably means the same and cannot backtrack beyond the string's length (plain
-characters, dots, anchors, one `.*` behind `^`, no option but `s`), it is used instead: it is several times faster.
+- Options are MongoDB's `i m s x u`.
+- `\\d \\w \\b` and the POSIX classes are ASCII; caseless comparison of letters follows Unicode.
+- A search that exceeds the match limit does not match, so a hostile pattern costs bounded time per document.
+- Python's `re`, several times faster, replaces PCRE2 if it provably means the same and backtracks at most linearly.
+  This holds for plain characters, dots, anchors and one `.*` after `^`, with no option but `s`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from docstore.bson.allowance import spend
 from docstore.errors import Code, CommandError
 
 Search = Callable[[str], bool]
-"""Tells whether a string matches, by a true value or a false one."""
+"""Returns a truthy value if a string matches."""
 
 MATCH_LIMIT = 100_000
-"""Backtracking steps a string may cost (about 2 ms)."""
+"""Most backtracking steps for a string (about 2 ms)."""
 
 _FLAGS = {
     "i": pcre2.IGNORECASE,
@@ -39,12 +40,12 @@ _LITERAL = re.compile(rf"(\^?)((?:{_CHARACTER})+)(\$?)")
 _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
 _PER_PATTERN = 2048
-"""What it costs to compile one, in bytes of values."""
+"""Units of work charged for compiling one, in bytes of values."""
 
 
 @lru_cache(maxsize=512)
 def compile_regex(pattern: str, options: str) -> Search:
-    """The search function of a pattern; 51091 for a bad pattern, 51108 for a bad option."""
+    """Return the search function of a pattern; 51091 for a bad pattern, 51108 for a bad option."""
     _check(pattern, options)
     spend(_PER_PATTERN)
     if options in ("", "s") and (_SIMPLE.fullmatch(pattern) or _ANCHORED.fullmatch(pattern)):
@@ -62,7 +63,9 @@ def _check(pattern: str, options: str) -> None:
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, options: str) -> pcre2.Pattern[str]:
-    """The compiled pattern, whose searches raise pcre2.LibraryError at the match limit. Errors as `compile_regex`."""
+    """Return the compiled pattern, whose searches raise pcre2.LibraryError at the match limit. Errors as
+    `compile_regex`.
+    """
     _check(pattern, options)
     flags = pcre2.ASCII
     for letter in options:
@@ -84,7 +87,9 @@ def _bounded(search: Callable[[str], object]) -> Search:
 
 
 class Literal(NamedTuple):
-    """A text that is looked for: at the start of a string, at its end, both, or anywhere; in any case if `caseless`."""
+    """A literal text to search for: at the start of a string, at its end, both, or anywhere; `caseless`: in
+    any case.
+    """
 
     text: bytes
     at_start: bool
@@ -93,15 +98,15 @@ class Literal(NamedTuple):
 
 
 def check_regex(pattern: str, options: str) -> None:
-    """Errors as `compile_regex`. What is nothing but a text need not be compiled for that."""
+    """Raise the errors of `compile_regex`, without compiling a pattern that is a literal text."""
     if literal_of(pattern, options) is None:
         compile_regex(pattern, options)
 
 
 @lru_cache(maxsize=512)
 def literal_of(pattern: str, options: str) -> Literal | None:
-    """What a pattern of nothing but characters and anchors looks for; None for any other."""
-    # Of the other options `s` is about dots, and `u` about nothing.
+    """Return the literal of a pattern that has only characters and anchors; None for any other."""
+    # Of the other options, `s` concerns dots, and `u` has no effect.
     found = _LITERAL.fullmatch(pattern) if not options.strip("isu") else None
     if found is None:
         return None
@@ -114,9 +119,9 @@ def _unescaped(text: str) -> str:
 
 
 def literal_prefix(pattern: str, options: str) -> tuple[str, bool]:
-    """(prefix that every match starts with, whether the prefix is the whole condition); ("", False) when there is none.
+    """Return (prefix of every match, True if the prefix is the whole condition); ("", False) if there is none.
 
-    Only for a case-sensitive pattern anchored by `^`.
+    Only a case-sensitive pattern anchored by `^` has a prefix.
     """
     if options not in ("", "s") or not pattern.startswith("^") or "|" in pattern:
         return "", False

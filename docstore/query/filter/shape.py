@@ -1,9 +1,10 @@
-"""What a filter has left when its values are taken away: filters of one shape can share a plan.
+"""The query shape of a filter: the filter without its values. Filters of one shape can share a plan.
 
-Two spellings of one condition have one shape: an `$in` of one value is an equality, a `$nor` of one condition is its
-negation, and the order of what is joined by `$and` or `$or` does not matter. A collation counts where it has a say.
-Unlike the shapes that plans are kept for (`docstore.query.plan.shapes`) every filter has one, and no value is part of
-it.
+- Two spellings of one condition have one shape: an `$in` of one value is an equality, and a `$nor` of one condition its
+  negation.
+- The order of the conditions in `$and` and `$or` does not matter.
+- A collation is part of the shape of conditions that it affects.
+- Unlike the shapes of cached plans (`docstore.query.plan.shapes`), every filter has one, without any value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from docstore.query.value.long_lists import paced
 
 
 def filter_shape(tree: Filter) -> str:
-    """The same text for filters of one shape, another one for all others."""
+    """Return a text that is the same exactly for filters of one shape."""
     match tree:
         case And(children) | Or(children):
             return f"{type(tree).__name__}({_joined(children)})"

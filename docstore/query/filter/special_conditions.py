@@ -1,6 +1,6 @@
-"""Conditions that only an index of their own kind meets, nearness and text searches: where they may stand.
+"""Near conditions and text searches, which need an index of their own kind: the test of their places in a filter.
 
-What asks for one is planned by itself (`docstore.query.plan.special.near`, `docstore.query.plan.special.text`).
+They have planners of their own (`docstore.query.plan.special.near`, `docstore.query.plan.special.text`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from docstore.query.value.long_lists import paced
 
 
 def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) -> Near | TextSearch | None:
-    """What of these a filter asks for, in the conjunction at its top. `indexes`: those that there are.
+    """Return the near condition or text search in the top conjunction of a filter. `indexes`: those of the collection.
 
     Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for `$text` in a disjunction,
     IndexNotFound for `$text` without a text index.
@@ -30,7 +30,7 @@ def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) 
 
 
 def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> None:
-    """Refuse more than one of the conditions, and one that is not in the conjunction at the top."""
+    """Raise an error for more than one of the conditions, and for one outside the top conjunction."""
     misplaced = [node for node in found if node not in top]
     if any(isinstance(node, Near) for node in misplaced):
         raise CommandError(Code.BadValue, "geo $near must be top-level expr")
@@ -45,13 +45,13 @@ def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> 
 
 
 def nearness(tree: Filter) -> Near | None:
-    """What a filter asks for by nearness. Errors: those of `special_condition`."""
+    """Return the near condition of a filter. Errors: as in `special_condition`."""
     found = special_condition(tree)
     return found if isinstance(found, Near) else None
 
 
 def has_text_search(tree: Filter) -> bool:
-    """Whether there is a `$text` anywhere in a filter."""
+    """True if there is a `$text` anywhere in a filter."""
     return any(isinstance(node, TextSearch) for node in _special(tree))
 
 
@@ -67,7 +67,7 @@ def _special(tree: Filter) -> Iterator[Near | TextSearch]:
 
 
 def _negates(tree: Filter) -> bool:
-    """Whether a text search stands in a negation."""
+    """True if a text search is inside a negation."""
     match tree:
         case And(children) | Or(children):
             return any(map(_negates, children))

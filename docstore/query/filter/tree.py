@@ -1,8 +1,11 @@
 """The typed tree of a query filter.
 
 Nodes are frozen and hashable. Paths are dotted strings; the empty path stands for the value itself and occurs only
-under `ElemMatchValue`. `$ne`, `$nin`, `$not` are `Not` around the positive test, `$all` is an `And` of its members, and
-an implicit equality is a `Comparison`: every consumer (predicates, bounds, targeting, upserts) sees few kinds.
+under `ElemMatchValue`. So that consumers (predicates, bounds, targeting, upserts) handle few kinds:
+
+- `$ne`, `$nin`, `$not` are `Not` around the positive test;
+- `$all` is an `And` of its members;
+- an implicit equality is a `Comparison`.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class DocumentTest:
-    """What the operator `name` (`$expr`, `$jsonSchema`, ...) with this argument says about the whole document."""
+    """A test of the whole document by the operator `name` (`$expr`, `$jsonSchema`, ...) with this argument."""
 
     test: Callable[[bytes], bool]
     name: str
@@ -80,15 +83,15 @@ class DocumentTest:
     """The script that the test runs."""
 
     collation: Collation | None = None
-    """By which it compares strings."""
+    """The collation under which it compares strings."""
 
     implied: Callable[[], tuple[Filter, ...]] | None = field(default=None, compare=False)
-    """Conditions that follow from the test, as things stand when they are asked for."""
+    """Returns conditions that the test implies at the time of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueTest:
-    """What the operator `name` with this argument says about a value at the path."""
+    """A test of the values at the path by the operator `name` with this argument."""
 
     path: str
     test: Callable[[Value], bool]
@@ -96,16 +99,16 @@ class ValueTest:
     argument: Value
 
     region: Region | None = field(default=None, compare=False)
-    """What a geometry at the path meets where the test is true of it."""
+    """The region that every geometry which passes the test meets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The documents by their distance from a point, from `least` to `greatest`: which only an index of geometry on the
-    path gives.
+    """The documents by their distance from a point, from `least` to `greatest`; only a geometry index on the path can
+    provide them.
 
-    `argument` are the operators as they stand in the filter. Without a path it is that of the only such index.
-    `spherical`: distances are measured on the sphere; `geojson`: the point is GeoJSON, so that they are metres.
+    `argument` are the operators of the filter, unchanged. Without a path it is that of the only geometry index.
+    `spherical`: distances are measured on the sphere; `geojson`: the point is GeoJSON, and distances are in metres.
     """
 
     path: str
@@ -119,9 +122,9 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A text search, which only a text index answers; without a `language` it is in that of the index.
+    """A text search, which only a text index answers; without a `language` it uses that of the index.
 
-    The plan says in `matcher` which index that is.
+    The planner sets the index in `matcher`.
     """
 
     search: str
@@ -133,7 +136,7 @@ class TextSearch:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`collation` is set where it has a say: where the value holds strings."""
+    """A comparison. `collation` is set only if it affects the result: if the value holds strings."""
 
     path: str
     op: Op
@@ -154,7 +157,7 @@ class RegexMatch:
 class In:
     """The value at the path equals one of the values or matches one of the expressions.
 
-    `collation` is set where it has a say: where one of the values holds strings.
+    `collation` is set only if it affects the result: if one of the values holds strings.
     """
 
     path: str
@@ -240,7 +243,7 @@ MATCH_ALL = And(())
 
 
 def named_paths(tree: Filter) -> Iterator[str]:
-    """The paths of all conditions outside `$elemMatch`, in the order in which they stand."""
+    """Yield the paths of all conditions outside `$elemMatch`, in the order of the filter."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             for child in children:
@@ -254,7 +257,7 @@ def named_paths(tree: Filter) -> Iterator[str]:
 
 
 def conjunction(children: list[Filter]) -> Filter:
-    """The children as one node: nested conjunctions flattened, a single child left bare."""
+    """Return the children as one node: nested conjunctions flattened, a single child unwrapped."""
     flat: list[Filter] = []
     for child in children:
         if isinstance(child, And):
@@ -265,7 +268,7 @@ def conjunction(children: list[Filter]) -> Filter:
 
 
 def collated(tree: Filter, collation: Collation) -> Filter:
-    """The filter with every comparison of strings made under the collation."""
+    """Return the filter with every comparison of strings made under the collation."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             return type(tree)(tuple(collated(child, collation) for child in paced(children)))
@@ -282,7 +285,7 @@ def collated(tree: Filter, collation: Collation) -> Filter:
 
 
 def strengthened(tree: Filter) -> Filter:
-    """The filter with the conditions that follow from its tests of whole documents: it finds the same."""
+    """Return the filter with the conditions that its tests of whole documents imply; it matches the same documents."""
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
     more = [
         condition

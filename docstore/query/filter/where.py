@@ -1,8 +1,8 @@
 """Scripts in filters: `$where`, and `$expr` with functions in it.
 
-A script runs elsewhere and is slow to reach, so a filter with scripts is not tried on one document after the other:
-whoever scans takes the documents that `weakened` lets through, many at a time, and asks for the verdicts on all of them
-(`docstore.collection.read.script_filter`). What a script threw counts when the verdict is looked at.
+A script runs in another process, and a call takes long. So a scan collects the documents that `weakened` admits in
+batches, and requests the verdicts on a batch at once (`docstore.collection.read.script_filter`). An error in a script
+is raised when its verdict is read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from docstore.query.value.long_lists import paced
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The function of a `$where` and what runs it."""
+    """The function of a `$where` and its runner."""
 
     function: Value
     scripts: Scripts
 
     def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """What it says about each document, or what it threw."""
+        """Return the verdict on each document, or the error that the script raised."""
         return self.scripts.test(self.function, documents)
 
     def test(self, document: bytes) -> bool:
-        """What it says about one document. Errors: those of the script."""
+        """Return the verdict on one document. Errors: those of the script."""
         (verdict,) = self.verdicts([document])
         if isinstance(verdict, CommandError):
             raise verdict
@@ -55,7 +55,7 @@ def parse_where(value: Value, query_context: QueryContext) -> DocumentTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScriptedExpression:
-    """An `$expr` with functions in it, or one that takes long where others may run meanwhile."""
+    """An `$expr` with functions in it, or a slow one during which the server may run other tasks."""
 
     test: Callable[[bytes], bool]
     functions: tuple[Prefetched, ...]
@@ -78,7 +78,7 @@ class ScriptedExpression:
 
 
 def parse_expression_test(expressions: Expressions, value: Value, query_context: QueryContext) -> DocumentTest:
-    """An `$expr`."""
+    """Return the test of an `$expr`."""
     functions: list[Prefetched] = []
     test = expressions.test(value, replace(query_context, functions=functions))
     if query_context.scripts is None or not (functions or query_context.scripts.stands_still):
@@ -89,7 +89,7 @@ def parse_expression_test(expressions: Expressions, value: Value, query_context:
 
 
 def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
-    """The scripts of a filter, each as often as it stands there."""
+    """Yield the scripts of a filter, with repetitions."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             for child in paced(children):
@@ -103,12 +103,12 @@ def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
 
 
 def functions_of(node: DocumentTest) -> tuple[Prefetched, ...]:
-    """The functions that a test calls."""
+    """Return the functions that a test calls."""
     return node.script.functions if isinstance(node.script, ScriptedExpression) else ()
 
 
 def weakened(tree: Filter, *, positive: bool = True) -> Filter:
-    """A filter without scripts that everything satisfies that satisfies `tree`; fails it, when not `positive`."""
+    """Return a filter without scripts that is implied by `tree`; if not `positive`, one that implies it."""
     match tree:
         case And(children) | Or(children):
             return type(tree)(tuple(weakened(child, positive=positive) for child in children))
@@ -123,7 +123,7 @@ def weakened(tree: Filter, *, positive: bool = True) -> Filter:
 
 
 def answered(tree: Filter, answers: dict[DocumentTest, DocumentTest]) -> Filter:
-    """The filter with its scripts replaced."""
+    """Return the filter with its scripts replaced."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             return type(tree)(tuple(answered(child, answers) for child in children))

@@ -1,8 +1,8 @@
-"""The languages of text indexes: how a text is taken apart into words, and what of a word counts.
+"""The languages of text indexes: the tokenizer of each, its stop words, and the term of a word.
 
-TextSearch lie between dashes, quotation marks, punctuation, pattern characters and white space, as Unicode has them; in
-English an apostrophe is part of a word. A word counts as its stem, without regard to case and diacritics unless these
-are asked for.
+Words are separated by Unicode's dashes, quotation marks, punctuation, pattern characters and white space. In English an
+apostrophe is part of a word. The term of a word is its stem, without case and diacritics unless a search is sensitive
+to them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NAMES = {
 _BETWEEN = "[[:Dash:][:Hyphen:][:Pattern_Syntax:][:Quotation_Mark:][:Terminal_Punctuation:][:White_Space:]]"
 _REMEMBERED = 1 << 14
 _SHORT = 1 << 12
-"""The characters of a text whose words may be looked up without a look at the clock."""
+"""Most characters of a text whose words are looked up without a check of the clock."""
 _PER_WORD, _PER_STEM = 16, 512
-"""What it costs to look at a word, and to find its stem."""
+"""Units of work charged for reading a word, and for stemming it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exactness:
-    """What counts besides the letters."""
+    """The distinctions that terms keep, besides letters."""
 
     case: bool = False
     diacritics: bool = False
@@ -49,12 +49,12 @@ LOOSE = Exactness()
 
 @dataclass(frozen=True, slots=True)
 class TextLanguage:
-    """A language by its English name; "none" has neither stems nor words to pass over."""
+    """A language by its English name; "none" has neither stems nor stop words."""
 
     name: str
 
     def terms(self, text: str, exactness: Exactness = LOOSE) -> list[str]:
-        """What counts of each word of the text that is not passed over, in their order."""
+        """Return the terms of the text's words without stop words, in their order."""
         english = self.name == "english"
         pattern = _words(english)
         if len(text) > _SHORT:
@@ -89,7 +89,7 @@ class TextLanguage:
 
 @cache
 def words_of(language: TextLanguage) -> Words:
-    """The words of a language, with the keys of what counts of them when nothing but the letters does."""
+    """Return the words of a language, with the keys of their terms at no sensitivity to case or diacritics."""
     pattern = _words(language.name == "english")
     between = [chr(code) for code in range(128) if pattern.match(chr(code)) is None]
     return Words(between, pattern.findall, partial(_key_of, language.name))
@@ -102,7 +102,7 @@ def _key_of(language: str, word: str) -> bytes:
 
 
 def language_named(name: str) -> TextLanguage | None:
-    """The language of a name or of a code of two letters, in any case; None for one that is not known."""
+    """Return the language of a name or of a two-letter code, in any case; None if it is not known."""
     found = name.lower()
     found = _NAMES.get(found, found)
     return TextLanguage(found) if found == "none" or found in STOP_WORDS else None
@@ -122,19 +122,21 @@ def _words(with_apostrophes: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=2)
 def _blanks(with_apostrophes: bool) -> bytes:
-    """What makes blanks of the characters of ASCII that stand between words: that is faster than to look for words."""
+    """Return a translation table that blanks the ASCII separators: splitting at blanks is faster than a search for
+    words.
+    """
     pattern = _words(with_apostrophes)
     return bytes(ord(" ") if code < 128 and pattern.match(chr(code)) is None else code for code in range(256))
 
 
 @cache
 def _known(language: str, exactness: Exactness) -> dict[str, str]:
-    """Words that have been met, with what counts of them; nothing does of what is between two separators."""
+    """Return the cache of words with their terms; the empty word between two separators has none."""
     return {"": ""}
 
 
 def _term(language: str, word: str, exactness: Exactness) -> str:
-    """The empty text for a word that is passed over."""
+    """Return the term of a word; the empty text for a stop word."""
     lower = _lower(language, word)
     if lower in STOP_WORDS.get(language, ()):
         return ""
@@ -156,7 +158,7 @@ def _stemmer(language: str) -> Any:
 
 
 def without_diacritics(text: str) -> str:
-    """The text with its letters bare."""
+    """Return the text without the diacritics of its letters."""
     if text.isascii():
         return text
     apart = unicodedata.normalize("NFD", text)
@@ -164,6 +166,6 @@ def without_diacritics(text: str) -> str:
 
 
 def compared(text: str, exactness: Exactness) -> str:
-    """What of a text counts where it is compared as a whole."""
+    """Return the normal form of a text for the comparison of phrases."""
     text = text if exactness.case else text.lower()
     return text if exactness.diacritics else without_diacritics(text)

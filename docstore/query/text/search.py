@@ -1,7 +1,7 @@
-"""A text search: its text taken apart, and what it says of a document.
+"""A text search: its parsed text, and the test and score of documents.
 
-A document is found that has one of the terms, all of the phrases, and none of what stands behind a minus sign. Phrases
-are looked for in the texts as they stand. The words of a phrase are terms too.
+A document matches if it has one of the terms, all of the phrases, and none of the negated terms and phrases. Phrases
+are searched for in the original texts. The words of a phrase are terms too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PIECE = re.compile(r'(?P<minus>(?<!\S)-+(?=\S))|"(?P<phrase>[^"]*)"|"|(?P<word>
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search in one language. `terms` and `negated` are as exact as was asked for, `looked_up` as indexes hold
-    them.
+    """A search in one language. `terms` and `negated` are as exact as requested, `looked_up` are in the form of index
+    keys.
     """
 
     language: TextLanguage
@@ -36,15 +36,15 @@ class Search:
 
     @property
     def is_plain(self) -> bool:
-        """Whether what has one of the terms is found."""
+        """True if one of the terms is enough for a match."""
         return self.exactness == Exactness() and not (self.negated or self.phrases or self.negated_phrases)
 
     def keys(self) -> list[bytes]:
-        """The keys of the terms that are looked up."""
+        """Return the keys of the terms that are looked up."""
         return [encode_key(string_value(term)) for term in self.looked_up]
 
     def finds(self, keys: TextKeys, raw: bytes) -> bool:
-        """Whether a document is found, in an index of these keys."""
+        """True if a document matches, in an index of these keys."""
         texts = list(keys.texts(raw))
         terms = {term for text, _, language in texts for term in language.terms(text, self.exactness)}
         if not terms & self.terms or terms & self.negated:
@@ -60,13 +60,13 @@ class Search:
         return all(map(stands, self.phrases)) and not any(map(stands, self.negated_phrases))
 
     def scorer(self, keys: TextKeys) -> Callable[[bytes], float]:
-        """What says how well a document fits: the scores of the terms that it has."""
+        """Return the function that scores documents: the sum of the scores of their terms."""
         return keys.scorer(sorted(self.looked_up))
 
 
 @lru_cache(maxsize=64)
 def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Search:
-    """The search that a text stands for."""
+    """Return the search that a text describes."""
     looked_up: set[str] = set()
     terms: set[str] = set()
     negated: set[str] = set()
@@ -99,15 +99,15 @@ def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Sea
 
 
 class TextMatcher:
-    """What tests and scores documents for a `$text`, once a plan has found the index that answers it."""
+    """Tests and scores documents for a `$text`, after a plan has set the index that answers it."""
 
     def __init__(self) -> None:
         self._found: tuple[Search, TextKeys] | None = None
         self._score: Callable[[bytes], float] | None = None
 
     def settle(self, text: str, language: str | None, exactness: Exactness, keys: TextKeys) -> Search:
-        """Say which index it is, by its keys, in whose language is searched where none is named. Error: BadValue for a
-        language that is not known.
+        """Set the index by its keys, and return the search; without `language` it is in that of the index. Error:
+        BadValue for an unknown language.
         """
         known = keys.language if language is None else language_named(language)
         if known is None:
@@ -125,20 +125,20 @@ class TextMatcher:
 
     @property
     def language(self) -> str | None:
-        """The name of the language that is searched in; None before it is known."""
+        """The name of the search's language; None before `settle`."""
         return None if self._found is None else self._found[0].language.name
 
     def finds(self, raw: bytes) -> bool:
-        """Whether a document is found."""
+        """True if a document matches."""
         search, keys = self.settled
         return search.finds(keys, raw)
 
     def score(self, raw: bytes) -> float:
-        """How well a document fits."""
+        """Return the text score of a document."""
         return self.scorer()(raw)
 
     def scorer(self) -> Callable[[bytes], float]:
-        """What says how well a document fits."""
+        """Return the function that computes the text score of documents."""
         if self._score is None:
             search, keys = self.settled
             self._score = search.scorer(keys)

@@ -1,9 +1,14 @@
-"""What a text index holds of a document: its terms, each with its score.
+"""The keys of a document in a text index: its terms, each with its score.
 
-A text gives a term the more, the oftener it stands in it and the larger a part of its words it is: the first time
-counts 1, the second 1/2, the third 1/4 and so on; that is weighed by half of one plus the part of the words; a text
-that is nothing but the term counts a tenth more. Texts are weighed by their fields and added up. The words of a
-document are of the language that the document names itself, or the document that it is in, or the index.
+The score of a term in a text is the product of
+
+- its frequency: 1 for the first occurrence, 1/2 for the second, 1/4 for the third and so on;
+- half of one plus its share of the text's words;
+- 1.1 if the text is the term alone;
+- the weight of the text's field.
+
+The scores of a document's texts are added up. The language of its words is named by the document, or the document
+around it, or the index.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from docstore.query.value.values import string_value, text_of
 
 EVERYWHERE = "$**"
 NOT_A_LANGUAGE = frozenset((17261, 17262))
-"""The codes of documents that name their language wrongly."""
+"""The codes of the errors for documents with an invalid language field."""
 
 _PER_TERM = 16
 
@@ -33,8 +38,8 @@ Text = tuple[str, int, TextLanguage]
 
 @dataclass(frozen=True, slots=True)
 class TextKeys:
-    """The fields of a text index with their weights, where a text without a field of its own has the weight of
-    `EVERYWHERE`. `override` is the field by which a document names its language.
+    """The fields of a text index with their weights; a text in another field has the weight of `EVERYWHERE`. `override`
+    is the field by which a document names its language.
     """
 
     weights: tuple[tuple[str, int], ...]
@@ -42,7 +47,7 @@ class TextKeys:
     override: str = "language"
 
     def texts(self, raw: bytes) -> Iterator[Text]:
-        """The texts of a document. Errors: `NOT_A_LANGUAGE`."""
+        """Yield the texts of a document. Errors: `NOT_A_LANGUAGE`."""
         return self._texts(raw, "", _weights(self.weights), self.language)
 
     def _texts(self, raw: bytes, prefix: str, weights: _Weights, language: TextLanguage) -> Iterator[Text]:
@@ -71,7 +76,7 @@ class TextKeys:
                 yield from self._at(path, member, weights, language, in_array=True)
 
     def scores(self, raw: bytes) -> dict[str, float]:
-        """The terms of a document with their scores."""
+        """Return the terms of a document with their scores."""
         found: dict[str, float] = {}
         for text, weight, language in self.texts(raw):
             terms = language.terms(text)
@@ -81,13 +86,13 @@ class TextKeys:
         return found
 
     def plain(self) -> PlainTexts | None:
-        """What reads most documents faster; None where a weight is not one of a field at the top."""
+        """Return the kernel's faster reader of most documents; None unless all weights are on top-level fields."""
         if any(path == EVERYWHERE or "." in path for path, _ in self.weights):
             return None
         return PlainTexts(words_of(self.language), dict(self.weights), self.override)
 
     def scorer(self, wanted: list[str]) -> Callable[[bytes], float]:
-        """What gives the sum of the scores of different terms that a document has, in the order of these."""
+        """Return a function that adds up the scores of these distinct terms in a document, in their order."""
         texts = self.plain()
         if texts is None:
             return lambda raw: sum(self._scores_of(raw, wanted))
@@ -113,7 +118,7 @@ class TextKeys:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights by path and of all else; `leading`: the paths on the way to those that have one."""
+    """Weights by path and for all other fields; `leading`: the proper prefixes of weighted paths."""
 
     own: dict[str, int]
     everywhere: int | None
@@ -130,7 +135,7 @@ def _weights(weights: tuple[tuple[str, int], ...]) -> _Weights:
 
 
 def _score(text: str, weight: int, term: str, count: int, total: int) -> float:
-    """What a text gives a term that stands in it so often, of so many terms in all."""
+    """Return the score of a term that occurs `count` times in a text of `total` terms."""
     score = weight * (2 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
     return score * 1.1 if count == total and len(text.encode()) == len(term.encode()) else score
 
@@ -145,5 +150,5 @@ def _language(value: Value) -> TextLanguage:
 
 
 def term_value(key: bytes) -> Value:
-    """What the key of a term stands for: texts of words have no bytes that a key writes otherwise."""
+    """Return the term of a key: a text of words has no bytes that a key escapes."""
     return string_value(key[1:-1].decode())
