@@ -1,7 +1,7 @@
-"""What a filter, projection, sort, update or pipeline means besides its own text.
+"""The context of a filter, projection, sort, update or pipeline, on which its meaning depends besides its text.
 
-One `QueryContext` is made for each request, from its `let`, its `collation` and the clock, and handed down to every
-parser. The aggregation language stands above this package; it serves expressions here through `Expressions`.
+A request makes one `QueryContext` from its `let`, its `collation` and the clock, and hands it down to every parser. The
+aggregation language is a layer above this package; `Expressions` is its interface here.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 
 class Expressions(Protocol):
-    """What the aggregation language does for the query languages. Errors: those of its parsers."""
+    """The services of the aggregation language for the query languages. Errors: those of its parsers."""
 
     def test(self, value: Value, query_context: QueryContext) -> Callable[[bytes], bool]:
-        """The test of an `$expr`: whether the expression is true of a document."""
+        """Return the predicate of an `$expr`."""
         ...
 
     def implied(self, value: Value, query_context: QueryContext) -> Callable[[], tuple[Filter, ...]] | None:
-        """Conditions that every document satisfies of which such a test is true, as things stand when they are asked
-        for; None where there are none.
+        """Return a function that computes conditions implied by the test, at the time of the call; None if there are
+        none.
         """
         ...
 
     def compute(self, value: Value, query_context: QueryContext) -> Callable[[bytes], Value | None]:
-        """The value of an expression for a document; None where it is missing."""
+        """Return the function that evaluates an expression on a document; None is a missing value."""
         ...
 
     def update(
         self, stages: Sequence[bytes], query_context: QueryContext
     ) -> tuple[Callable[[bytes], bytes], frozenset[bytes] | None]:
-        """(what a pipeline that stands as an update makes of a document, the top-level fields that it may change; None
-        where that may be any).
+        """Return (function that applies an update pipeline to a document, top-level fields that it may change or None
+        for any).
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueryContext:
-    """`variables` are the values of user variables (`let`) and of the system's that have one (NOW, CLUSTER_TIME), by
-    name; None is a missing value. `rng` gives numbers from 0 up to 1. Without `expressions` every expression is
-    refused as not supported. `excluded` names operators that have no place in what is parsed, as in the conditions of
-    an update; `nested` says that it is about embedded documents, not about stored ones.
+    """The context of parsing. `variables` are the values of user variables (`let`) and of the system's (NOW,
+    CLUSTER_TIME), by name; None is a missing value. `rng` returns numbers from 0 up to 1. Without `expressions` every
+    expression is unsupported. `excluded` names operators that are not allowed, as in the conditions of an update.
+    `nested`: the conditions are on embedded documents, not on stored ones.
     """
 
     collation: Collation | None = None
@@ -61,27 +61,27 @@ class QueryContext:
     rng: Callable[[], float] | None = None
     expressions: Expressions | None = None
     scripts: Scripts | None = None
-    """None: scripts are refused."""
+    """None: scripts are not allowed."""
     functions: list[Prefetched] | None = None
-    """Where the parser of an expression leaves the functions in it, for whoever evaluates for many documents."""
+    """Collects the functions of parsed expressions, so that an evaluator can call them for a batch of documents."""
     excluded: frozenset[str] = frozenset()
     nested: bool = False
     changes: bool = True
-    """Whether changes can be followed where the request is carried out: not on a node that is in no set."""
+    """True if change streams are available: not on a node outside a replica set."""
     measures: Mapping[str, Callable[[bytes], Value | None]] = field(default_factory=dict)
     """The metadata (`$meta`) that can be calculated from the documents of a pipeline, by kind."""
 
     @property
     def ordering(self) -> Ordering:
-        """How values compare."""
+        """The order of values."""
         return ordering_of(self.collation)
 
     def binding(self, variables: Mapping[str, Value | None]) -> QueryContext:
-        """The language with more variables, which hide those of the same name."""
+        """Return the context with more variables, which hide those of the same name."""
         return replace(self, variables={**self.variables, **variables})
 
     def binding_late(self, variables: dict[str, Value | None]) -> QueryContext:
-        """The language with more variables whose values in `variables` will change."""
+        """Return the context with more variables whose values in `variables` will change."""
         return replace(self, late=ChainMap(variables, cast("dict[str, Value | None]", self.late)))
 
 

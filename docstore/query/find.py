@@ -1,4 +1,4 @@
-"""What a find asks for, in one value: the interface between commands, the planner and the executor."""
+"""A find query as one value: the interface between commands, the planner and the executor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from docstore.query.value.values import text_of
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Which access path to take: an index by `name` or by `key` pattern, or a scan in the `natural` direction (1 or
-    -1). The pattern is the encoded key of its document, so that equal numbers are one.
+    """The requested access path: an index by `name` or by `key` pattern, or a scan in the `natural` direction (1 or
+    -1). The pattern is the encoded key of its document, so that numbers of equal value are equal.
     """
 
     name: str | None = None
@@ -29,7 +29,9 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class KeyBetween:
-    """`min` and `max`: the keys of the hinted index from `lowest` up to but without `highest`, both raw documents."""
+    """`min` and `max`: the keys of the hinted index from `lowest` (inclusive) to `highest` (exclusive), as raw
+    documents.
+    """
 
     lowest: bytes | None
     highest: bytes | None
@@ -37,7 +39,7 @@ class KeyBetween:
 
 
 class DistinctPath(NamedTuple):
-    """The one path whose different values are asked for; `by_element`: of an array those of its elements."""
+    """The one path whose distinct values are requested; `by_element`: each element of an array is a value."""
 
     path: str
     by_element: bool
@@ -47,9 +49,9 @@ class DistinctPath(NamedTuple):
 class FindQuery:
     """A read of one collection. `limit` 0 means none; `skip` and `limit` apply after the filter and the sort.
 
-    `needs`: the paths that whoever asks will look at, where it is not whole documents; `distinct`: the values that
-    are all that is asked for. `return_key`: the keys of the
-    index are the answer, not the documents; `show_record_id`: each document is given with its place in the collection.
+    `needs`: the paths that the consumer reads (None: whole documents). `distinct`: the query returns only these
+    distinct values. `return_key`: the query returns the keys of the index, not the documents. `show_record_id`: the
+    query returns each document with its record id.
     """
 
     filter: Filter = MATCH_ALL
@@ -66,7 +68,7 @@ class FindQuery:
 
 
 def parse_hint(value: Value) -> Hint | None:
-    """A hint as commands carry it: an index name, a key pattern or `{$natural: 1 or -1}`; an empty document is none."""
+    """Return a hint: an index name, a key pattern or `{$natural: 1 or -1}`; None for an empty document."""
     if value[0] == STRING:
         return Hint(name=text_of(value))
     if value[0] != OBJECT:
@@ -82,7 +84,7 @@ def parse_hint(value: Value) -> Hint | None:
 
 
 def parse_between(lowest: bytes | None, highest: bytes | None, collation: Collation | None = None) -> KeyBetween | None:
-    """`min` and `max` as commands carry them; an empty one is none. Error: 51176 for different fields."""
+    """Return `min` and `max` of a command; None if both are empty. Error: 51176 for different fields."""
     low = [name for name, _, _ in elements(lowest)] if lowest else []
     high = [name for name, _, _ in elements(highest)] if highest else []
     if not low and not high:

@@ -1,6 +1,6 @@
-"""What `$meta` tells of the documents of a find: how near they are, and how well they fit a text search.
+"""Metadata (`$meta`) of a find's documents: their distances from a point, and their text scores.
 
-These are functions of the document as it is stored, so they can be had of it wherever it has not been changed.
+Metadata is a function of the stored document, so it can be computed as long as the document is unchanged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = frozenset(("geoNearDistance", "geoNearPoint", "textScore"))
 
 
 def measures_of(tree: Filter) -> Mapping[str, Measure]:
-    """The kinds of metadata that the documents have which a filter finds. Errors: those of `special_condition`."""
+    """Return the kinds of metadata of the documents that a filter matches. Errors: those of `special_condition`."""
     special = special_condition(tree)
     if isinstance(special, Near):
         near = special
@@ -51,19 +51,19 @@ def measures_of(tree: Filter) -> Mapping[str, Measure]:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOrder:
-    """An order by fields and by metadata, these from the greatest to the least."""
+    """An order by fields and by metadata; metadata sorts from the greatest to the least."""
 
     parts: Sequence[KeyPattern | Measure]
 
     def sort_key(self, raw: bytes) -> bytes:
-        """The key that the document sorts by; BadValue for arrays side by side."""
+        """Return the sort key of a document; BadValue for parallel arrays."""
         return b"".join(
             part.sort_key(raw) if isinstance(part, KeyPattern) else _greatest_first(part(raw)) for part in self.parts
         )
 
     @property
     def score(self) -> TextScore | None:
-        """The score, where that is all that is sorted by."""
+        """The score, if it is the only sort key."""
         only = self.parts[0]
         return only if len(self.parts) == 1 and isinstance(only, TextScore) else None
 
@@ -76,7 +76,7 @@ Order = KeyPattern | MeasuredOrder
 
 
 def keyed_by(order: Order, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-    """(sort key, document) of each document, in the order given."""
+    """Return (sort key, document) of each document, in the given order."""
     if isinstance(order, KeyPattern):
         return keyed(order, documents)
     if order.score is not None:
@@ -86,7 +86,7 @@ def keyed_by(order: Order, documents: Iterable[bytes]) -> list[tuple[bytes, byte
 
 
 def put_in_order(documents: list[bytes], order: Order) -> None:
-    """Sort documents, those with equal keys as they are."""
+    """Sort documents; the sort is stable."""
     if isinstance(order, MeasuredOrder) and order.score is not None and documents:
         documents.sort(key=order.score.matcher.scorer(), reverse=True)
     else:

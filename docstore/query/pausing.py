@@ -1,9 +1,12 @@
-"""Where work on values may be refused, and where it may even pause, for as long as it goes on.
+"""Yield policy: the level of interruption that evaluation allows to the code it runs in.
 
-Expressions, filters and stages are plain functions, called from deep inside of what must not be interrupted. Whoever
-calls them says how far an interruption may go: `PAUSING.level` is 0 where nothing may happen, `REFUSED` where an error
-does no harm, `PAUSED` where others may run, too, in a command that is made for that, `OVERTAKEN` where they may in any:
-whoever says so finds out and begins anew. It goes back to what it was when the call returns.
+Expressions, filters and stages are plain functions, called inside code that must not be interrupted. Their caller sets
+`PAUSING.level`, which is restored when the call returns:
+
+- 0: no interruption;
+- `REFUSED`: evaluation may raise an error;
+- `PAUSED`: evaluation may also yield to other tasks, in commands that are made for it;
+- `OVERTAKEN`: evaluation may yield in any command; the caller detects conflicts and starts again.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ OVERTAKEN: Final = 3
 
 
 class Pausing:
-    """How far an interruption may go at this moment; work alternates, so there is one for the process."""
+    """The level of interruption allowed at this moment. Tasks alternate, so the process has one instance."""
 
     __slots__ = ("level",)
 
@@ -32,7 +35,7 @@ Given = TypeVarTuple("Given")
 
 
 def allowing(level: int, make: Callable[[*Given], T], *given: *Given) -> T:
-    """What `make` gives, where an interruption may go so far at least."""
+    """Return `make(*given)`, called with at least this level of interruption."""
     before, PAUSING.level = PAUSING.level, max(PAUSING.level, level)
     try:
         return make(*given)

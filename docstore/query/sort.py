@@ -23,9 +23,9 @@ _NOTHING: Mapping[str, Measure] = {}
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of documents. `natural` is the direction (1 or -1) of the natural order, 0 where fields or nothing
-    order. `collation` orders strings; None: by their bytes. `measures` are those of the kinds of metadata that are
-    sorted by, each in `fields` as "$kind".
+    """An order of documents. `natural` is the direction (1 or -1) of the natural order, 0 for an order by fields or
+    none. `collation` orders strings; None: by their bytes. `measures` are the measures of the metadata sorted by, each
+    in `fields` as "$kind".
     """
 
     fields: tuple[tuple[str, int], ...] = ()
@@ -37,7 +37,9 @@ class Sort:
         return bool(self.fields) or self.natural != 0
 
     def pattern(self) -> Order:
-        """What tells the sort key of a document, the kernel's where it can; only for a sort by fields."""
+        """Return the order as a function of documents: the kernel's if there is no metadata. Not for the
+        natural order.
+        """
         fold = None if self.collation is None else self.collation.fold
         if not self.measures:
             return KeyPattern(list(self.fields), fold)
@@ -49,7 +51,7 @@ class Sort:
         )
 
     def measured(self, path: str) -> bool:
-        """Whether the path of `fields` stands for a kind of metadata; "$id" may be that of a field."""
+        """True if the path in `fields` is a kind of metadata; "$id" may be a field."""
         return path.startswith("$") and path[1:] in self.measures
 
     def reversed(self) -> Sort:
@@ -60,8 +62,8 @@ UNSORTED = Sort()
 
 
 def parse_sort(raw: bytes, query_context: QueryContext = PLAIN, tree: Filter = MATCH_ALL) -> Sort:
-    """The sort of a find command; an empty document means no order. `tree` is the filter of the same find: it decides
-    which metadata there are.
+    """Return the sort of a find command; an empty document means no order. `tree` is the filter of the same find, on
+    which the available metadata depends.
     """
     fields = elements(raw)
     if any(name == "$natural" for name, _, _ in fields):
@@ -73,19 +75,19 @@ def parse_sort(raw: bytes, query_context: QueryContext = PLAIN, tree: Filter = M
 
 
 def sort_by(raw: bytes, query_context: QueryContext, measures: Mapping[str, Measure]) -> Sort:
-    """An order by fields and by metadata of these kinds."""
+    """Return an order by fields and by metadata of these kinds."""
     fields = parse_sort_fields(raw, measures)
     used = {path[1:]: measures[path[1:]] for path, _ in fields if path[:1] == "$" and path[1:] in measures}
     return Sort(fields, collation=query_context.collation, measures=used)
 
 
 def natural_direction(value: Value) -> int:
-    """The direction of `$natural`: backwards for a negative number, else forwards."""
+    """Return the direction of `$natural`: backwards for a negative number, else forwards."""
     return -1 if value[0] in NUMBERS and (truncated_of(value) or 0) < 0 else 1
 
 
 def parse_sort_fields(raw: bytes, measures: Mapping[str, Measure] = _NOTHING) -> tuple[tuple[str, int], ...]:
-    """(path, 1 or -1) pairs in order, metadata as ("$kind", -1); refusals carry the codes of the `$sort` stage."""
+    """Return (path, 1 or -1) pairs in order, metadata as ("$kind", -1). Errors have the codes of the `$sort` stage."""
     fields: list[tuple[str, int]] = []
     seen: set[str] = set()
     for name, code, data in elements(raw):
@@ -102,7 +104,7 @@ def parse_sort_fields(raw: bytes, measures: Mapping[str, Measure] = _NOTHING) ->
 
 
 def _measured(value: Value, measures: Mapping[str, Measure]) -> str:
-    """The kind of metadata that is to be sorted by, where there is that; else the empty text."""
+    """Return the kind of metadata to sort by, if it is available; else the empty text."""
     if not measures or value[0] != OBJECT:
         return ""
     operators = elements(value[1])
@@ -113,7 +115,7 @@ def _measured(value: Value, measures: Mapping[str, Measure]) -> str:
 
 
 def _by_metadata(operators: list[tuple[str, int, bytes]]) -> CommandError:
-    """Why no find is sorted by metadata: there are none, or they are no order."""
+    """Return the error for a sort by metadata that is not available or defines no order."""
     if len(operators) > 1:
         return CommandError(Code.FailedToParse, "Cannot have additional keys in a $meta sort specification")
     _, code, data = operators[0]

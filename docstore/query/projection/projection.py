@@ -1,12 +1,13 @@
-"""Projections: a tree of paths applied to raw documents; what is kept is kept byte for byte and in stored order.
+"""Projections: a tree of paths applied to raw documents. Kept fields keep their bytes and their stored order.
 
-A tree is a `Branch` whose leaves say what becomes of a field: `KEEP`, `DROP`, a `Rewrite` of the value that is there,
-or a `Computed` value. `find` projections and the stages `$project`, `$addFields` and `$unset` all apply such trees;
-they differ in how they are parsed and in two switches: whether unnamed fields stay, and whether a computed field
-takes the place of an existing one or is appended.
+A tree is a `Branch`. Its leaves are `KEEP`, `DROP`, a `Rewrite` of the stored value, or a `Computed` value. `find`
+projections and the stages `$project`, `$addFields` and `$unset` share such trees. They differ in their parsers and in
+two switches: unnamed fields are kept or dropped, and a computed field replaces an existing one or is appended.
 
-Arrays are looked into at any depth. What is no document (nor array) below a branch stays where unnamed fields stay, is
-dropped where they go, and gives way to a new document where something below is computed.
+Arrays are traversed at any depth. A scalar below a branch
+
+- is replaced by a new document if the branch computes a field;
+- else it is kept or dropped as unnamed fields are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from docstore.query.value.long_lists import paced
 
 
 class Plain(Enum):
-    """What becomes of a field of which nothing more is asked."""
+    """The leaves without a value of their own."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -39,21 +40,21 @@ DROP = Plain.DROP
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A new value made from the stored one; None drops the field. `last`: it moves behind the fields that are kept."""
+    """A new value computed from the stored one; None drops the field. `last`: it moves after the kept fields."""
 
     change: Callable[[Value], Value | None]
     last: bool = False
 
 
 Compute = Callable[[bytes], Value | None]
-"""Calculates a value from the whole document; None stands for no value. The kernel knows its own, its sources."""
+"""Calculates a value from the whole document; None is a missing value. The kernel recognizes its own `sources`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A value computed from the whole document; None leaves the field out.
+    """A value computed from the whole document; None omits the field.
 
-    `metadata` names a kind of metadata that the value is: who reads the documents gives it, see `with_metadata`.
+    `metadata` names the kind of metadata that the value is; the reader of the documents supplies it (`with_metadata`).
     """
 
     compute: Compute
@@ -62,9 +63,9 @@ class Computed:
 
 @dataclass(slots=True)
 class Branch:
-    """What becomes of the fields of a document. Built by `plant`, not changed afterwards.
+    """The projections of a document's fields. Built by `plant`, unchanged afterwards.
 
-    `computes` says whether anything below is `Computed`, in which case the document is made where there is none.
+    `computes`: some leaf below is `Computed`, so a missing document is created.
     """
 
     children: dict[str, Leaf | Branch] = field(default_factory=dict)
@@ -77,7 +78,7 @@ Leaf = Plain | Rewrite | Computed
 class PathCollision(Exception):
     """Two paths of one specification are the same or one contains the other.
 
-    `remaining` is the rest of the later path below the earlier one; empty when the later path is the shorter.
+    `remaining` is the rest of the later path below the earlier one; empty if the later path is the shorter.
     """
 
     def __init__(self, path: str, remaining: str) -> None:
@@ -87,11 +88,11 @@ class PathCollision(Exception):
 
 
 _PER_LEAF = 512
-"""What it costs to hang one into the tree, and to look at it there."""
+"""Units of work charged for adding a leaf to the tree, and for reading it there."""
 
 
 def plant(root: Branch, path: str, leaf: Leaf) -> None:
-    """Hang a leaf into the tree; PathCollision when the place is taken."""
+    """Add a leaf to the tree. Error: PathCollision."""
     spend(_PER_LEAF)
     branch = root
     parts = path.split(".")
@@ -111,13 +112,13 @@ def plant(root: Branch, path: str, leaf: Leaf) -> None:
 
 
 class DocumentProjection(Protocol):
-    """Anything that turns a document into the one that is returned."""
+    """Converts a document into the returned one."""
 
     def apply(self, raw: bytes) -> bytes: ...
 
 
 def applied_to_all(projection: DocumentProjection) -> Callable[[list[bytes]], list[bytes]]:
-    """What makes many documents over."""
+    """Return the function that projects many documents."""
     if isinstance(projection, Projection):
         return projection.apply_all
     return lambda documents: list(map(projection.apply, documents))
@@ -127,7 +128,7 @@ def applied_to_all(projection: DocumentProjection) -> Callable[[list[bytes]], li
 class Projection:
     """A tree with its two switches, ready to be applied to any number of documents.
 
-    `keep_others`: fields that the tree does not name stay. `in_place`: a computed field takes an existing field's
+    `keep_others`: fields that the tree does not name are kept. `in_place`: a computed field takes an existing field's
     place.
     """
 
@@ -135,24 +136,24 @@ class Projection:
     keep_others: bool
     in_place: bool = False
     _compiled: TopFields | FieldTree | None = None
-    """The same for a tree that names fields of the top level only, or only says which fields stay."""
+    """The kernel's form of a tree that names only top-level fields, or only keeps and drops."""
 
     @property
     def computes(self) -> bool:
-        """Whether some field is a computed value."""
+        """True if some field is a computed value."""
         return self.root.computes or any(isinstance(child, Computed) for child in self.root.children.values())
 
     @property
     def is_plain(self) -> bool:
-        """Whether it only says which fields stay."""
+        """True if the projection only keeps and drops fields."""
         return _is_plain(self.root)
 
     def apply(self, raw: bytes) -> bytes:
-        """The projected document."""
+        """Return the projected document."""
         return self._document(self.root, raw, raw) if self._compiled is None else self._compiled.apply(raw)
 
     def apply_all(self, documents: list[bytes]) -> list[bytes]:
-        """The projected documents."""
+        """Return the projected documents."""
         if self._compiled is not None:
             return self._compiled.apply_all(documents)
         return [self._document(self.root, raw, raw) for raw in documents]
@@ -221,7 +222,7 @@ def _is_plain(branch: Branch) -> bool:
 
 
 def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) -> Projection:
-    """A projection that takes the kernel's shortcut where the tree allows it."""
+    """Return the projection, compiled for the kernel if the tree allows it."""
     plain = DROP if keep_others else KEEP
     added = [(name, child.compute) for name, child in root.children.items() if isinstance(child, Computed)]
     named = [name for name, child in root.children.items() if child is plain]
@@ -246,7 +247,7 @@ def _field_tree(branch: Branch, keep_others: bool) -> FieldTree:
 
 
 def metadata_kinds(projection: DocumentProjection | None) -> frozenset[str]:
-    """The kinds of metadata that the projection asks for."""
+    """Return the kinds of metadata that the projection reads."""
     if isinstance(projection, PositionalProjection):
         projection = projection.projection
     return frozenset(_kinds(projection.root)) if isinstance(projection, Projection) and projection.computes else _NONE
@@ -264,7 +265,7 @@ def _kinds(branch: Branch) -> Iterator[str]:
 
 
 def with_metadata(projection: DocumentProjection, source: Callable[[str], Compute]) -> DocumentProjection:
-    """The projection with its metadata computed by what the source gives for each kind."""
+    """Return the projection with its metadata computed by the functions that `source` returns for each kind."""
     if isinstance(projection, PositionalProjection):
         inner = with_metadata(projection.projection, source)
         assert isinstance(inner, Projection)
@@ -287,7 +288,7 @@ def _with_sources(branch: Branch, source: Callable[[str], Compute]) -> Branch:
 
 
 def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:
-    """The paths whose values are all that the projection keeps; None for one that does anything else."""
+    """Return the paths whose values are all that the projection keeps; None if it does anything else."""
     if not isinstance(projection, Projection) or projection.keep_others:
         return None
     paths: set[str] = set()
@@ -295,7 +296,7 @@ def kept_paths(projection: DocumentProjection) -> frozenset[str] | None:
 
 
 def _add_kept(branch: Branch, prefix: str, paths: set[str]) -> bool:
-    """Add the paths that are kept; return whether nothing else is done."""
+    """Add the kept paths; return True if the branch does nothing else."""
     for name, child in branch.children.items():
         if isinstance(child, Branch):
             if not _add_kept(child, f"{prefix}{name}.", paths):
@@ -309,9 +310,10 @@ def _add_kept(branch: Branch, prefix: str, paths: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PositionalProjection:
-    """A projection of which one path ends in `$`: of the first array on it stays the element that the filter matched.
+    """A projection with one path that ends in `$`: of the first array on it, only the element that the filter matched
+    is kept.
 
-    Errors, for a document: 51246 when the filter points at no element, 51247 when the array has no such element.
+    Errors, for a document: 51246 if the filter matched no element, 51247 if the array has no such element.
     """
 
     projection: Projection

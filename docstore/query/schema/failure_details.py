@@ -1,7 +1,7 @@
-"""Why a document does not match a `$jsonSchema`: the rules that are not satisfied, in MongoDB's order and shape.
+"""Details of a `$jsonSchema` mismatch: the rules that fail, in MongoDB's order and shape.
 
-A rule is tested as a schema of its own over the value; rules about types that the value has not are satisfied. So the
-details never disagree with the match itself.
+A rule is tested as a schema of its own over the value; rules about other types than the value's are satisfied. So the
+details never contradict the match itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIMPLE: dict[str, tuple[str, str | None]] = {
     "minLength": ("specified string length was not satisfied", None),
     "enum": ("value was not found in enum", None),
 }
-"""Rules that show the value: their reason, and the rule that belongs to them."""
+"""Rules whose details show the value: their reason, and their companion rule."""
 _LENGTH = "array did not match specified length"
 _PROPERTIES = "specified number of properties was not satisfied"
 _ORDER = (
@@ -47,11 +47,11 @@ _ABOUT: dict[str, frozenset[str]] = {
         frozenset(("object",)),
     ),
 }
-"""Which types a rule says something of."""
+"""The types that a rule applies to."""
 
 
 def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
-    """The details of a document that does not match the schema, or, `negated`, of one that does."""
+    """Return the details of a document that does not match the schema, or, if `negated`, of one that does."""
     name: Field = ("operatorName", *from_python("$jsonSchema"))
     if negated:
         return document_from([name, ("reason", *from_python("schema matched"))])
@@ -60,13 +60,13 @@ def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
 
 
 def _failures(schema: bytes, value: Value) -> list[Value]:
-    """The details of each rule of a schema that a value does not satisfy."""
+    """Return the details of each rule of a schema that a value does not satisfy."""
     given = {name: (code, data) for name, code, data in elements(schema)}
     failures: list[Value] = []
     wanted = next((given[name] for name in _TYPES if name in given), None)
     only = None if wanted is None else _only_type(wanted)
     for name in _ORDER:
-        # Where one type is wanted, what is said of others is not looked at.
+        # If the schema requires one type, rules about other types are skipped.
         if name in given and (only is None or only in _ABOUT.get(name, (only,))):
             found = _failure(name, given, value)
             if found is not None:
@@ -75,13 +75,13 @@ def _failures(schema: bytes, value: Value) -> list[Value]:
 
 
 def _only_type(wanted: Value) -> str | None:
-    """The name of the type that a value must have; None where it may have several."""
+    """Return the name of the one type that a value must have; None if several are allowed."""
     names = values(wanted[1]) if wanted[0] == ARRAY else [wanted]
     return text_of(names[0]) if len(names) == 1 else None
 
 
 def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
-    """What is said of one rule; None when it is satisfied."""
+    """Return the details of one rule; None if it is satisfied."""
     special = _SPECIAL.get(name)
     if special is not None:
         return special(name, given, value)
@@ -256,13 +256,13 @@ _SPECIAL: dict[str, Callable[[str, dict[str, Value], Value], list[Field] | None]
 
 
 def _named(field: str, name: str | int, schema: bytes, value: Value) -> Value:
-    """What fails of a value under a sub-schema, with what the sub-schema says about itself."""
+    """Return the failures of a value under a sub-schema, with the sub-schema's title and description."""
     details: Field = ("details", *array_value(_failures(schema, value)))
     return OBJECT, document_from([(field, *from_python(name)), *descriptions(schema), details])
 
 
 def descriptions(schema: bytes) -> Iterator[Field]:
-    """What a schema says about itself."""
+    """Yield the title and the description of a schema."""
     for name in ("title", "description"):
         found = get_field(schema, name)
         if found is not None and found[0] == STRING:
@@ -270,7 +270,7 @@ def descriptions(schema: bytes) -> Iterator[Field]:
 
 
 def _missing(raw: bytes, wanted: Sequence[str]) -> list[str]:
-    """The fields that a document has not got."""
+    """Return the fields of `wanted` that a document lacks."""
     return [name for name in wanted if get_field(raw, name) is None]
 
 

@@ -1,9 +1,10 @@
 """`$jsonSchema`: schemas of JSON Schema draft 4, with BSON's types, compiled to predicates of values.
 
-A keyword about values of one type says nothing about values of another. A property's name is a path through embedded
-documents, except for `patternProperties` and `additionalProperties`. Values are equal across number types and whatever
-the order of fields, in `enum` and `uniqueItems`. Like MongoDB, a schema knows neither `$ref`, `$schema`, `default`,
-`definitions`, `format`, `id` nor the type "integer".
+- A keyword about values of one type accepts all values of other types.
+- A property's name is a path through embedded documents, except in `patternProperties` and `additionalProperties`.
+- `enum` and `uniqueItems` compare numbers across types, and documents in any order of fields.
+- Like MongoDB, a schema supports neither `$ref`, `$schema`, `default`, `definitions`, `format`, `id` nor the type
+  "integer".
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _JSON_TYPES = {name: name for name in ("array", "null", "number", "object", "str
 
 
 def parse_schema(value: Value) -> Predicate:
-    """The predicate of documents that a schema stands for.
+    """Return the predicate of documents that a schema describes.
 
     Errors: TypeMismatch and FailedToParse as MongoDB has them, NotImplemented for client-side encryption.
     """
@@ -44,7 +45,7 @@ def parse_schema(value: Value) -> Predicate:
 
 
 _PER_SCHEMA = 4096
-"""What it costs to look for all keywords."""
+"""Units of work charged for looking up all keywords."""
 
 
 def _schema(raw: bytes, top: bool = False) -> Predicate:
@@ -72,7 +73,7 @@ def _check_keyword(name: str, seen: Fields) -> None:
 
 
 def _leaves(*keywords: str) -> Group:
-    """Keywords that are each parsed by themselves."""
+    """Return a group of keywords that are each parsed separately."""
 
     def parse(fields: Fields, top: bool) -> list[Predicate]:
         made = [leaf.KEYWORDS[keyword](fields, top) for keyword in keywords if keyword in fields]
@@ -153,7 +154,9 @@ def _required(fields: Fields, top: bool) -> list[Predicate]:
 
 
 def _properties(fields: Fields, top: bool) -> list[Predicate]:
-    """`properties`, `patternProperties` and `additionalProperties`, which are about each other's rest."""
+    """Parse `properties`, `patternProperties` and `additionalProperties` together: the last is about
+    unmatched fields.
+    """
     named = _named_schemas("properties", fields)
     patterned = _named_schemas("patternProperties", fields)
     patterns = [(_name_pattern(pattern), part) for pattern, part in patterned.items()]
@@ -161,7 +164,7 @@ def _properties(fields: Fields, top: bool) -> list[Predicate]:
 
 
 def _presences(names: Sequence[str]) -> list[Predicate]:
-    """That a document has these properties; a path goes through arrays too."""
+    """Return the predicates of documents that have these properties; a path traverses arrays too."""
     return [Required([name]) if "." not in name else Holds(Exists(name, True)) for name in names]
 
 
@@ -187,7 +190,7 @@ def _named_schemas(keyword: str, fields: Fields) -> dict[str, Predicate]:
 
 
 def _rest(keyword: str, fields: Fields) -> Predicate | None:
-    """The test of what no other keyword is about: a schema or a boolean."""
+    """Return the predicate of additional items or properties: a schema or a boolean."""
     if keyword not in fields:
         return None
     value = fields[keyword]
@@ -253,6 +256,6 @@ _GROUPS: tuple[Group, ...] = (
     (("allOf", "anyOf", "oneOf", "not"), _logic),
     _leaves("enum"),
 )
-"""In the order in which mistakes are found."""
+"""The groups, in the order in which their errors take precedence."""
 
 _KEYWORDS = frozenset(keyword for keywords, _ in _GROUPS for keyword in keywords)

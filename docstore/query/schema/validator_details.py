@@ -1,4 +1,4 @@
-"""Why a document does not match a validator: the details that the error of a refused write carries.
+"""Details of a validator mismatch, which the error of a rejected write carries.
 
 The shape is MongoDB's: a tree of `{operatorName, specifiedAs, reason, consideredValue}` for conditions on fields, with
 `clausesNotSatisfied` (or, below a negation, `clausesSatisfied`) for `$and`, `$or` and `$nor`, and `details` for `$not`.
@@ -31,7 +31,7 @@ _REASONS = {
     "$ne": ("comparison succeeded", "comparison failed"),
     "$expr": ("expression did not match", "expression did match"),
 }
-"""Why a condition fails, and, under a negation, why it holds."""
+"""The reason why a condition fails, and, under a negation, why it holds."""
 _BITWISE = ("bitwise operator failed to match", "bitwise operator matched successfully")
 _COMPARISON = ("comparison failed", "comparison succeeded")
 _NUMBER_NAMES = ("decimal", "double", "int", "long")
@@ -42,7 +42,7 @@ _EXPECTED: dict[str, tuple[str, ...]] = {
     "$elemMatch": ("array",),
 }
 _OF_ARRAYS = frozenset(("$size", "$all", "$elemMatch"))
-"""Operators that look at an array as a whole."""
+"""Operators that test an array as a whole."""
 _BRANCHES = ("$and", "$or", "$nor")
 
 
@@ -87,7 +87,7 @@ class _Leaf:
         )
 
     def _considered(self, document: bytes) -> list[Value] | None:
-        """The values at the path; None when nothing is there."""
+        """Return the values at the path; None if there are none."""
         if self.path is None:
             return None
         parts = self.path.split(".")
@@ -104,7 +104,7 @@ class _Leaf:
         return shown
 
     def _mismatch(self, considered: Sequence[Value]) -> list[tuple[str, int, bytes]]:
-        """What is said when no value at the path has a type that the operator looks at."""
+        """Return the details if no value at the path has a type that the operator tests; else an empty list."""
         expected = _EXPECTED.get(self.operator)
         if self.operator.startswith("$bits"):
             expected = ("binData", *_NUMBER_NAMES)
@@ -157,7 +157,7 @@ _Node = _Leaf | _Branch | _Negation
 
 
 def failure_details(validator: bytes, document: bytes, query_context: QueryContext = PLAIN) -> bytes:
-    """The details of a document that does not match the validator, which is a filter that can be parsed."""
+    """Return the details of a document that does not match the validator, which is a valid filter."""
     return _node_of(validator, query_context).details(document, False)
 
 
@@ -179,7 +179,7 @@ def _together(children: Sequence[_Node]) -> _Node:
 
 
 def _on_field(path: str, value: Value, query_context: QueryContext) -> Iterator[_Node]:
-    """The conditions on one field: each operator stands for itself, `$options` with its `$regex`."""
+    """Yield the conditions on one field: one for each operator, `$options` with its `$regex`."""
     if value[0] != OBJECT or not is_operator_document(value[1]):
         yield _leaf("$regex" if value[0] == REGEX else "$eq", path, value, [(path, *value)], query_context)
         return
@@ -206,7 +206,7 @@ def _leaf(
 
 
 def _values_at(value: Value, parts: Sequence[str], expand: bool) -> Iterator[Value]:
-    """What stands at a path; elements of arrays on the way count, and with `expand` those of an array at its end."""
+    """Yield the values at a path through array elements; with `expand` also the elements of an array at its end."""
     code, data = value
     if not parts:
         if code == ARRAY and expand:

@@ -1,12 +1,11 @@
-"""Collations: how strings compare, in place of their bytes, by the rules of a language.
+"""Collations: the order of strings by the rules of a language instead of their bytes.
 
 A collation maps a string to a sort key: keys compare, as bytes, as the strings do, and equal strings have equal keys.
-So everything that compares values under a collation compares *folded* values: the same value with every string in it,
-at any depth, replaced by its key. Names of fields are never folded, symbols, code and patterns neither.
+Code that compares values under a collation compares *folded* values: the value with every string in it, at any depth,
+replaced by its key. Field names, symbols, code and patterns are never folded.
 
-Specifications are MongoDB's. The rules are those of ICU; the version that is shown is the one whose specifications
-these are, since clients compare it. Which locales there are is ICU's own word: a locale is valid when it names its own
-rules.
+Specifications are MongoDB's. The rules are ICU's. The `version` is that of MongoDB's specifications, since clients
+compare it. ICU defines the locales: a locale is valid if it names rules of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _ALTERNATE: Final = {
     "shifted": icu.UCollAttributeValue.SHIFTED,
 }
 _MAX_VARIABLE: Final = {"punct": "!", "space": " "}
-"""A character of the last group that is ignored where `alternate` is shifted."""
+"""A character of the last group that is ignored if `alternate` is shifted."""
 _STRENGTHS: Final = {
     1: icu.Collator.PRIMARY,
     2: icu.Collator.SECONDARY,
@@ -55,7 +54,7 @@ _STRENGTHS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Specification:
-    """The fields of a specification; `backwards` is None where the locale decides."""
+    """The fields of a specification; `backwards` is None if it depends on the locale."""
 
     locale: str
     case_level: bool = False
@@ -69,7 +68,7 @@ class _Specification:
     version: str = VERSION
 
     def document(self, *, backwards: bool) -> dict[str, Any]:
-        """All fields in the order in which they are shown."""
+        """Return all fields in the order of MongoDB's output."""
         return {
             "locale": self.locale,
             "caseLevel": self.case_level,
@@ -85,7 +84,7 @@ class _Specification:
 
 
 class Collation:
-    """One collation. Two are equal when their full specifications (`raw`) are."""
+    """One collation. Two are equal if their full specifications (`raw`) are."""
 
     __slots__ = ("_sort_key", "fold", "raw")
 
@@ -104,12 +103,12 @@ class Collation:
         return hash(self.raw)
 
     def _string_key(self, data: bytes) -> bytes:
-        """The raw data of a string value to the raw data of its folded value."""
+        """Return the raw data of the folded value for the raw data of a string value."""
         key = self._sort_key(data[4:-1].decode("utf-8", "replace"))
         return _LENGTH.pack(len(key)) + key
 
     def fold_document(self, raw: bytes) -> bytes:
-        """The document with its values folded."""
+        """Return the document with its values folded."""
         return self.fold((OBJECT, raw))[1]
 
 
@@ -118,7 +117,7 @@ SIMPLE: Final = from_python({"locale": "simple"})[1]
 
 
 def holds_strings(value: Value) -> bool:
-    """Whether a collation has a say in comparing the value."""
+    """True if a collation affects comparisons with the value: it holds strings."""
     code, data = value
     if code == OBJECT:
         return any(holds_strings((inner, part)) for _, inner, part in elements(data))
@@ -128,9 +127,9 @@ def holds_strings(value: Value) -> bool:
 
 
 def parse_collation(raw: bytes, where: str = "collation") -> Collation | None:
-    """The collation of a specification; None for the simple one, which compares bytes.
+    """Return the collation of a specification; None for the simple one, which compares bytes.
 
-    `where`: the field's name in error texts. Errors: BadValue for what no collation can be, TypeMismatch,
+    `where`: the field's name in error texts. Errors: BadValue for an impossible collation, TypeMismatch,
     IncompatibleCollationVersion, and the numbered ones for missing and unknown fields.
     """
     return _remembered(raw, where) if len(raw) <= _REMEMBERED_BYTES else _parsed(raw, where)
@@ -162,12 +161,14 @@ def _parsed(raw: bytes, where: str) -> Collation | None:
 
 
 _remembered = lru_cache(maxsize=32)(_parsed)
-"""A library's collator takes longer to make than a short find."""
+"""Making ICU's collator takes longer than a short find."""
 
 
 @lru_cache(maxsize=1)
 def _ascii_weights() -> Sequence[AsciiWeight]:
-    """What `TextFolding` writes keys by: the weights of printable characters by the root locale's rules."""
+    """Return the weights by which `TextFolding` writes keys: those of printable characters by the root
+    locale's rules.
+    """
     collator = icu.Collator.createInstance(icu.Locale("root"))
     collator.setStrength(icu.Collator.TERTIARY)
     found: list[AsciiWeight] = [(b"", 0)] * 128
@@ -179,7 +180,7 @@ def _ascii_weights() -> Sequence[AsciiWeight]:
 
 
 def _collator(specification: _Specification, raw: bytes) -> Any:
-    """ICU's collator for a specification. BadValue for a locale that there is not."""
+    """Return ICU's collator for a specification. Error: BadValue for an unknown locale."""
     locale = specification.locale
     if not locale:
         raise _invalid("'locale' cannot be the empty string", raw)

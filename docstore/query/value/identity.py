@@ -1,4 +1,4 @@
-"""What a document's `_id` may be."""
+"""Validation of a document's `_id`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docstore.query.value.values import type_name
 
 
 def check_id(value: Value) -> None:
-    """Refuse a value that cannot be an `_id`. Errors: InvalidIdField, DollarPrefixedFieldName at any depth."""
+    """Raise an error for a value that cannot be an `_id`: InvalidIdField, DollarPrefixedFieldName at any depth."""
     if value[0] in (ARRAY, REGEX, UNDEFINED):
         raise CommandError(Code.InvalidIdField, f"The '_id' value cannot be of type {type_name(value)}")
     if value[0] == OBJECT:

@@ -1,4 +1,4 @@
-"""How values compare: by their bytes, or by what a collation makes of them."""
+"""The order of values: by their bytes, or under a collation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from docstore.query.value.collation import Collation
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """`compare` gives less than, equal to or greater than 0; keys sort as their values compare, equal ones are equal.
+    """An order of values. `compare` returns a number below, equal to or above 0. Keys sort as their values compare, and
+    equal values have equal keys.
 
-    `fold` puts what is compared in the place of a value; None where values are compared as they are.
+    `fold` replaces strings by their keys before the comparison; None if values are compared as they are.
     """
 
     compare: Callable[[Value, Value], int]
@@ -29,7 +30,7 @@ BINARY = Ordering(compare, encode_key)
 
 
 def ordering_of(collation: Collation | None) -> Ordering:
-    """The order of values under a collation."""
+    """Return the order of values under a collation."""
     if collation is None:
         return BINARY
     fold = collation.fold

@@ -5,14 +5,14 @@ from __future__ import annotations
 from docstore.errors import Code, CommandError
 
 MAX_PARTS = 200
-"""Parts of a path: more than stored documents are nested."""
+"""Most parts of a path: more than stored documents are nested."""
 
 REFERENCE_FIELDS = frozenset(("$id", "$ref", "$db"))
 """The fields of a reference to another document: the only ones with a `$` that paths may name."""
 
 
 def check_field_path(path: str) -> list[str]:
-    """The parts of a path in an expression, a sort or a projection, or MongoDB's refusal."""
+    """Return the parts of a path in an expression, a sort or a projection. Errors: MongoDB's for an invalid path."""
     if not path:
         raise CommandError(40352, "FieldPath cannot be constructed with empty string")
     if path.endswith("."):
@@ -33,5 +33,5 @@ def check_field_path(path: str) -> list[str]:
 
 
 def covers(prefix: str, path: str) -> bool:
-    """Whether the path is the prefix or lies below it."""
+    """True if the path is the prefix or lies below it."""
     return path == prefix or path.startswith(prefix + ".")

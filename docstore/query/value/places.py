@@ -1,6 +1,6 @@
-"""Places of documents: paths without positions in arrays. What a change concerns, and what a key is made of.
+"""Places: paths without array positions, by which updates are compared with the fields that index keys depend on.
 
-A place stands for all that is at its path or below it, in whichever elements of arrays on the way.
+A place covers its path and everything below it, in any elements of arrays on the way.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections.abc import Collection
 
 
 def read_place(path: str) -> bytes:
-    """The place of what a path leads to, which may name positions in arrays."""
+    """Return the place that a path, which may name array positions, reads."""
     first, *rest = path.split(".")
     return ".".join([first, *(part for part in rest if not part.isdigit())]).encode()
 
 
 def first_name(place: bytes) -> str:
-    """The field of the document in which a place is."""
+    """Return the top-level field of a place."""
     return place.partition(b".")[0].decode()
 
 
 def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
-    """The place that changes where an update operator is applied to a path: that of all elements of an array where the
-    operator may add some. An `_id` changes as a whole. `positions_exist`: what `$` stands for is in no array that is
-    shorter.
+    """Return the place that an update operator at a path changes; all elements of an array if the operator may add
+    some. An `_id` changes as a whole. `positions_exist`: the position that `$` stands for is never beyond the array's
+    end.
     """
     first, *rest = path.split(".")
     parts = [first]
@@ -35,7 +35,7 @@ def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
 
 
 def meet(some: Collection[bytes], others: Collection[bytes]) -> bool:
-    """Whether one of these places is one of the others, within it, or around it."""
+    """True if one of these places equals, contains or lies in one of the others."""
     return any(
         one == other or one.startswith(other + b".") or other.startswith(one + b".") for one in some for other in others
     )

@@ -1,11 +1,13 @@
 """Quantiles of many numbers in little memory, by a merging t-digest.
 
-A digest is exact while it holds no more than `EXACT` numbers. Beyond that it keeps centroids, means of neighbouring
-numbers with how many these are: single numbers at both ends, ever more towards the middle, so that a quantile near an
-end is nearly exact and one in the middle is off by a thousandth of the ranks at most.
+A digest is exact while it holds at most `EXACT` numbers. Beyond that it keeps centroids: the means and counts of
+neighbouring numbers. The ends have centroids of single numbers, the middle ever larger ones. So a quantile near an end
+is nearly exact, and one in the middle is off by at most a thousandth of the ranks.
 
-Always true: the least and the greatest number are exact; digests of parts merge to a digest of the whole; infinities
-are counted apart, so that no mean is made of them.
+Invariants:
+- The least and the greatest number are exact.
+- Digests of parts merge to a digest of the whole.
+- Infinities are counted separately, so that no mean includes them.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from collections.abc import Iterable, Sequence
 
 EXACT = 10_000
 _DELTA = 2000
-"""Twice as many centroids come out at most."""
+"""The compression of the t-digest: at most twice as many centroids remain."""
 _HEAD = struct.Struct("<qq")
 
 
 def rank_of(fraction: float, count: int) -> int:
-    """The place, from 0, of a quantile among so many numbers in order."""
+    """Return the rank, from 0, of a quantile among `count` numbers in order."""
     return max(math.ceil(fraction * count) - 1, 0)
 
 
 class Digest:
-    """Takes numbers in; NaN is none."""
+    """Collects numbers, except NaN."""
 
     __slots__ = ("_above", "_below", "_centroids", "_fresh")
 
@@ -49,18 +51,18 @@ class Digest:
 
     @property
     def size(self) -> int:
-        """Bytes of memory, about."""
+        """The approximate bytes of memory."""
         return 8 * len(self._fresh) + 100 * len(self._centroids)
 
     def dump(self) -> bytes:
-        """What `load` takes in."""
+        """Return the digest as bytes for `load`."""
         centroids = self._merged()
         means = array("d", (mean for mean, _ in centroids))
         weights = array("q", (weight for _, weight in centroids))
         return _HEAD.pack(self._below, self._above) + means.tobytes() + weights.tobytes()
 
     def load(self, dumped: bytes) -> None:
-        """Take in another digest."""
+        """Merge another digest into this one."""
         below, above = _HEAD.unpack_from(dumped)
         self._below += below
         self._above += above
@@ -75,13 +77,13 @@ class Digest:
             self._compress()
 
     def quantiles(self, fractions: Sequence[float]) -> list[float] | None:
-        """The quantile of each fraction from 0 to 1; None where no number has come."""
+        """Return the quantile of each fraction from 0 to 1; None if there are no numbers."""
         centroids = self._merged()
         count = self._below + self._above + sum(weight for _, weight in centroids)
         return [self._at(rank_of(fraction, count), centroids) for fraction in fractions] if count else None
 
     def _at(self, rank: int, centroids: list[tuple[float, int]]) -> float:
-        """The number with so many before it, about."""
+        """Return the approximate number of this rank."""
         if rank < self._below:
             return -math.inf
         before = self._below
@@ -102,7 +104,9 @@ class Digest:
 
 
 def _between(centroids: list[tuple[float, int]], place: int, inside: int) -> float:
-    """A number of a centroid, from 0, on the line from the middle of its neighbour to its own or on to the next."""
+    """Return the number at index `inside` (from 0) of a centroid, on the line from its mean to that of its
+    neighbour.
+    """
     mean, weight = centroids[place]
     middle = (weight - 1) / 2
     step = -1 if inside < middle else 1
@@ -114,7 +118,7 @@ def _between(centroids: list[tuple[float, int]], place: int, inside: int) -> flo
 
 
 def _compressed(merged: Iterable[tuple[float, int]], total: int) -> Iterable[tuple[float, int]]:
-    """Neighbours made one while the scale, which is steep at both ends, allows it."""
+    """Yield the centroids with neighbours merged as far as the scale, which is steep at both ends, allows."""
     mean, weight, before = 0.0, 0, 0
     limit = 0.0
     for each, count in merged:
@@ -132,6 +136,6 @@ def _compressed(merged: Iterable[tuple[float, int]], total: int) -> Iterable[tup
 
 
 def _limit(fraction: float) -> float:
-    """Where a centroid must end that begins at that fraction."""
+    """Return the fraction at which a centroid that begins at `fraction` must end."""
     scaled = _DELTA / (2 * math.pi) * math.asin(min(max(2 * fraction - 1, -1.0), 1.0)) + 1
     return (math.sin(min(scaled * 2 * math.pi / _DELTA, math.pi / 2)) + 1) / 2

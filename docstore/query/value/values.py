@@ -1,6 +1,6 @@
-"""BSON values as the query languages handle them: `(type, bytes)` pairs, read and made without decoding documents.
+"""BSON values in the query languages: `(type, bytes)` pairs, read and made without decoding documents.
 
-A `Value` is the type byte and exactly the bytes that stand in a document, so what is not changed is never re-encoded.
+A `Value` is the type byte and exactly the value's bytes in the document, so unchanged values are never re-encoded.
 Codes and names are those of the BSON specification and of MongoDB's `$type` aliases.
 """
 
@@ -88,7 +88,7 @@ def boolean(flag: object) -> Value:
 
 
 def int32_value(number: int) -> Value:
-    """A 32-bit integer; the caller knows that it fits."""
+    """Return a 32-bit integer; the caller ensures that it fits."""
     return INT32, int32_bytes(number)
 
 
@@ -97,7 +97,7 @@ def int64_value(number: int) -> Value:
 
 
 def integer_value(number: int) -> Value:
-    """The narrowest integer type that holds the number (int, else long)."""
+    """Return the narrowest integer type that holds the number (int, else long)."""
     return (INT32, int32_bytes(number)) if INT_MIN <= number <= INT_MAX else (INT64, int64_bytes(number))
 
 
@@ -115,12 +115,12 @@ def string_value(text: str) -> Value:
 
 
 def text_of(value: Value) -> str:
-    """The text of a string, symbol or code value."""
+    """Return the text of a string, symbol or code value."""
     return value[1][4:-1].decode()
 
 
 def int_of(value: Value) -> int:
-    """The number in an int, long, date or (as 64 bits) timestamp value."""
+    """Return the number in an int, long, date or (as 64 bits) timestamp value."""
     number: int = (_INT if value[0] == INT32 else _LONG).unpack(value[1])[0]
     return number
 
@@ -135,20 +135,20 @@ def decimal_of(value: Value) -> Decimal128:
 
 
 def number_of(value: Value) -> float:
-    """A number of any type as a double, rounded where it must be."""
+    """Return a number of any type as a double, rounded if necessary."""
     if value[0] == DOUBLE:
         return double_of(value)
     return float(decimal_of(value).to_decimal()) if value[0] == DECIMAL else float(int_of(value))
 
 
 def regex_of(value: Value) -> tuple[str, str]:
-    """(pattern, options) of a regular expression value."""
+    """Return (pattern, options) of a regular expression value."""
     pattern, options, _ = value[1].split(b"\x00", 2)
     return pattern.decode(), options.decode()
 
 
 def is_true(value: Value | None) -> bool:
-    """MongoDB's truth: null, undefined, missing, false and zero are false, all else is true."""
+    """Return MongoDB's truth value: null, undefined, missing, false and zero are false, all else is true."""
     if value is None or value[0] in (NULL, UNDEFINED):
         return False
     code, data = value
@@ -165,7 +165,7 @@ def is_true(value: Value | None) -> bool:
 
 
 def integral_of(value: Value) -> int | None:
-    """The whole number that a numeric value stands for, or None for a fraction, NaN, infinity or another type."""
+    """Return the integer that a numeric value equals, or None for a fraction, NaN, infinity or another type."""
     code = value[0]
     if code in (INT32, INT64):
         return int_of(value)
@@ -181,7 +181,7 @@ def integral_of(value: Value) -> int | None:
 
 
 def truncated_of(value: Value) -> int | None:
-    """A double cut towards zero, a decimal rounded to the nearest (even) one, held within 64 bits; NaN is 0.
+    """Return a double truncated towards zero, or a decimal rounded half to even, clamped to 64 bits; NaN is 0.
 
     None for another type.
     """
@@ -208,5 +208,5 @@ def _limit(positive: bool) -> int:
 
 
 def type_name(value: Value | None) -> str:
-    """The `$type` alias of a value, `missing` for None."""
+    """Return the `$type` alias of a value, `missing` for None."""
     return "missing" if value is None else TYPE_NAMES[value[0]]
