@@ -1,6 +1,6 @@
-"""Arrays and documents that are made of others, and what accumulators make of values of one document.
+"""Array and document operators, and accumulators over the values of one document.
 
-They are calculated as `docstore.kernel.compute.expressions` says.
+The rules are those of `docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ if not cython.compiled:
     from docstore.kernel.group.sources import put_result
 
 _MOST_BYTES = 1024 * 1024
-"""What reads or makes a larger value is left to the expression, which says what it costs step by step."""
+"""Most bytes that an operator here reads or writes; the general expression, which charges step by step, does
+the rest.
+"""
 
 _KEPT_ROOM = 1 << 16
 
 
 class Made(Calculation):
-    """What writes a value of its own."""
+    """A calculation that writes its value into a buffer of its own."""
 
     _out: KeyWriter
 
@@ -49,7 +51,7 @@ class Made(Calculation):
         self._out = KeyWriter()
 
     def _put(self, code: cython.int, found: Place) -> cython.int:
-        """Let it be what has been written."""
+        """Make the written bytes the value of `found`."""
         spend(self._out.size)
         found.put(code, self._out.taken())
         if self._out.size > _KEPT_ROOM:
@@ -168,8 +170,8 @@ class IsArray(Calculation):
 
 
 class Accumulated(Calculation):
-    """What an accumulator, whose state `start` makes, gives for the operands; for the elements of an only operand that
-    is an array.
+    """The result of an accumulator over the operands, or over the elements if the only operand is an array. `start`
+    creates its state.
     """
 
     _start: Callable[[], State]
@@ -209,7 +211,7 @@ class Accumulated(Calculation):
 
 
 class MergedDocuments(Made):
-    """`$mergeObjects` of documents: fields stand where the first of their name does, with the last value."""
+    """`$mergeObjects` of documents: each name keeps its first position and takes its last value."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         operand: cython.Py_ssize_t
@@ -288,7 +290,9 @@ class Pairs(Made):
 def _put_members(
     out: KeyWriter, array: Place, begin: cython.longlong, count: cython.longlong, position: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Append so many members of an array (-1: all), from one on, numbered from `position`; the number behind."""
+    """Append `count` members of an array (-1: all), from the index `begin` on, numbered from `position`. Return the
+    number after the last.
+    """
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
     at: cython.Py_ssize_t = array.at + 4
@@ -309,7 +313,7 @@ def _put_members(
 
 
 def places_of(array: Place) -> list[tuple[int, int]]:
-    """Where the members of an array begin and end."""
+    """Return the (begin, end) of each member of an array."""
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
     at: cython.Py_ssize_t = array.at + 4

@@ -1,7 +1,7 @@
-"""Entries of the oplog as events of a change stream, in the cases that are nearly all: changes of single documents.
+"""Change stream events of the most common oplog entries: changes of single documents.
 
-Always true: what is made here is what `docstore.aggregation.change_stream` and `docstore.node.change_streams` would
-have made; where a case is another (a command, a key with a number that is no whole one), None says so.
+Invariant: an event equals the one that `docstore.aggregation.change_stream` and `docstore.node.change_streams` make.
+The functions return None for other cases (a command, a fractional number in a key).
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ if not cython.compiled:
     INSERT = 0x69
     UPDATE = 0x75
     DELETE = 0x64
-    """What an entry's `op` says."""
+    """The values of an entry's `op`."""
 
 DocumentEntry = tuple[int, bytes, bytes, bytes | None, bytes | None, int, bytes]
-"""(`op`, namespace, `o`, `o2`, the collection's uuid, packed timestamp, 8 bytes of `wall`); without `ts` and `wall`, as
-in the operations of a transaction, 0 and none."""
+"""(`op`, namespace, `o`, `o2`, the collection's uuid, packed timestamp, 8 bytes of `wall`). The operations of a
+transaction have neither `ts` nor `wall`, so these are 0 and empty.
+"""
 
 _END = 0x04
 _ZERO = 0x29
@@ -48,7 +49,7 @@ _VERSION_AND_KIND = b"\x2b\x02\x2c\x01\x00"
 
 
 class _Types:
-    """What a key string does not say of its values: so many bits."""
+    """The type bits that follow a key string: the types that it does not encode itself."""
 
     bits: cython.ulonglong
     size: cython.int
@@ -63,7 +64,9 @@ _TYPES = _Types()
 
 
 def document_entry(entry: bytes) -> DocumentEntry | None:
-    """What an entry says that inserts, changes or deletes a document; None for others and for those of migrations."""
+    """Return the fields of an entry that inserts, updates or deletes a document; None for other entries and
+    migrations.
+    """
     stop: cython.Py_ssize_t = document_stop(entry, 0, len(entry))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -111,7 +114,7 @@ def document_entry(entry: bytes) -> DocumentEntry | None:
 
 
 def event_token(timestamp: cython.ulonglong, index: cython.Py_ssize_t, uuid: bytes, key: bytes) -> bytes | None:
-    """The raw token of the event of a document with that key; None where it has values of other types than most."""
+    """Return the raw resume token of the event of a document with that key; None if the key has less common types."""
     writer: KeyWriter = _WRITER
     types: _Types = _TYPES
     types.bits = 0
@@ -147,7 +150,7 @@ def _token(data: bytes, types: _Types) -> bytes:
 
 
 def _put_fields(writer: KeyWriter, raw: bytes, types: _Types) -> cython.bint:
-    """The fields of a document, as in a key string; whether all of them are of types that are known here."""
+    """Append the fields of a document to a key string. True if their types are all supported here."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -225,7 +228,7 @@ def _put_value(
 
 def _put_number(writer: KeyWriter, is_long: cython.bint, number: cython.longlong, types: _Types) -> cython.bint:
     bit: cython.ulonglong
-    # One bit more must have room.
+    # There must be room for one more bit.
     if number >= 0x3FFFFFFFFFFFFFFF or number <= -0x3FFFFFFFFFFFFFFF or types.size > _MOST_TYPES:
         return False
     if is_long:
@@ -252,7 +255,7 @@ def _put_text(
 
 
 def _put_integer(writer: KeyWriter, number: cython.longlong) -> cython.int:
-    """A whole number: how long it is, and its bytes, the last bit for a fraction that it has not."""
+    """Append an integer: its length, then its bytes, with a last bit that says it has no fraction."""
     shifted: cython.ulonglong
     width: cython.int = 0
     first: cython.Py_ssize_t

@@ -1,4 +1,4 @@
-"""What an update does with one field (`docstore.kernel.compute.field_updates`), and what it does with arrays."""
+"""The changes of an update to one field (`docstore.kernel.compute.field_updates`), and its operators on arrays."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if not cython.compiled:
     from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, appended, is_element
 
 LARGE_ARRAY = 1 << 16
-"""Bytes of an array that is not taken apart."""
+"""Bytes from which an array is left to the general update."""
 _FEW: cython.Py_ssize_t = 8
-"""Values that an array is looked through for one by one."""
+"""Most values that are searched for one by one in an array."""
 
-# What changes a value.
+# Kinds that change a value.
 SET = 0
 INC = 1
 MUL = 2
 MIN = 3
 MAX = 4
 NOW = 5
-# What changes the members of an array.
+# Kinds that change the members of an array.
 PUSH = 10
 ADD_TO_SET = 11
 PULL = 12
 POP = 13
-# Others.
+# Other kinds.
 UNSET = 20
 LEAVE = 21
 BELOW = 22
@@ -44,15 +44,18 @@ COMPARING = frozenset((ADD_TO_SET, PULL, MIN, MAX))
 
 ALL = 1 << 40
 MATCHED = b"$"
-"""The name of the element that a filter has matched."""
+"""The name of the element that the filter matched."""
 EVERY = b"$["
-"""What the name of elements that are chosen begins with."""
+"""The prefix of the names that select elements (`$[]`, `$[id]`)."""
 
 
 class Change:
-    """One change of the field `name`: `code` and `operand` are what is set, added or compared, `members` what it is for
-    an array, of which `keep` is what `$slice` keeps (`ALL`: all) or the end where `$pop` takes one, and `place` where
-    they are put (`ALL`: at the end); `condition` says which elements go, or are changed; `below` what changes inside.
+    """One change of the field `name`, by `kind`.
+
+    - `code` and `operand` are the value to set, add or compare; `members` are those for an array.
+    - `keep` is the number that `$slice` keeps (`ALL`: all), or the end from which `$pop` removes.
+    - `place` is the position where members are inserted (`ALL`: at the end).
+    - `condition` selects the elements to remove or change; `below` are the changes inside the field.
     """
 
     name: bytes
@@ -79,7 +82,7 @@ class Change:
 def array_changed(
     change: Change, raw: bytes, at: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> bytes | None:
-    """The field at [at, end), which must be an array, its value at `begin`, after its change."""
+    """Return the array field at [at, end), whose value begins at `begin`, after its change; None as in `apply`."""
     pushes: cython.bint = change.kind == PUSH
     made: bytes | None
     if raw[at] != ARRAY:
@@ -111,7 +114,7 @@ def array_changed(
 
 
 def _count_of(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many members the array at [begin, end) has; -1 where it is not numbered as arrays are."""
+    """Return the number of members of the array at [begin, end); -1 if its names are not those of an array."""
     stop: cython.Py_ssize_t = document_stop(raw, begin, end)
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
@@ -133,7 +136,7 @@ def _put_kept(
     position: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Append so many members, the first of which begins at `at`, numbered from `position`; where the next begins."""
+    """Append `count` members from `at` on, numbered from `position`; return the offset after them."""
     named: cython.Py_ssize_t
     stop: cython.Py_ssize_t
     while count > 0:
@@ -150,7 +153,7 @@ def _put_kept(
 def _place_of_member(
     raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Where the member begins that stands so many behind the one that begins at `at`."""
+    """Return the offset of the member `count` places after the one at `at`."""
     while count > 0:
         at = value_end(raw, raw[at], name_end(raw, at + 1, end) + 1, end)
         count -= 1
@@ -158,7 +161,7 @@ def _place_of_member(
 
 
 def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-    """`$push`: the members of the change put in their place, and of all those kept that `$slice` keeps."""
+    """Return the array after `$push`: with the members inserted, and cut to those that `$slice` keeps."""
     held: cython.Py_ssize_t = _count_of(raw, begin, end)
     more: cython.Py_ssize_t = len(change.members)
     place: cython.Py_ssize_t = held
@@ -176,7 +179,7 @@ def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.
         else:
             low = max(0, high + change.keep)
     first: cython.Py_ssize_t = out.begin_document()
-    # Before the place: members with their own numbers, or those behind the first ones that go.
+    # Before the place: members keep their numbers unless first ones are removed.
     taken = min(place, high)
     if low == 0:
         at = _place_of_member(raw, begin + 4, end - 1, taken)
@@ -199,7 +202,7 @@ def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.
 
 
 def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-    """`$pop`: without the first member, or the last one."""
+    """Return the array after `$pop`, without its first or its last member."""
     held: cython.Py_ssize_t = _count_of(raw, begin, end)
     at: cython.Py_ssize_t
     out: KeyWriter = KeyWriter()
@@ -215,7 +218,7 @@ def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
 
 
 def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
-    """`$pull`: without the members that equal something; None where the condition must be asked the general way."""
+    """Return the array after `$pull`, without the members that match; None if the general update must test them."""
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -254,7 +257,7 @@ def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
 
 
 def _united(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
-    """`$addToSet`: with those members of the change behind its own that equal none before them."""
+    """Return the array after `$addToSet`: with each new member appended that equals no earlier one."""
     new: list[Value] = []
     member: Value
     for member in change.members:
@@ -272,7 +275,7 @@ def _is_among(members: list[Value], value: Value) -> cython.bint:
 
 
 def _holds(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int, data: bytes) -> cython.bint:
-    """Whether a member of the array equals a value."""
+    """True if a member of the array equals a value."""
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
     stop: cython.Py_ssize_t
@@ -286,8 +289,8 @@ def _holds(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, code: c
 
 
 def joined(change: Change, old: list[Value]) -> bytes | None:
-    """The array of these members after its change; `UNCHANGED`, also of one that is not numbered as arrays are, where
-    none comes or goes.
+    """Return the array of these members after its change. `UNCHANGED` if no member comes or goes, even if the names of
+    the array's elements are wrong.
     """
     kind: cython.int = change.kind
     keep: cython.longlong = change.keep

@@ -1,6 +1,6 @@
-"""Parts and texts of dates, their bins, distances and sums; in UTC unless they are given the clocks of a zone.
+"""Parts and texts of dates, their bins, distances and sums; in UTC, or by the clocks of a time zone.
 
-They are calculated as `docstore.kernel.compute.expressions` says.
+The rules are those of `docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ if not cython.compiled:
 
 
 class OfDate(Calculation):
-    """Of one date. `local` gives what the clocks of a zone show at an instant, both in milliseconds; None: UTC."""
+    """A calculation on one date. `local` converts an instant to a time zone's local time, in milliseconds;
+    None: UTC.
+    """
 
     _local: Callable[[int], int] | None
 
@@ -36,7 +38,7 @@ class OfDate(Calculation):
         self._local = local
 
     def _shown(self) -> cython.longlong:
-        """What clocks show at the date that has been located."""
+        """Return the local time of the date that has been located."""
         instant: cython.longlong = int64_at(self._one.raw, self._one.at)
         if self._local is None:
             return instant
@@ -101,7 +103,7 @@ DATE_PARTS = "YmdHMSLjwGVuU"
 
 
 class DateText(OfDate):
-    """`$dateToString` of a date: each piece is a letter of `DATE_PARTS` or, longer or shorter, a text."""
+    """`$dateToString` of a date, from letters of `DATE_PARTS` and literal texts."""
 
     _pieces: list[bytes]
     _letters: list[int]
@@ -159,19 +161,19 @@ _MOST_BEGINS = 10_000
 
 
 def _is_far(milliseconds: cython.longlong) -> cython.bint:
-    """Whether sums with it may not fit 64 bits."""
+    """True if sums with the number may overflow 64 bits."""
     return not -2_305_843_009_213_693_952 < milliseconds < 2_305_843_009_213_693_952
 
 
 def _month_of(milliseconds: cython.longlong) -> cython.longlong:
-    """The month that a date is in, counted from the year 0."""
+    """Return the month of a date, counted from the year 0."""
     day, _ = day_and_rest(milliseconds)
     year, month, _ = civil(day)
     return year * 12 + month - 1
 
 
 class OfUnit(Calculation):
-    """Calculates with a unit: so many `months`, or a `length` of milliseconds where there are none.
+    """A calculation with a unit: a number of `months`, or a `length` in milliseconds if `months` is 0.
 
     Its bins are counted from `begin`, in months from the year 0 or in milliseconds.
     """
@@ -201,13 +203,13 @@ class OfUnit(Calculation):
 class DateBin(OfUnit):
     """`$dateTrunc`: the beginning of the bin that a date is in.
 
-    `clocks`, of units that are no shorter than a day: what the clocks of a zone show at an instant, and the instant at
-    which they show something.
+    `clocks`, for units of a day or more, are two functions: the local time of an instant, and the instant of a local
+    time.
     """
 
     _clocks: tuple[Callable[[int], int], Callable[[int], int]] | None
     _begins: dict[int, int]
-    """The instants at which bins begin, by what clocks show."""
+    """The cached instants of the bins' beginnings, by local time."""
 
     def __init__(
         self,
@@ -224,7 +226,7 @@ class DateBin(OfUnit):
         self._begins = {}
 
     def _instant(self, shown: cython.longlong) -> cython.longlong:
-        """The instant at which a bin begins."""
+        """Return the instant at which a bin begins."""
         instant: cython.longlong
         known: object
         if self._clocks is None:
@@ -260,7 +262,7 @@ class DateBin(OfUnit):
 
 
 class DateDistance(OfUnit):
-    """`$dateDiff`: how many beginnings of bins lie between two dates."""
+    """`$dateDiff`: the number of bins' beginnings between two dates."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         start: cython.longlong
@@ -284,7 +286,7 @@ class DateDistance(OfUnit):
 
 
 class DateSum(OfUnit):
-    """`$dateAdd`, and `$dateSubtract` by a negative unit: a date from 1970 on, so many units later."""
+    """`$dateAdd`, and `$dateSubtract` by a negative unit: a date, not before 1970, plus a number of units."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         instant: cython.longlong

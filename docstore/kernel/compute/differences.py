@@ -1,12 +1,12 @@
-"""What has changed between two documents, as updates in the oplog say it (`docstore.collection.oplog.diff`).
+"""Diffs of two documents, in the format of updates in the oplog (`docstore.collection.oplog.diff`).
 
-A diff says of a document which fields go (`d`), which get a new value in place (`u`), which are put at its end (`i`,
-wherever they stood before), and which are changed inside (`s` + name). Of an array (`a: true`) it says the new
-length (`l`), new elements (`u` + position) and changed ones (`s` + position).
+A document's diff has sections of fields: deleted (`d`), updated in place (`u`), put at the end (`i`, also if they
+existed elsewhere), and changed inside (`s` + name). An array's (`a: true`) has the new length (`l`), new elements (`u`
++ position) and changed ones (`s` + position).
 
-What is told inside and what as a whole: by what takes less room, or by `paths`, which are what operators have changed:
-names to what is below them, or, where an operator was applied to the field itself, whether what it adds to the end of
-an array is told by itself. What they do not name is told as a whole. `ANY_ELEMENT` stands for one element of an array.
+A field is diffed inside or written as a whole, whichever takes less room. With `paths`, those that operators changed
+decide: names to their subtrees, or, for an operator on the field itself, True if its appended members are a diff of
+their own. Fields that they do not name are written as a whole. `ANY_ELEMENT` stands for one element of an array.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IS_ARRAY = b"\x08a\0\x01"
 
 
 def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> bytes | None:
-    """The diff document; None when a name stands twice in a document, which no diff can speak of."""
+    """Return the diff document; None if a document repeats a name, which a diff cannot express."""
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
     new_stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
     old_at: cython.Py_ssize_t = 4
@@ -107,7 +107,7 @@ def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> by
 
 
 def _put_together(deleted: list[bytes], updated: list[bytes], inserted: list[bytes], inside: list[bytes]) -> bytes:
-    """The diff of its sections."""
+    """Return the diff with these sections."""
     parts: list[bytes] = []
     for label, section in ((b"d", deleted), (b"u", updated), (b"i", inserted)):
         if section:
@@ -116,7 +116,7 @@ def _put_together(deleted: list[bytes], updated: list[bytes], inserted: list[byt
 
 
 def _count(raw: bytes, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many fields a document has."""
+    """Return the number of a document's fields."""
     at: cython.Py_ssize_t = 4
     count: cython.Py_ssize_t = 0
     while at < stop:
@@ -126,7 +126,7 @@ def _count(raw: bytes, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 
 def _twice(raw: bytes, stop: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.bint:
-    """Whether a name stands twice in a document of so many fields."""
+    """True if a name occurs twice in a document of `count` fields."""
     at: cython.Py_ssize_t = 4
     if count < 2:
         return False
@@ -151,7 +151,7 @@ def _twice(raw: bytes, stop: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cyt
         while marks[slot] != 0:
             steps -= 1
             if marks[slot] == mark or steps == 0:
-                # Most likely they are the same. Marks that meet too often may have been made to.
+                # The names are probably equal. Frequent collisions may be an attack on the hash.
                 return _name_twice(raw, stop)
             slot = (slot + 1) & (size - 1)
         marks[slot] = mark
@@ -160,7 +160,7 @@ def _twice(raw: bytes, stop: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cyt
 
 
 def _mark_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
-    """A number that is not 0; of different names it hardly ever is the same."""
+    """Return a hash of a name that is not 0; different names rarely have the same."""
     factor: cython.ulonglong = 0x1E3779B97F4A7C15
     mark: cython.ulonglong = factor
     while end - at >= 8:
@@ -200,7 +200,7 @@ def _rearrange(
     inserted: list[bytes],
     paths: Paths | None,
 ) -> None:
-    """Sort the fields behind the common beginning: kept while the old order allows, then put at the end."""
+    """Sort the fields after the common beginning: kept while the old order allows, then put at the end."""
     places: dict[str, int] = {item[0]: place for place, item in enumerate(old)}
     last: cython.Py_ssize_t = -1
     kept: cython.Py_ssize_t = 0
@@ -230,7 +230,7 @@ def _change(
     inside: list[bytes],
     paths: Paths | None,
 ) -> None:
-    """Say of a field that it has another value now."""
+    """Add the changed value of a field to the sections."""
     diff = _inner_diff(old_code, old, name, code, data, paths)
     if diff is not None:
         inside.append(_encoded(OBJECT, b"s" + name, diff))
@@ -241,7 +241,7 @@ def _change(
 def _inner_diff(
     old_code: cython.int, old: bytes, name: bytes, code: cython.int, data: bytes, paths: Paths | None
 ) -> bytes | None:
-    """The diff of two values under a name; None where the new value is told as a whole."""
+    """Return the diff of two values under a name; None if the new value is to be written as a whole."""
     if code != old_code or (code != OBJECT and code != ARRAY):
         return None
     if paths is None:
@@ -254,7 +254,7 @@ def _inner_diff(
 
 
 def _appended(before: bytes, after: bytes) -> bytes | None:
-    """The diff of two arrays; None unless the new one begins as the old one is."""
+    """Return the diff of two arrays; None unless the new one begins with the old one."""
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
     stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
     old_at: cython.Py_ssize_t = 4
@@ -287,7 +287,9 @@ def _appended(before: bytes, after: bytes) -> bytes | None:
 
 
 def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | None:
-    """The diff of two arrays; None when the new one is not numbered as arrays are, which a diff would mend."""
+    """Return the diff of two arrays; None if the new one's names are not 0, 1, 2, ..., which applying a diff would
+    change.
+    """
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
     stop: cython.Py_ssize_t = document_stop(after, 0, len(after))
     old_at: cython.Py_ssize_t = 4
@@ -320,7 +322,7 @@ def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | Non
         ):
             pass
         elif not known and paths is not None and after[at] == NULL and end < stop and str(place) not in paths:
-            # An array is filled up to a new element with nulls.
+            # The update filled the array up to a new element with nulls.
             pass
         else:
             name = b"%d" % place

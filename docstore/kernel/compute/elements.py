@@ -1,7 +1,7 @@
-"""Elements of arrays that equal something: what `$`, `$[<name>]` and `$pull` mostly choose.
+"""Array elements selected by equalities: the usual condition of `$`, `$[<name>]` and `$pull`.
 
-Always true: what is said of an element is what the condition says as a filter (`docstore.query.filter`) without
-collation, or UNKNOWN: the filter must be asked.
+Invariant: a test gives the result of the condition as a filter (`docstore.query.filter`) without collation, or UNKNOWN,
+and then the caller must apply the filter.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _NOWHERE = -1
 _MOST = 8
 _ITSELF = b""
 _EQUALITY = 1
-"""Of conditions on several arrays that of an equality counts before that of an `$elemMatch`."""
+"""Among conditions on several arrays, an equality has precedence over an `$elemMatch`."""
 
 
 class Equalities:
-    """Each of some fields of an element equals a value; the field `_ITSELF` is the element."""
+    """Equalities of an element's fields with values; the field `_ITSELF` is the element."""
 
     _names: list[bytes]
     _values: list[Value]
@@ -54,7 +54,7 @@ class Equalities:
     def holds(
         self, raw: bytes, code: cython.int, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Whether an element, which lies at [begin, end), is as that, or UNKNOWN."""
+        """Return 1 if the element at [begin, end) satisfies the equalities, 0 if not, or UNKNOWN."""
         place: cython.Py_ssize_t
         at: cython.Py_ssize_t
         wanted: cython.int
@@ -82,14 +82,14 @@ class Equalities:
 
 
 def is_plain_value(code: cython.int) -> cython.bint:
-    """Whether a filter that gives a value of this type for a field asks for what equals it, and for no more."""
+    """True if a value of this type in a filter is a plain equality."""
     if code in (STRING, OBJECT_ID, INT32, INT64, DOUBLE):
         return True
     return code in (BOOL, DATE, DECIMAL, BINARY, TIMESTAMP)
 
 
 def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> Equalities | None:
-    """From the document at `start`; None where it says anything else than what some fields equal."""
+    """Return the equalities of the document at `start`; None if it has other conditions."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -110,8 +110,8 @@ def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -
 
 
 def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
-    """(the name that a filter of an update's `arrayFilters` gives elements, what it says of them); None where that is
-    anything else than what it, or some of its fields, equal.
+    """Return (identifier of the filter in an update's `arrayFilters`, its equalities); None if it has conditions other
+    than equalities of the element or of its fields.
     """
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
@@ -138,11 +138,10 @@ def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
 
 
 class MatchedElement:
-    """Which element of an array a filter of equalities has matched (`docstore.query.projection.positions`).
+    """Finds the array element that a filter of equalities matched (`docstore.query.projection.positions`).
 
-    `paths` are those of its conditions. The lists go with each other, in the order in which they count: the parts of a
-    path, what is asked of an element where the array is at its end (None: nothing is known of that), and where it is
-    one part before.
+    `paths` are the paths of its conditions. The lists are parallel, in the order of precedence: the parts of a path,
+    the condition on an element if the array is at the path's end (None: unknown), and if the array is one part before.
     """
 
     paths: list[str]
@@ -159,7 +158,7 @@ class MatchedElement:
         self._field = [condition[3] for condition in conditions]
 
     def of(self, raw: bytes) -> cython.Py_ssize_t:
-        """The position in a document that the filter matches; -1 where it points at none, or UNKNOWN."""
+        """Return the position that the filter matches in a document; -1 if it matches none, or UNKNOWN."""
         place: cython.Py_ssize_t
         found: cython.Py_ssize_t
         for place in range(len(self._parts)):
@@ -198,7 +197,7 @@ class MatchedElement:
 
 
 def _first(condition: Equalities, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The position of the first element of the array at `start` that is as asked for; -1 for none, or UNKNOWN."""
+    """Return the position of the first element of the array at `start` that satisfies the condition; -1 or UNKNOWN."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     begin: cython.Py_ssize_t
@@ -223,7 +222,9 @@ def _rank_of(condition: tuple[int, bytes, Equalities, Equalities | None]) -> tup
 
 
 def matched_element(filter_: bytes) -> MatchedElement | None:
-    """None where a filter says anything else than what fields, or fields of an element (`$elemMatch`), equal."""
+    """Return the finder for a filter; None if it has conditions other than equalities of fields or `$elemMatch` of
+    these.
+    """
     stop: cython.Py_ssize_t = document_stop(filter_, 0, len(filter_))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -251,7 +252,7 @@ def matched_element(filter_: bytes) -> MatchedElement | None:
 
 
 def _all_of_one(raw: bytes, code: cython.int, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> Equalities | None:
-    """What an `$elemMatch`, which must be all that there is, says of an element."""
+    """Return the equalities of an `$elemMatch`; None if there are other operators beside it."""
     if code != OBJECT or raw[start + 4] != OBJECT:
         return None
     named: cython.Py_ssize_t = name_end(raw, start + 5, limit)

@@ -1,8 +1,8 @@
-"""Values calculated from other values of a document, for the types that are common.
+"""Expressions over the values of a document, for the common types.
 
-A `Calculation` takes its operands from sources. Where one of them is of a type, or of a size, that is not provided for
-here, it asks `otherwise` about the document, which knows all cases and all errors; so what comes out is always what
-`otherwise` would say. Operands are looked for in the order in which they are needed, and no more of them.
+A `Calculation` takes its operands from sources, in the order of their evaluation, and only those needed. If an
+operand's type or size is not supported here, it calls `otherwise` on the document: the general expression, which
+handles all cases and errors. Invariant: the result is always that of `otherwise`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_integer(place: Place) -> cython.bint:
 
 
 def is_binary(place: Place) -> cython.bint:
-    """Whether it is a number that a machine can calculate with."""
+    """True if the value is an int, long or double."""
     return place.code in (INT32, INT64, DOUBLE)
 
 
@@ -63,14 +63,14 @@ def double_of(place: Place) -> cython.double:
 
 
 def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
-    """An int that does not fit becomes a long."""
+    """Put an integer of type `code`; an int that does not fit becomes a long."""
     if code == INT32 and -0x80000000 <= number <= 0x7FFFFFFF:
         return found.put(INT32, integer_bytes(number, 4))
     return put_long(found, INT64, number)
 
 
 def put_long(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
-    """A value of eight bytes: a long, or a date."""
+    """Put a value of eight bytes: a long, or a date."""
     return found.put(code, integer_bytes(number, 8))
 
 
@@ -79,7 +79,7 @@ def put_boolean(found: Place, truth: cython.bint) -> cython.int:
 
 
 def truth_of(place: Place) -> cython.int:
-    """1 for what is true, 0 for false, `UNKNOWN` for decimals."""
+    """Return 1 for a true value, 0 for a false one, `UNKNOWN` for decimals."""
     if place.code in (0, NULL, UNDEFINED):
         return 0
     if place.code == BOOL:
@@ -92,7 +92,7 @@ def truth_of(place: Place) -> cython.int:
 
 
 class Calculation(Source):
-    """What an operator makes of the values from `operands`; see the module for `otherwise`.
+    """An operator applied to `operands`, with `otherwise` as its fallback (see the module).
 
     Cannot be used with `unwind`.
     """
@@ -117,29 +117,29 @@ class Calculation(Source):
         return 0
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        """Let `found` be the value; False where that is for `otherwise`."""
+        """Compute the value into `found`; False if `otherwise` must do it."""
         raise NotImplementedError
 
     def _locate(self, position: cython.Py_ssize_t, document: bytes, found: Place) -> cython.int:
-        """Let `found` be the value of an operand."""
+        """Locate the value of an operand in `found`."""
         operand: Source = self._operands[position]
         return operand.locate(document, None, found)
 
     def _two_numbers(self, document: bytes) -> cython.bint:
-        """Locate both operands; whether they are numbers that a machine can calculate with."""
+        """Locate both operands. True if they are ints, longs or doubles."""
         self._locate(0, document, self._one)
         self._locate(1, document, self._two)
         return is_binary(self._one) and is_binary(self._two)
 
     def _two_from_behind(self, document: bytes) -> cython.bint:
-        """As `_two_numbers`, for operators that evaluate their second operand first."""
+        """Like `_two_numbers`, for operators that evaluate their second operand first."""
         self._locate(1, document, self._two)
         self._locate(0, document, self._one)
         return is_binary(self._one) and is_binary(self._two)
 
 
 def is_small(number: cython.longlong) -> cython.bint:
-    """Whether sums and differences of two such numbers are still within 64 bits."""
+    """True if sums and differences of two such numbers fit 64 bits."""
     return -1 <= number >> 61 <= 0
 
 
@@ -155,7 +155,7 @@ class Sum(Calculation):
         for position in range(len(self._operands)):
             self._locate(position, document, one)
             if not is_integer(one):
-                # Behind a null nothing is looked for.
+                # A null ends the evaluation of operands.
                 return is_binary(one) and self._of_doubles(document, found)
             number = integer_of(one)
             if one.code == INT64:
@@ -167,7 +167,7 @@ class Sum(Calculation):
         return True
 
     def _of_doubles(self, document: bytes, found: Place) -> cython.bint:
-        """A sum of two that is rounded once; a long that comes second is added in parts."""
+        """Add two numbers with one rounding; if the second one is a long, it is added in parts."""
         total: cython.double
         if len(self._operands) != 2 or not self._two_numbers(document) or self._two.code == INT64:
             return False
@@ -277,7 +277,7 @@ class Remainder(Calculation):
 
 
 class Comparison(Calculation):
-    """What stands in `answers` for less, equal and greater."""
+    """A comparison. `answers` are its values for less, equal and greater."""
 
     _answers: list[Value]
 
@@ -302,7 +302,7 @@ class Comparison(Calculation):
 
 
 def _above_missing(place: Place) -> cython.int:
-    """A missing value stands between MinKey and all others."""
+    """Return the rank beside a missing value, which sorts between MinKey and all others."""
     if place.code == 0:
         return 0
     return -1 if place.code == MIN_KEY else 1
@@ -346,7 +346,7 @@ class Negation(Calculation):
 
 
 class Choice(Calculation):
-    """`$cond`, `$switch`: operands are conditions, each with its result behind it, and what holds otherwise."""
+    """`$cond`, `$switch`: operands are conditions, each followed by its result, and the default at the end."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         position: cython.Py_ssize_t = 0
@@ -405,7 +405,7 @@ class Concatenation(Calculation):
 
 
 def member_of(array: Place, index: cython.longlong, found: Place) -> cython.longlong:
-    """Let `found` be a member of an array, or missing; how many members stand before it, or are there."""
+    """Locate a member of an array, or a missing value. Return the index of the member, or the number of members."""
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
     at: cython.Py_ssize_t = array.at + 4
@@ -439,7 +439,7 @@ class Size(Calculation):
 
 
 class Member(Calculation):
-    """`$arrayElemAt` with an int; with an `index` of its own, `$first` and `$last`."""
+    """`$arrayElemAt` with an int; with a constant `index`, `$first` and `$last`."""
 
     _index: cython.longlong
     _has_index: cython.bint

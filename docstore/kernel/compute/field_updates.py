@@ -1,14 +1,18 @@
-"""The commonest updates, applied in one walk over a document: `$set`, `$inc`, `$mul`, `$unset`, `$min`, `$max`,
-`$currentDate`, `$push` (without `$sort`), `$addToSet`, `$pop`, `$pull` of a value or of documents whose fields equal
-values, and `$setOnInsert`, of fields of the document, of fields within others, of elements of arrays at a position, of
-the one that a filter has matched (`$`), of all (`$[]`) and of those that an array filter of equalities chooses. They
-are made from a specification by `docstore.kernel.compute.operators`.
+"""The most common updates, applied in one pass over a document; `docstore.kernel.compute.operators` compiles them.
 
-`FieldChanges.apply` answers None where the general way must judge the document: what is no document or array on the
-way, a position that no element has, an element that is to go, a value that is not of those types under `$inc`, a long
-that overflows, a NaN, what is no array or a large one, a `$push` after which it is as it was. These are then left to
-`docstore.query.update`, whose results all others are too, byte for byte: existing fields keep their place, the first of
-equal names is changed, new fields come behind, numbers before names, in their order.
+- Operators: `$set`, `$inc`, `$mul`, `$unset`, `$min`, `$max`, `$currentDate`, `$push` (without `$sort`), `$addToSet`,
+  `$pop`, `$pull` of a value or of documents by equalities, and `$setOnInsert`.
+- Paths: top-level and nested fields, and array elements: by position, the matched one (`$`), all (`$[]`), and those
+  that an array filter of equalities selects.
+
+`FieldChanges.apply` returns None if the general update (`docstore.query.update`) must decide:
+
+- the path has a scalar, or a position beyond the array's end; an element is to be unset;
+- the operand of `$inc` has another type, overflows a long, or is NaN;
+- the target of an array operator is not an array, or a large one; a `$push` changes nothing.
+
+Invariant: the result is that of the general update, byte for byte. Existing fields keep their place, the first of equal
+names is changed, and new fields come last, numbers before names, in their order.
 """
 
 from __future__ import annotations
@@ -62,8 +66,8 @@ _NO_TIME = -1
 
 
 class _Occasion:
-    """What a change may know besides the document: the position of the element that the filter has matched, the time as
-    the operand of a date, and whether the document is one to insert.
+    """The context of a change besides the document: the position of the element that the filter matched, the time as
+    the operand of a date, and whether the document is to be inserted.
     """
 
     position: cython.Py_ssize_t
@@ -82,10 +86,10 @@ _ANY = _Occasion(_NOWHERE, _NO_TIME, False)
 class FieldChanges:
     """The changes of the fields of one document, or of the elements of one array, in the order of their names.
 
-    `names` are the places (`docstore.query.value.places`) that may change, `compares` says whether values are compared
-    with each other, `positional` whether there is a `$`, `paths` is what the log goes by (None: whole fields of the
-    document); `arrays` are the paths before a `$`, `names_in_place` are `names` where the elements that it stands for
-    are there. `_chooses`: the only change is that of elements that have no name of their own.
+    `names` are the places (`docstore.query.value.places`) that may change. `compares`: values are compared with each
+    other. `positional`: there is a `$`. `paths` are the changed paths for the oplog entry (None: whole top-level
+    fields). `arrays` are the paths before a `$`; `names_in_place` are `names` if the elements at `$` exist. `_chooses`:
+    the only change is to selected elements.
     """
 
     names: frozenset[bytes]
@@ -117,7 +121,7 @@ class FieldChanges:
             self._look_below()
 
     def _look_below(self) -> None:
-        """Find out what holds of what changes within fields."""
+        """Derive the properties of changes within fields."""
         paths: dict[str, Paths | bool] = {}
         change: Change
         below: FieldChanges | None
@@ -135,20 +139,21 @@ class FieldChanges:
         self.paths = paths
 
     def whole_paths(self) -> Paths:
-        """The paths of changes that are all of whole fields."""
+        """Return the paths of changes that are all of whole fields."""
         return {change.name.decode(): False for change in self._changes}
 
     def insert(self, seed: bytes, now: cython.longlong = _NO_TIME) -> bytes | None:
-        """The document to insert, from what the filter says of it; None as in `apply`."""
+        """Return the document to insert, from the seed that the filter describes; None as in `apply`."""
         made: bytes | None = self._document(seed, 0, len(seed), _Occasion(_NOWHERE, now, True))
         return seed if made is not None and not made else made
 
     def apply(
         self, raw: bytes, position: cython.Py_ssize_t = _NOWHERE, now: cython.longlong = _NO_TIME
     ) -> bytes | None:
-        """The document after the update, the same object when nothing changes; None: do it the general way.
+        """Return the document after the update, the same object if nothing changes; None if the general update must
+        decide.
 
-        `position`: of the element that the filter has matched; `now`: milliseconds since 1970.
+        `position`: the position of the element that the filter matched; `now`: milliseconds since 1970.
         """
         occasion: _Occasion = _ANY
         if position != _NOWHERE or now != _NO_TIME:
@@ -159,8 +164,8 @@ class FieldChanges:
     def apply_each(
         self, documents: list[bytes], now: cython.longlong, largest: cython.Py_ssize_t
     ) -> list[bytes] | None:
-        """`apply` for many documents; None where one of them is to be done the general way, or has more bytes than
-        that. Errors: those of `validate`.
+        """Return `apply` of many documents. None if the general update must decide one of them, or one has more than
+        `largest` bytes. Errors: those of `validate`.
         """
         occasion: _Occasion = _Occasion(_NOWHERE, now, False)
         found: list[bytes] = []
@@ -180,7 +185,7 @@ class FieldChanges:
     def _document(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion
     ) -> bytes | None:
-        """The document at `start` after its changes."""
+        """Return the document at `start` after its changes."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         kept_from: cython.Py_ssize_t = at
@@ -228,7 +233,7 @@ class FieldChanges:
     def _elements(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion
     ) -> bytes | None:
-        """The array at `start` after the changes of its elements; those at a position must be there."""
+        """Return the array at `start` after the changes of its elements; None if a position is beyond its end."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         kept_from: cython.Py_ssize_t = at
@@ -281,7 +286,7 @@ class FieldChanges:
         number: cython.Py_ssize_t,
         occasion: _Occasion,
     ) -> cython.Py_ssize_t:
-        """0 for an element that is to be changed, -1 for another, or `UNKNOWN`."""
+        """Return 0 for an element to change, -1 for another, or `UNKNOWN`."""
         change: Change = self._changes[0]
         held: cython.Py_ssize_t
         if change.name == MATCHED:
@@ -292,7 +297,7 @@ class FieldChanges:
         return held if held < 0 else held - 1
 
     def _made(self, occasion: _Occasion) -> bytes | None:
-        """A document of the new fields, `UNCHANGED` where there are none."""
+        """Return a document of the new fields, `UNCHANGED` if there are none."""
         place: cython.int
         field: bytes | None
         parts: list[bytes] = []
@@ -307,7 +312,7 @@ class FieldChanges:
         return enclosed(b"".join(parts)) if parts else UNCHANGED
 
     def _place(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """The number of the change of the field whose name lies at [at, end), or -1."""
+        """Return the number of the change to the field whose name is at [at, end), or -1."""
         place: cython.int
         size: cython.Py_ssize_t = end - at
         change: Change
@@ -328,8 +333,8 @@ def _field(
     end: cython.Py_ssize_t,
     occasion: _Occasion,
 ) -> bytes | None:
-    """The field at [at, end), its value at `begin`, after its change, `UNCHANGED` (which is also what is left of one
-    that goes); None: leave it to the general way.
+    """Return the field at [at, end), whose value begins at `begin`, after its change; None if the general update must
+    decide. `UNCHANGED` stands for the same field, and for a removed one.
     """
     kind: cython.int = change.kind
     below: FieldChanges
@@ -349,7 +354,7 @@ def _field(
 
 
 def _new(change: Change, occasion: _Occasion) -> bytes | None:
-    """The field where there is none, `UNCHANGED` where none comes; None: leave it to the general way."""
+    """Return the new field, `UNCHANGED` if none is added; None if the general update must decide."""
     kind: cython.int = change.kind
     below: FieldChanges
     made: bytes | None
@@ -377,7 +382,9 @@ def _changed(
     end: cython.Py_ssize_t,
     occasion: _Occasion,
 ) -> bytes | None:
-    """The field at [at, end), its value at `begin`, after a change of a value; None as in `_field`."""
+    """Return the field at [at, end), whose value begins at `begin`, after a change of its value; None as in
+    `_field`.
+    """
     kind: cython.int = change.kind
     code: cython.int = change.code
     operand: bytes = change.operand

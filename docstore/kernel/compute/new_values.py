@@ -1,4 +1,4 @@
-"""What an update makes of single values and arrays, as fields; what is not plain to see is left to its general way."""
+"""New values of updates, encoded as fields; None if the general update must decide."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if not cython.compiled:
     )
 
 UNCHANGED = b""
-"""In the place of a field or a document that is as it was."""
+"""Stands for an unchanged field or document."""
 _LARGEST = (1 << 62) - 1
 _LARGEST_FACTOR = (1 << 31) - 1
-"""Longs up to this, either way, cannot overflow when two are added, or multiplied."""
+"""Longs up to this absolute value cannot overflow when two are added, or multiplied."""
 LARGEST_ARRAY = 1 << 20
-"""Bytes of an array that is walked over."""
+"""Most bytes of an array that is read member by member."""
 _ELEMENT_DIGITS = 7
 
 
@@ -39,7 +39,7 @@ def calculated(
     operand: bytes,
     multiplies: cython.bint,
 ) -> bytes | None:
-    """The field at `at`, its value at `begin`, with a number added, or multiplied by it."""
+    """Return the field at `at`, whose value begins at `begin`, with a number added to it or multiplied by it."""
     code: cython.int = raw[at]
     one: cython.longlong
     two: cython.longlong
@@ -78,7 +78,7 @@ def encoded(code: cython.int, name: bytes, value: bytes) -> bytes:
 
 
 def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, members: list[Value]) -> bytes | None:
-    """The array at [begin, end) with members behind its own; None where it is not numbered as arrays are."""
+    """Return the array at [begin, end) with members appended; None if its names are not those of an array."""
     stop: cython.Py_ssize_t = document_stop(raw, begin, end)
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
@@ -99,7 +99,7 @@ def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, membe
 
 
 def is_element(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
-    """Whether the name at [at, end) is that of the element at this position."""
+    """True if the name at [at, end) is that of the element at this position."""
     place: cython.Py_ssize_t
     digit: cython.int
     said: cython.Py_ssize_t = 0

@@ -1,9 +1,13 @@
-"""An update's document of operators as the changes that `docstore.kernel.compute.field_updates` carries out.
+"""Compiles an update's document of operators to changes of `docstore.kernel.compute.field_updates`.
 
-`field_changes` answers None where there is anything that they do not know: another operator, a part of a path that is
-empty or begins with `$`, a document's field that is a number or `_id`, a path given twice or within another, an operand
-that is no int, long or double, an array filter that says more than what is equal, too many paths. Nothing that the
-general way (`docstore.query.update`) refuses is let by.
+`field_changes` returns None, and leaves the update to `docstore.query.update`, for
+
+- another operator, or an operand of `$inc` and the like that is not an int, long or double;
+- a path with an empty part, a part that begins with `$`, a top-level number or `_id`; a path twice or within another;
+- an array filter with conditions other than equalities;
+- too many paths.
+
+Invariant: it returns None for every specification that the general update rejects.
 """
 
 from __future__ import annotations
@@ -62,12 +66,12 @@ _KINDS: dict[bytes, int] = {
 _ALL_ELEMENTS = b"$[]"
 
 Filters = dict[bytes, Equalities]
-"""What array filters say, by the part of a path that stands for the elements: `$[<name>]`."""
+"""The equalities of array filters, by the part of a path that refers to them: `$[<name>]`."""
 _NO_FILTERS: Filters = {}
 
 
 def field_changes(specification: bytes, array_filters: Sequence[bytes] = ()) -> FieldChanges | None:
-    """The changes of an update's document; None where the general way must judge it."""
+    """Return the changes of an update's document; None if the general update must parse it."""
     stop: cython.Py_ssize_t = document_stop(specification, 0, len(specification))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -98,7 +102,7 @@ def field_changes(specification: bytes, array_filters: Sequence[bytes] = ()) -> 
 
 
 def _filters(array_filters: Sequence[bytes]) -> Filters | None:
-    """None where one says anything else than what is equal, or two of the same elements."""
+    """Return the array filters; None if one has conditions other than equalities, or two have the same identifier."""
     found: Filters = {}
     for each in array_filters:
         pair = array_filter(each)
@@ -109,14 +113,14 @@ def _filters(array_filters: Sequence[bytes]) -> Filters | None:
 
 
 def _all_used(changes: list[Change], filters: Filters) -> bool:
-    """Whether there is a filter for each name that a path gives to elements, and the other way round."""
+    """True if each identifier in a path has a filter, and each filter is used."""
     used = {name for change in changes for name in change.name.split(b".") if name.startswith(EVERY)}
     used.discard(_ALL_ELEMENTS)
     return used == set(filters)
 
 
 def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, filters: Filters) -> FieldChanges | None:
-    """The changes of paths, by what they begin with; None where one is within another, or one is too long."""
+    """Return the changes of paths as a tree of their parts; None if one is within another, or one is too long."""
     here: list[Change] = []
     within: dict[bytes, list[Change]] = {}
     nothing: frozenset[bytes] = frozenset()
@@ -148,14 +152,16 @@ def _below(name: bytes, changes: FieldChanges) -> Change:
 
 
 def _level(changes: list[Change], names: frozenset[bytes]) -> FieldChanges | None:
-    """The changes of these fields; None where one is named twice, or besides elements without a name of their own."""
+    """Return the changes of these fields; None if one is named twice, or if selected elements are not the
+    only change.
+    """
     found = {change.name for change in changes}
     alone = len(found) == 1 or not any([name.startswith(MATCHED) for name in found])  # noqa: C419 (as above)
     return FieldChanges(changes, names) if len(found) == len(changes) and alone else None
 
 
 def _place_of(path: list[bytes]) -> bytes:
-    """As `docstore.query.value.places.changed_place`."""
+    """Return the place as `docstore.query.value.places.changed_place` does."""
     found: list[bytes] = []
     for name in path:
         if name.isdigit() or name == MATCHED:
@@ -172,7 +178,7 @@ def _gather(
     kind: cython.int,
     changes: list[Change],
 ) -> bool:
-    """Take in the fields of one operator; False where one of them is not simple."""
+    """Add the fields of one operator to the changes; False if one of them is not simple."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -195,7 +201,7 @@ def _gather(
 
 
 def _is_plain(path: bytes) -> cython.bint:
-    """Whether a path leads to a place that can be changed here."""
+    """True if a path leads to a place that can be changed here."""
     if b"." not in path:
         return bool(path) and path != b"_id" and not path.startswith(b"$") and not path.isdigit()
     names = path.split(b".")
@@ -213,7 +219,7 @@ def _is_selector(name: bytes) -> bool:
 
 
 def _take_operand(change: Change) -> bool:
-    """Take apart what an operator on arrays, or `$currentDate`, is given; False where that is not simple."""
+    """Parse the operand of an array operator, or of `$currentDate`; False if it is not simple."""
     kind: cython.int = change.kind
     code: cython.int = change.code
     value: bytes = change.operand
@@ -247,7 +253,7 @@ def _take_operand(change: Change) -> bool:
 
 
 def _take_end(change: Change) -> bool:
-    """Which end `$pop` takes a member from."""
+    """Parse the end from which `$pop` removes a member."""
     code: cython.int = change.code
     value: bytes = change.operand
     number: cython.double

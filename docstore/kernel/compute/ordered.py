@@ -1,6 +1,6 @@
 """Arrays in the order of their elements: sorted ones, and sets.
 
-They are calculated as `docstore.kernel.compute.expressions` says.
+The rules are those of `docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
 
 _MOST_BYTES = 64 * 1024
-"""What reads larger arrays is left to the expression, which says what it costs step by step: keys take much more."""
+"""Most bytes of an array: its keys take much more. The general expression, which charges step by step, does
+the rest.
+"""
 
 
 class Sorted(Made):
-    """`$sortArray`: elements in the order of `fields`, (path, 1 or -1), or in that of their own values where there are
-    none, in a `direction`. Arrays count as a whole, and no path leads through one.
+    """`$sortArray`: elements in the order of `fields`, (path, 1 or -1). Without fields their own values sort, in a
+    `direction`. Arrays sort as a whole, and no path leads through one.
     """
 
     _paths: list[list[bytes]]
@@ -56,7 +58,7 @@ class Sorted(Made):
             return False
         keyed = [(self._key(one.raw, begin, end), begin, end) for begin, end in places_of(one)]
         spend(one.end - one.at)
-        # Elements that are equal stay in the order in which they stand.
+        # The sort is stable.
         keyed.sort()
         out.clear()
         first = out.begin_document()
@@ -68,7 +70,7 @@ class Sorted(Made):
         return True
 
     def _key(self, raw: bytes, member: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-        """What a member of an array sorts by."""
+        """Return the sort key of an array's member."""
         out: KeyWriter = self._out
         value: cython.Py_ssize_t = name_end(raw, member + 1, end) + 1
         position: cython.Py_ssize_t
@@ -138,7 +140,7 @@ class MemberSet(Made):
         return True
 
     def _members_of(self, array: Place) -> dict[bytes, Value]:
-        """The elements by their keys, the first of equal ones."""
+        """Return the elements by their keys, the first of equal ones."""
         out: KeyWriter = self._out
         raw: bytes = array.raw
         stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)

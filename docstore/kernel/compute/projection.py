@@ -1,7 +1,6 @@
-"""Documents made over: fields kept or left out, at the top level or below; at the top level also calculated ones, put
-in place or behind the others.
+"""Projections of documents: fields kept or dropped at any level, and computed ones added at the top level.
 
-What is kept is kept byte for byte and in its stored order.
+Computed fields take an existing field's place, or come last. Kept fields keep their bytes and their stored order.
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ if not cython.compiled:
 
 _MOST_WATCHED = 60
 MAX_COMPARED_NAMES = 16
-"""Of so many names each is compared with a field's; more are looked up by hash."""
+"""Up to this number, names are compared with a field's one by one; more are looked up by hash."""
 
 
 class TopFields:
-    """The fields in `names` are kept, or with `exclude` left out; `added` are (name, source of the value) pairs.
+    """The fields in `names` are kept, or with `exclude` dropped; `added` are (name, source of the value) pairs.
 
-    Where nothing else is asked for, what stands behind the last of the names is not looked at: no second field of a
-    name is kept there.
+    A projection that only keeps fields stops after the last of the names, so it keeps no second field of a name there.
 
-    With `in_place` an added field stands where the document has one of its name. Missing values are left out.
+    With `in_place` an added field takes the place of one with its name. Missing values are omitted.
     """
 
     _names: list[bytes]
@@ -70,7 +68,7 @@ class TopFields:
         self._out = KeyWriter()
 
     def apply(self, raw: bytes) -> bytes:
-        """The document that is made of one."""
+        """Return the projected document."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         kept_from: cython.Py_ssize_t = 4
@@ -112,7 +110,7 @@ class TopFields:
         return out.taken()
 
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
-        """The documents that are made of some."""
+        """Return the projected documents."""
         document: bytes
         made: list[bytes] = []
         for document in documents:
@@ -133,10 +131,10 @@ class TopFields:
 
 
 class FieldTree:
-    """Fields kept or left out at any depth. `fields`: by name, whether a field stays, or the tree of what is below it.
+    """Fields kept or dropped at any depth. `fields`: by name, whether the field is kept, or the tree of its subfields.
 
-    Arrays are looked into at any depth, and their members numbered anew. What is no document and no array below a tree,
-    and a field without a name here, stays with `keep_others`.
+    Arrays are traversed at any depth, and their members renumbered. With `keep_others`, unnamed fields are kept, and so
+    are scalars below a tree.
     """
 
     _keep_others: cython.bint
@@ -157,13 +155,13 @@ class FieldTree:
         self._out = KeyWriter()
 
     def apply(self, raw: bytes) -> bytes:
-        """The document that is made of one."""
+        """Return the projected document."""
         self._out.clear()
         self._put_document(raw, 0, len(raw), self._out)
         return self._out.taken()
 
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
-        """The documents that are made of some."""
+        """Return the projected documents."""
         document: bytes
         made: list[bytes] = []
         for document in documents:
@@ -207,7 +205,7 @@ class FieldTree:
     def _put_value(
         self, raw: bytes, code: cython.int, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, out: KeyWriter
     ) -> cython.int:
-        """Write a document, or an array with what is made of its members."""
+        """Write a projected document, or an array of its projected members."""
         stop: cython.Py_ssize_t
         at: cython.Py_ssize_t = start + 4
         begin: cython.Py_ssize_t = out.size
@@ -238,7 +236,7 @@ class FieldTree:
 
 
 def _hint(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """A number below 256 that tells most names from each other: by their lengths and ends."""
+    """Return a hash below 256 of a name, by its length and its ends."""
     hint: cython.int = end - at
     if end - at >= 2:
         hint = hint * 61 + raw[end - 1] * 7 + raw[end - 2]
@@ -248,7 +246,7 @@ def _hint(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.i
 
 
 def _hints_of(names: list[bytes]) -> bytes:
-    """By its hint, whether there may be a name among these."""
+    """Return a table by hash: 1 if one of these names has it."""
     hints = bytearray(256)
     for name in names:
         hints[_hint(name, 0, len(name))] = 1
@@ -256,7 +254,7 @@ def _hints_of(names: list[bytes]) -> bytes:
 
 
 def _positions_of(names: list[bytes]) -> dict[bytes, int] | None:
-    """Return where each name stands among these, None where there are few."""
+    """Return the position of each name, None if there are few."""
     if len(names) <= MAX_COMPARED_NAMES:
         return None
     positions: dict[bytes, int] = {}
@@ -273,7 +271,7 @@ def _place_of(
     hints: bytes,
     positions: dict[bytes, Any] | None,
 ) -> cython.Py_ssize_t:
-    """Which of the names, of which there are these hints and `positions`, stands at [at, end), or -1."""
+    """Return the position in `names` of the name at [at, end), or -1; `hints` and `positions` are of these names."""
     name: bytes
     position: cython.Py_ssize_t
     size: cython.Py_ssize_t = end - at

@@ -1,6 +1,6 @@
-"""Operators of strings, by their UTF-8.
+"""String operators, on UTF-8.
 
-They are calculated as `docstore.kernel.compute.expressions` says.
+The rules are those of `docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if not cython.compiled:
     from docstore.kernel.compute.expressions import integer_of, put_integer
 
 _MOST_BYTES = 4 * 1024 * 1024
-"""Longer texts are left to the expression."""
+"""Most bytes of a text; the general expression handles longer ones."""
 
 _SPACES = b"\0\t\n\v\f\r "
 
 
 def _is_short(place: Place) -> cython.bint:
-    """Whether it is a string that is dealt with here."""
+    """True if the value is a string within the limit."""
     return place.code == STRING and place.end - place.at < _MOST_BYTES
 
 
@@ -43,7 +43,7 @@ def _put_text(found: Place, out: KeyWriter, text: bytes) -> cython.int:
 
 
 def _continues(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
-    """Whether a byte is not the first of its character."""
+    """True if the byte continues a character."""
     return raw[at] & 0xC0 == 0x80
 
 
@@ -57,7 +57,7 @@ def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cy
 
 
 def _behind(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong) -> cython.Py_ssize_t:
-    """Where so many characters are over, or the text is."""
+    """Return the offset after `count` characters, or the end of the text."""
     while at < end and (count > 0 or _continues(raw, at)):
         if not _continues(raw, at):
             count -= 1
@@ -102,7 +102,7 @@ class Case(Made):
 
 
 class Counted(Made):
-    """What counts in bytes, or in `characters`."""
+    """An operator that counts in bytes, or in `characters`."""
 
     _of_characters: cython.bint
 
@@ -114,7 +114,7 @@ class Counted(Made):
 
 
 class Length(Counted):
-    """`$strLenBytes`, or of `characters` `$strLenCP`."""
+    """`$strLenBytes`, or with `characters` `$strLenCP`."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         one: Place = self._one
@@ -129,7 +129,7 @@ class Length(Counted):
 
 
 class Substring(Counted):
-    """`$substrBytes`, or of `characters` `$substrCP`, between whole characters."""
+    """`$substrBytes`, or with `characters` `$substrCP`, between whole characters."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         one: Place = self._one
@@ -196,7 +196,7 @@ class Parts(Made):
 
 
 class Trimmed(Made):
-    """`$trim`, `$ltrim`, `$rtrim` of white space, up to where other than ASCII begins."""
+    """`$trim`, `$ltrim`, `$rtrim` of white space, up to the first non-ASCII character."""
 
     _left: cython.bint
     _right: cython.bint
@@ -226,7 +226,7 @@ class Trimmed(Made):
 
 
 class Index(Counted):
-    """`$indexOfBytes`, or of `characters` `$indexOfCP`, in the whole of a text."""
+    """`$indexOfBytes`, or with `characters` `$indexOfCP`, in the whole of a text."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         text: bytes
@@ -246,7 +246,7 @@ class Index(Counted):
 
 
 class Replaced(Made):
-    """`$replaceOne`, or `$replaceAll`: a text, what is looked for, and what comes in its place."""
+    """`$replaceOne`, or `$replaceAll`: a text, the text to find, and its replacement."""
 
     _count: cython.Py_ssize_t
 
