@@ -1,8 +1,9 @@
-"""The predicate of bits: `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+"""Predicates of bits: `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
 
-Numbers are looked at as 64-bit two's complement, and every bit from 63 on is the sign. Decimals are rounded, half to
-even; those beyond 64 bits, infinities and NaN count as the least number. Doubles count only where they are such a
-number exactly. Binary data counts from the low bit of its first byte and is zero behind its end.
+- Numbers are 64-bit two's complement; every bit from 63 on is the sign.
+- Decimals are rounded half to even; those beyond 64 bits, infinities and NaN count as the least number.
+- Doubles match only if they are exactly such a number.
+- Binary data counts from the low bit of its first byte and is zero after its end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BEYOND = 1 << 63
 
 
 class Bits(PathPredicate):
-    """The bits at `positions` are as `wanted` says: all of them (`every`) or at least one, set (`ones`) or clear."""
+    """Tests the bits at `positions`: all of them (`every`) or at least one must be set (`ones`) or clear."""
 
     every: bool
     ones: bool
@@ -77,7 +78,7 @@ class Bits(PathPredicate):
 
 
 def _whole(number: Decimal, rounded: bool) -> int | None:
-    """The 64-bit number that a fractional type stands for; None when it stands for none."""
+    """Return the 64-bit number that a double or a decimal represents; None if it represents none."""
     if not number.is_finite():
         return _LEAST if rounded else None
     if number.adjusted() > 19:

@@ -1,17 +1,21 @@
-"""The form of a filter: its document without the values that fields are compared with.
+"""The form of a filter: its query shape as bytes, the document without the values that fields are compared with.
 
-An application sends few forms and many values. What parsing and planning find out about a form holds for all filters
-that have it; the values are what is left to be looked at.
+An application sends few forms and many values. The results of parsing and planning a form serve all filters that have
+it; only the values must be read for each filter.
 
-Always true: filters of one form differ in nothing but their values, whose types are the same one by one. A value is
-taken out where a field of the top level is compared with it (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, or as
-one of those of `$all`) and its type is one of those that compare with each other value by value. So is the array of an
-`$in` of such values; the form says which types are among them. So is a regular expression, with or without `$regex`, if
-no index can tell where its strings begin, or if it is nothing but the beginning of strings; the form says which of
-both, and what its `$options` are. In the branches of an `$or` and the members of an `$and` of the top level, and in an
-`$elemMatch`, fields are treated alike. Whatever else a filter says is part of its form, but for searches in indexes of
-geometry and of texts: what they ask for is never sent again. Who asks for that has it taken out as one value, which is
-the document of the operators on a field, or the argument of `$text`; for others filters with searches have no form.
+Invariant: filters of one form differ only in their values, and these have the same types one by one. The form omits
+
+- the value of a comparison with a top-level field (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, or a member of
+  `$all`), if its type is one whose values compare with each other value by value;
+- the array of an `$in` of such values; the form has the set of their types;
+- a regular expression, with or without `$regex`, if no index can use its prefix, or if it is a pure prefix; the form
+  records which of the two, and its `$options`.
+
+The branches of a top-level `$or`, the members of a top-level `$and`, and an `$elemMatch` are treated alike. Everything
+else in a filter is part of its form.
+
+Searches in geometry and text indexes rarely recur, so a filter with one has no form unless the caller asks for it
+(`searches`). The search is then one value: the document of the operators on a field, or the argument of `$text`.
 """
 
 from __future__ import annotations
@@ -53,26 +57,27 @@ if not cython.compiled:
     _BEGINNING = 0x1B
     _CONJUNCT = 0x1C
     _SEARCH = 0x1D
-    """Stand in a form for the type of a document of operators, of a list, of a disjunction and each of its branches, of
-    an $all, of an $elemMatch, of a regular expression of either kind, of a conjunction and each of its members, and of
-    a search; no type has these numbers."""
+    """Marks in a form, in place of a type: a document of operators, a list, a disjunction and each of its branches, an
+    $all, an $elemMatch, a regular expression of either kind, a conjunction and each of its members, and a search. No
+    type has these numbers.
+    """
 
 _TOP = 0
 _IN_BRANCH = 1
 _OF_OPERATORS = 2
 _MOST_BYTES = 32 * 1024
 _LONGEST_FORM = 1024
-"""Longer forms hold data, which is not sent again as it is."""
+"""Longer forms hold data, which rarely recurs."""
 _MOST_VALUES = 16
 _MOST_LISTED = 1_000
-"""As many ranges as a step looks at."""
+"""Most members of a list: the number of ranges that a step reads."""
 _out: KeyWriter = KeyWriter()
 _searches: cython.bint = False
 
 
 def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Value]] | None:
-    """(the form, the values) of a filter, the value of an `$in` being its array; None for one that has no form, or is
-    too long to be sent often. `searches`: those have a form that search by a condition of the top level.
+    """Return (the form, the values) of a filter; the value of an `$in` is its array. None for one that has no form, or
+    is too long to recur. `searches`: filters with a search at the top level have a form, too.
     """
     global _searches
     values: list[Value] = []
@@ -88,7 +93,7 @@ def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Valu
 def _fields(
     raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, place: cython.int, values: list[Value]
 ) -> cython.bint:
-    """Write the fields of the filter, of a branch of it, or of a document of operators; False where there are too many
+    """Write the fields of the filter, of a branch, or of a document of operators. False if there are too many
     values.
     """
     operators: cython.bint = place == _OF_OPERATORS
@@ -154,8 +159,8 @@ def _special(
     operators: cython.bint,
     values: list[Value],
 ) -> cython.int:
-    """Write a regular expression, an $elemMatch or an $all at [at, end); 0 where there is none, or is part of the form,
-    -1 where there are too many values.
+    """Write a regular expression, an $elemMatch or an $all at [at, end). Return 0 if it is none of these, or part of
+    the form; -1 if there are too many values.
     """
     kind: cython.int
     count: cython.Py_ssize_t
@@ -196,7 +201,7 @@ def _filters(
     place: cython.int,
     values: list[Value],
 ) -> cython.bint:
-    """Write the filters of a disjunction or a conjunction; False where there are too many values."""
+    """Write the filters of a disjunction or a conjunction; False if there are too many values."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -229,7 +234,7 @@ def _members(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, val
 
 
 def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many values are in the array; 0 where it has another one."""
+    """Return the number of values in the array; 0 if a member's type is not one that forms omit."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -244,9 +249,7 @@ def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
 
 
 def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
-    """Whether a value of the type behind the name at [at, named) is that of a search in an index of geometry or of
-    texts.
-    """
+    """True if the name at [at, named), with a value of this type, is an operator of a geometry or text search."""
     if code not in (OBJECT, ARRAY) or raw[at] != 0x24 or named - at < 5:
         return False
     if stands_at(raw, at, b"$text", 5) or stands_at(raw, at, b"$geo", 4) or stands_at(raw, at, b"$near", 5):
@@ -255,7 +258,7 @@ def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cytho
 
 
 def _begins_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the document behind the name at [at, named) is the argument of a $text, or begins with an operator of
+    """True if the document after the name at [at, named) is the argument of a $text, or begins with an operator of
     another search.
     """
     if raw[at] == 0x24:
@@ -268,8 +271,8 @@ def _begins_search(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
 def _search(
     raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t, values: list[Value]
 ) -> cython.bint:
-    """Write a search: the name, and the names of what is asked, which say of which kind it is. False where it is not
-    wanted, or there are too many values.
+    """Write a search: its name, and the names of its arguments, which determine its kind. False if forms of searches
+    are not requested, or there are too many values.
     """
     inner: cython.Py_ssize_t = named + 5
     stop: cython.Py_ssize_t = document_stop(raw, named + 1, end)
@@ -300,8 +303,8 @@ def _kind_of_pattern(
     named: cython.Py_ssize_t,
     operators: cython.bint,
 ) -> cython.int:
-    """What stands in a form for the value behind the name at [at, named) of the document at `start`; 0 where it is no
-    regular expression, or one that is part of the form.
+    """Return the mark for the value after the name at [at, named) of the document at `start`. 0 if it is not a regular
+    expression, or one that is part of the form.
     """
     options: cython.Py_ssize_t = -1
     pattern: cython.Py_ssize_t = named + (5 if code == STRING else 1)
@@ -321,7 +324,7 @@ def _kind_of_pattern(
     if code == REGEX:
         options = end + 1
     if options >= 0 and raw[options] != 0:
-        # One that looks at lines, or not at case, has no beginning that an index could know; s is no such option.
+        # A multiline or caseless pattern has no prefix that an index could use; `s` does not matter to that.
         if raw[pattern] != 0x5E or raw[options] != 0x73 or raw[options + 1] != 0:
             return _PATTERN
         return 0
@@ -338,15 +341,15 @@ def _kind_of_pattern(
 
 
 def _is_plain(byte: cython.int) -> cython.bint:
-    """Whether the byte of a pattern is a letter, a digit, a space or one of `_-`, and means itself."""
+    """True if the byte of a pattern is a letter, a digit, a space or one of `_-`, and so is literal."""
     if 0x61 <= byte <= 0x7A or 0x41 <= byte <= 0x5A:
         return True
     return 0x30 <= byte <= 0x39 or byte in (0x20, 0x2D, 0x5F)
 
 
 def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """The types of the values in the array behind the name at [at, named), in bits; 0 where it is no $in, has another
-    value, none or very many.
+    """Return the types of the values in the array after the name at [at, named), as bits. 0 if it is not an $in, has
+    another value, none or too many.
     """
     stop: cython.Py_ssize_t
     left: cython.int = _MOST_LISTED
@@ -366,8 +369,8 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
 
 
 def _mark_of_filters(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """What stands in a form for the $or or $and whose name is at [at, named); 0 where it is neither, or the array
-    behind it has something else than documents.
+    """Return the mark for the $or or $and whose name is at [at, named); 0 if it is neither, or its array has a member
+    that is not a document.
     """
     stop: cython.Py_ssize_t
     mark: cython.int = _BRANCH
@@ -385,7 +388,7 @@ def _mark_of_filters(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t
 
 
 def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the name at [at, end) is $eq, $gt, $gte, $lt or $lte."""
+    """True if the name at [at, end) is $eq, $gt, $gte, $lt or $lte."""
     size: cython.Py_ssize_t = end - at
     if size < 3 or size > 4 or raw[at] != 0x24:
         return False
@@ -395,7 +398,7 @@ def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) ->
 
 
 def _is_value(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
-    """Whether the value's type is one of those that are taken out of a form. NaN is no number like others."""
+    """True if forms omit values of this type. NaN does not compare like other numbers."""
     number: cython.double
     if code == DOUBLE:
         number = double_at(raw, at)

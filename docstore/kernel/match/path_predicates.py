@@ -1,4 +1,4 @@
-"""What is asked of the values at a path (`docstore.kernel.match.predicate` says which values those are)."""
+"""Predicates of the values at a path; `docstore.kernel.match.predicate` defines which values these are."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ if not cython.compiled:
     _GREATER = 4
 
 _EQUAL_BY_BYTES = frozenset((BINARY, CODE, DATE, INT32, INT64, OBJECT_ID, REGEX, STRING, SYMBOL, TIMESTAMP))
-"""Types of which two values are equal exactly when their bytes are."""
+"""Types of which two values are equal exactly if their bytes are."""
 
 _OUTCOMES = {"eq": _EQUAL, "lt": _LESS, "lte": _LESS | _EQUAL, "gt": _GREATER, "gte": _GREATER | _EQUAL}
 
 
 class Compare(PathPredicate):
-    """A value compares with the operand as `op` says: "eq", "lt", "lte", "gt" or "gte".
+    """A value compares with the operand by `op`: "eq", "lt", "lte", "gt" or "gte".
 
     Only values of the operand's class are compared, with three exceptions: null also equals undefined and a missing
     value; MinKey and MaxKey are compared with everything; NaN is neither less nor greater than any number.
 
-    `_bytewise`: a value of the operand's own type is equal exactly when its bytes are.
+    `_bytewise`: a value of the operand's own type is equal exactly if its bytes are.
     """
 
     op: str
@@ -127,7 +127,7 @@ class Compare(PathPredicate):
         stop = document_stop(raw, start, limit)
         while at < stop:
             code = raw[at]
-            # The name of each of the first ten has one letter.
+            # The names of the first ten members have one character.
             if at + 2 < stop and raw[at + 1] != 0 and raw[at + 2] == 0:
                 begin = at + 3
             else:
@@ -143,12 +143,12 @@ class Compare(PathPredicate):
 
 
 def stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
-    """Whether the `size` bytes of `text` stand at `at`, behind which there are as many."""
+    """True if the bytes at `at` are the `size` bytes of `text`; there must be as many."""
     return same_bytes(raw, at, text, 0, size)
 
 
 def is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
-    """Whether the name at [at, named) is this one."""
+    """True if the name at [at, named) is `name`."""
     return named - at == len(name) and stands_at(raw, at, name, len(name))
 
 
@@ -195,7 +195,7 @@ class Present(PathPredicate):
 
 
 class Exists(Predicate):
-    """There is a value at the path; with `wanted` false, there is none at all."""
+    """There is a value at the path; if not `wanted`, there is none at all."""
 
     path: str
     wanted: cython.bint
@@ -227,7 +227,7 @@ class Type(PathPredicate):
 
 
 class Mod(PathPredicate):
-    """A number, its fraction cut off, divided by `divisor` leaves `remainder`, which has the number's sign."""
+    """A number, truncated, divided by `divisor` leaves `remainder`, which has the number's sign."""
 
     divisor: int
     remainder: int
@@ -238,7 +238,7 @@ class Mod(PathPredicate):
         super().__init__(path, True)
         self.divisor = divisor
         self.remainder = remainder
-        # Of -1 nothing is left, but the least number cannot be divided by it.
+        # Division by -1 leaves no remainder, but it overflows for the least number.
         self._divisor = 1 if divisor == -1 else divisor
         self._remainder = remainder
 
@@ -308,10 +308,10 @@ class All(Predicate):
 
 
 class ElemMatch(PathPredicate):
-    """One element of an array passes all of a predicate.
+    """One element of an array satisfies a predicate.
 
-    The predicate is asked about elements that are documents (or arrays, as documents with fields "0", "1", ...); with
-    `on_values`, about every element as one value, for `{$elemMatch: {$gt: 1, $lt: 5}}`.
+    The predicate tests elements that are documents (or arrays, as documents with fields "0", "1", ...). With
+    `on_values` it tests every element as one value, for `{$elemMatch: {$gt: 1, $lt: 5}}`.
     """
 
     _part: Predicate
@@ -343,9 +343,9 @@ class ElemMatch(PathPredicate):
 
 
 class Folded(PathPredicate):
-    """A value passes a leaf once it has been folded by a collation; the leaf's operands are folded already.
+    """A value, folded by a collation, satisfies a leaf; the leaf's operands are folded already.
 
-    Only strings and what can hold them are handed to it.
+    The leaf tests only strings and values that can hold them.
     """
 
     _inner: PathPredicate
@@ -365,7 +365,7 @@ class Folded(PathPredicate):
 
 
 class ValueCall(PathPredicate):
-    """What a Python function says about a value."""
+    """A Python function returns true for a value."""
 
     _function: Callable[[Value], bool]
 
@@ -378,7 +378,7 @@ class ValueCall(PathPredicate):
 
 
 class Call(Predicate):
-    """What a Python function says about the document."""
+    """A Python function returns true for the document."""
 
     _function: Callable[[bytes], bool]
 
@@ -392,7 +392,7 @@ class Call(Predicate):
 class Ranges(Predicate):
     """The document's shard key lies in one of the ranges [low, high) of encoded keys.
 
-    False for a document whose shard key runs into an array: no shard owns such a document.
+    False for a document with an array on the path of its shard key: no shard owns such a document.
     """
 
     pattern: KeyPattern

@@ -1,17 +1,16 @@
-"""Compiled predicates over raw documents, with MongoDB's rules for paths that meet arrays.
+"""Compiled predicates over raw documents, with MongoDB's rules for arrays on paths.
 
-A predicate is built from the top: `And`, `Or`, `Nor`, `Not` over leaves. A leaf tests the values at a dotted path:
+A predicate is a tree: `And`, `Or`, `Nor`, `Not` over leaves. A leaf tests the values at a dotted path:
 
 * on the way, an array stands for its embedded documents (arrays directly inside arrays do not), and a number in the
-  path also for the array's element at that place;
-* at the end, an array stands for its elements and for itself (`Size`, `ElemMatch`, and where a number in the path
-  has named it, only for itself);
-* a path that ends nowhere gives one missing value, except behind an array element that a number in the path has named.
+path also for the array's element at that position; * at the end, an array stands for its elements and for itself. It
+stands only for itself for `Size` and `ElemMatch`, and if a number in the path named it; * a path without a value yields
+one missing value, except after an array element that a number in the path named.
 
-The leaf holds when one of these values passes. Negation is `Not`: `{a: {$ne: 1}}` is `Not(Compare("a", "eq", 1))`.
+The leaf holds if one of these values passes. Negation is `Not`: `{a: {$ne: 1}}` is `Not(Compare("a", "eq", 1))`.
 
-Inside `ElemMatch(..., on_values=True)` a leaf is asked about one array element; its path does not matter then, and
-arrays stand only for themselves.
+Inside `ElemMatch(..., on_values=True)` a leaf tests one array element. It ignores its path then, and arrays stand only
+for themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, value_end
 
     MISSING = 0
-    """The type byte that leaves see for a path that leads nowhere."""
+    """The type byte that leaves receive for a missing value."""
 
 
 _MANY = 64
@@ -35,23 +34,23 @@ _PER_PART = 32
 
 
 class Predicate:
-    """Something that holds or does not hold for a document."""
+    """A condition on a document."""
 
     def matches(self, raw: bytes) -> bool:
-        """Whether it holds for the document."""
+        """True if the predicate holds for the document."""
         return self.test(raw, 0, len(raw))
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
-        """Whether it holds for the document at [start, limit)."""
+        """True if the predicate holds for the document at [start, limit)."""
         raise NotImplementedError
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether it holds for the one value at [at, end)."""
+        """True if the predicate holds for the one value at [at, end)."""
         raise NotImplementedError
 
 
 class Always(Predicate):
-    """True or false for everything."""
+    """A constant predicate."""
 
     _holds: bool
 
@@ -66,7 +65,7 @@ class Always(Predicate):
 
 
 def cost_of(parts: list[Predicate]) -> int:
-    """What is to be spent for asking so many; a few cost nothing worth counting."""
+    """Return the units of work to charge for testing these parts; a few are free."""
     return len(parts) * _PER_PART if len(parts) > _MANY else 0
 
 
@@ -151,7 +150,7 @@ class Nor(Not):
 
 
 class PathPredicate(Predicate):
-    """A leaf: it holds when a value at its path passes `test_value`."""
+    """A leaf: it holds if a value at its path passes `test_value`."""
 
     path: str
     into_arrays: bool
@@ -167,7 +166,7 @@ class PathPredicate(Predicate):
         self._names = [encoded_name(name) for name in names]
         self._places = [place_in_array(name) for name in names]
         self._last = len(names) - 1
-        # An empty part behind an array asks for the array's elements, as no part at all would do.
+        # An empty last part after an array stands for the array's elements, as the path without it does.
         self._elements = self._last > 0 and not names[self._last]
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
@@ -176,7 +175,7 @@ class PathPredicate(Predicate):
     def _test_field(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a value passes, given the document that holds the path's part at `depth`."""
+        """True if a value passes, in the document with the path's part at `depth`."""
         name: bytes = self._names[depth]
         at: cython.Py_ssize_t = find(raw, start, limit, name)
         begin: cython.Py_ssize_t
@@ -188,7 +187,7 @@ class PathPredicate(Predicate):
     def _test_at(
         self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a value passes, given what was found for the path's part at `depth`."""
+        """True if a value passes, at or below the value of the path's part at `depth`."""
         if depth == self._last or (code == ARRAY and self._elements and depth == self._last - 1):
             if code == ARRAY and self.into_arrays and self._test_members(raw, at, end):
                 return True
@@ -215,7 +214,7 @@ class PathPredicate(Predicate):
     def _test_array(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a value passes, given an array that meets the path's part at `depth`."""
+        """True if a value passes, below an array in place of the document with the path's part at `depth`."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         place: cython.Py_ssize_t = self._places[depth]
@@ -236,7 +235,7 @@ class PathPredicate(Predicate):
     def _test_member(
         self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.bint:
-        """Whether a value passes, given the array element that a number in the path names."""
+        """True if a value passes, at or below the array element that a number in the path names."""
         if depth == self._last:
             return self.test_value(code, raw, at, end)
         return code in (OBJECT, ARRAY) and self._test_at(code, raw, at, end, depth)

@@ -1,4 +1,4 @@
-"""What a `$jsonSchema` says of values, as predicates of values: each asks for something of those of its types alone."""
+"""Predicates of `$jsonSchema` keywords: each restricts the values of its types and accepts all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if not cython.compiled:
 
 
 class Whole(Predicate):
-    """A document, as a value, passes."""
+    """A document, as a value, satisfies the predicate."""
 
     _part: Predicate
 
@@ -29,7 +29,7 @@ class Whole(Predicate):
 
 
 class Among(Predicate):
-    """A value is not of these types, or passes."""
+    """A value is not of these types, or satisfies the predicate."""
 
     _codes: frozenset[int]
     _part: Predicate
@@ -43,7 +43,7 @@ class Among(Predicate):
 
 
 class OneOf(Predicate):
-    """A value passes exactly one of the parts."""
+    """A value satisfies exactly one of the parts."""
 
     _parts: list[Predicate]
 
@@ -59,7 +59,7 @@ class OneOf(Predicate):
 
 
 class Holds(Predicate):
-    """A document, which stands as a value, satisfies a predicate of documents."""
+    """A document, in a value's place, satisfies a predicate of documents."""
 
     _part: Predicate
 
@@ -88,8 +88,8 @@ class Required(Predicate):
 
 
 class Properties(Predicate):
-    """A document's fields pass: those that are `named`, by paths through embedded documents; those whose names
-    `patterns` find; and the `rest` of its fields, which no other has spoken of.
+    """A document's fields satisfy their predicates: those `named`, by paths through embedded documents; those whose
+    names match `patterns`; and all others `rest`.
     """
 
     _paths: list[list[bytes]]
@@ -164,7 +164,7 @@ class Properties(Predicate):
 
 
 class Items(Predicate):
-    """The elements of an array pass: the first ones those of `first`, one each, all others `rest`, if there is one."""
+    """The elements of an array satisfy their predicates: the first ones those of `first`, all others `rest`."""
 
     _first: list[Predicate]
     _rest: Predicate | None
@@ -194,7 +194,7 @@ class Items(Predicate):
 
 
 class Length(Predicate):
-    """A value of the type (a string, an array or a document) has at least so many characters, elements or fields, or at
+    """A value of the type (a string, an array or a document) has at least `bound` characters, elements or fields, or at
     most.
     """
 
@@ -216,7 +216,7 @@ class Length(Predicate):
 
 
 def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many characters the text has: what is no later byte of one."""
+    """Return the number of characters: the bytes that do not continue one."""
     size: cython.Py_ssize_t = 0
     while at < end:
         if raw[at] & 0xC0 != 0x80:
@@ -236,8 +236,8 @@ def _fields(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> c
 
 
 class Equalities(Predicate):
-    """Values that are equal whatever the types of numbers and the order of fields have one key, which `key_of` makes
-    where it is not that of the value as it stands: of documents and what may hold them.
+    """Compares values by keys that ignore number types and the order of fields. `key_of` makes the keys of documents
+    and arrays; other values have their encoded key.
     """
 
     _key_of: Callable[[Value], bytes]
@@ -256,7 +256,7 @@ class Equalities(Predicate):
 
 
 class Listed(Equalities):
-    """A value is one of those with these keys."""
+    """A value has one of these keys."""
 
     _keys: set[bytes]
 

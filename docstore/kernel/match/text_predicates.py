@@ -1,8 +1,7 @@
-"""What is asked of strings by a regular expression.
+"""Regular expressions as predicates of strings, with literal texts searched for without PCRE.
 
-Always true: a text that is looked for without a library is found exactly where PCRE finds the pattern of it. Without
-regard to case that is so by bytes because the text is ASCII: of all other characters only the Kelvin sign and the long
-s are letters of it in the other case, and a string that may hold one of those is left to the library.
+Invariant: a literal search finds a text exactly where PCRE does. A caseless search by bytes is right because the text
+is ASCII. Only the Kelvin sign and the long s are another case of an ASCII letter; strings that may hold one go to PCRE.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ if not cython.compiled:
     from docstore.kernel.match.predicate import MISSING
 
 _LONG_TEXT = 128
-"""Longer strings are searched by what is faster for them."""
+"""Most bytes of a string that is searched by a simple loop; `bytes.find` is faster for longer ones."""
 
 
 class Regex(PathPredicate):
-    """A string (or symbol) in which `search` finds its pattern, or a stored regular expression whose bytes are `same`.
+    """A string (or symbol) that `search` accepts, or a stored regular expression whose bytes are `same`.
 
-    `literal`: the pattern is nothing but this text, at the start or at the end of the string where that is wanted, and
-    is looked for without `search`; with `caseless` it is ASCII. As everywhere, a newline at the end of a string may
-    stand behind its end.
+    `literal`: the pattern is only this text, searched for without `search`. `at_start` and `at_end` anchor it; with
+    `caseless` it is ASCII. As in PCRE, a newline at the end of a string may follow the anchored end.
     """
 
     _search: Callable[[str], bool]
@@ -58,7 +56,7 @@ class Regex(PathPredicate):
         self._at_start = at_start
         self._at_end = at_end
         self._caseless = caseless
-        # Letters of which another character is the other case too.
+        # Letters with another case outside ASCII.
         self._has_others = caseless and self._text is not None and (b"k" in self._text or b"s" in self._text)
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
@@ -74,11 +72,11 @@ class Regex(PathPredicate):
         return bool(self._search(part(raw, at + 4, end - 1).decode("utf-8", "replace")))
 
     def _has_text(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether the literal stands where it should in the string at [at, end)."""
+        """True if the literal is at its place in the string at [at, end)."""
         text: bytes = self._text or b""
         size: cython.Py_ssize_t = self._size
         if self._at_end and end > at and raw[end - 1] == 0x0A:
-            # The text itself has no newline.
+            # The literal itself has no newline.
             end -= 1
         if end - at < size:
             return False
@@ -106,7 +104,7 @@ class Regex(PathPredicate):
 def _has_folded(
     raw: bytes, at: cython.Py_ssize_t, last: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether the lower text stands, in whichever case, at one of the places from `at` to `last`."""
+    """True if the lower-case text is, in any case, at one of the offsets from `at` to `last`."""
     lower: cython.int = text[0]
     upper: cython.int = lower - 0x20 if 0x61 <= lower <= 0x7A else lower
     byte: cython.int
@@ -119,7 +117,7 @@ def _has_folded(
 
 
 def _stands_folded(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
-    """Whether the lower text stands at `at` in whichever case; there are as many bytes."""
+    """True if the lower-case text is at `at` in any case; there must be as many bytes."""
     byte: cython.int
     same: cython.Py_ssize_t = 0
     while same < size:
