@@ -51,7 +51,7 @@ _ZERO_DECIMAL: Value = (0x13, _NO_DECIMAL)
 @cython.no_gc
 @cython.cclass
 class State:
-    """What one accumulator has gathered for one group; `following` is that of the group's next field."""
+    """The state of one accumulator for one group; `following` is that of the group's next field."""
 
     extras: list[Value] | None
     following: State | None
@@ -61,29 +61,30 @@ class State:
         self.following = None
 
     def add(self, found: Place) -> cython.int:
-        """Take in a value; how many bytes of memory it costs."""
+        """Add a value; return the bytes of memory that it takes."""
         raise NotImplementedError
 
     def merge(self, found: Place) -> cython.bint:
-        """Take in another state's `partial`; False, and nothing is changed, where that takes more than this can do."""
+        """Add another state's `partial`. False, with the state unchanged, if the kernel's arithmetic is not enough."""
         raise NotImplementedError
 
     def partial(self) -> Value:
-        """What has been gathered, without `extras`."""
+        """Return the contents, without `extras`."""
         raise NotImplementedError
 
     def result(self) -> Value:
-        """What comes of all that was added. Not for a state with `extras`."""
+        """Return the result. Not for a state with `extras`."""
         raise NotImplementedError
 
 
 @cython.no_gc
 @cython.cclass
 class SumState(State):
-    """Sums; as parts [type byte of the widest number, integers, two doubles, decimals].
+    """A sum. Its parts are [type byte of the widest number, integers, two doubles, decimals].
 
-    With `counted`, the number of numbers comes first. The steps are those of `docstore.query.value.summation`, but that
-    as long as there are only integers within 53 bits, the doubles are left out: they would be the sum and zero.
+    With `counted`, the number of numbers comes first. The steps are those of `docstore.query.value.summation`, with one
+    exception: the doubles are omitted, because they would be the sum and zero, while all numbers are integers within 53
+    bits.
     """
 
     _counted: cython.bint
@@ -140,7 +141,7 @@ class SumState(State):
         return 0
 
     def _begin_binary(self) -> cython.int:
-        """From now on the doubles are kept."""
+        """Start to maintain the doubles."""
         if not self._binary:
             self._binary = True
             self._sum.plus_long(self._whole)
@@ -219,9 +220,9 @@ class SumState(State):
 @cython.no_gc
 @cython.cclass
 class ExtremeState(State):
-    """The least (`sign` -1) or greatest (1) value, null when there was none; null and missing values do not count.
+    """The least (`sign` -1) or greatest (1) value, null if there was none; null and missing values do not count.
 
-    Of equal values the first one stays, or with `last` the last.
+    Of equal values the first one is kept, or with `last` the last.
     """
 
     _sign: cython.int
@@ -247,7 +248,7 @@ class ExtremeState(State):
         grown: cython.int = found.end - found.at - len(self._raw)
         self._code = found.code
         self._raw = part(found.raw, found.at, found.end)
-        # Less than zero would be taken for an exception where this is compiled.
+        # Compiled, a negative value would be taken for an exception.
         return grown if grown > 0 else 0
 
     def merge(self, found: Place) -> cython.bint:
@@ -264,7 +265,7 @@ class ExtremeState(State):
 @cython.no_gc
 @cython.cclass
 class EndState(State):
-    """The first or the last value, a missing one as null; as {v: value}, or {} when there was no document."""
+    """The first or the last value, a missing one as null. Its parts are {v: value}, or {} if there was no document."""
 
     _last: cython.bint
     _value: Value | None
@@ -287,7 +288,7 @@ class EndState(State):
                 grown += found.end - found.at
             if grown > 0:
                 self._counted += grown
-        # Less than zero would be taken for an exception where this is compiled.
+        # Compiled, a negative value would be taken for an exception.
         return grown if grown > 0 else 0
 
     def merge(self, found: Place) -> cython.bint:
@@ -310,26 +311,27 @@ class EndState(State):
 
 _key_writer = KeyWriter()
 _array_writer = KeyWriter()
-"""Where keys of members, and arrays, are written; nobody is asked in between."""
+"""A shared buffer for members' keys and for arrays; no other task runs while it is in use."""
 
 _KEPT_ROOM = 1 << 16
 _PER_KEY = 150
-"""Bytes of memory that a remembered key costs besides its own."""
+"""Bytes of memory charged for a remembered key besides its own."""
 
 _PER_VALUE = 120
-"""Bytes of memory that a kept value costs besides its own."""
+"""Bytes of memory charged for a kept value besides its own."""
 
 _FIRST_MEMBER = 100
-"""Bytes of memory that what holds the members costs besides them."""
+"""Bytes of memory charged for the container of the members."""
 
 
 @cython.no_gc
 @cython.cclass
 class MembersState(State):
-    """The values that are not missing, in order of arrival; those that compare equal to an earlier one only where
-    they need not be `distinct`. As parts the array that is the result.
+    """The values that are not missing, in order of arrival; if `distinct`, without those equal to an earlier one. Its
+    part is the resulting array.
 
-    The members lie one behind the other, each as its type byte and its bytes. `_size`: those, their keys, 16 for each.
+    The members are stored contiguously, each as its type byte and its bytes. `_size`: these bytes, their keys, and 16
+    for each.
     """
 
     _members: bytearray

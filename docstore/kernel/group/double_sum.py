@@ -1,6 +1,6 @@
-"""A sum of doubles that keeps what the sum cannot hold of the smaller ones.
+"""Compensated summation of doubles.
 
-Always true: `high` is the sum as a double, `low` what is left over by rounding. The steps are those of
+Invariant: `high` is the sum as a double, `low` its rounding error. The steps are those of
 `docstore.query.value.summation`.
 """
 
@@ -28,13 +28,15 @@ class DoubleSum:
         self.high = total
 
     def plus_long(self, number: cython.longlong) -> None:
-        """In two parts, of which each is a double exactly: the lowest 32 bits, cut towards zero, and the others."""
+        """Add an integer in two parts, each exactly a double: its lowest 32 bits, truncated towards zero, and the
+        others.
+        """
         upper: cython.longlong
         upper = number >> 32 << 32 if number >= 0 else -(-number >> 32 << 32)
         self.plus(cython.cast(cython.double, number - upper))
         self.plus(cython.cast(cython.double, upper))
 
     def overflows(self, number: cython.double) -> cython.bint:
-        """Whether the sum with that number is none that is finite."""
+        """True if the sum with that number is not finite."""
         total: cython.double = self.high + number
         return total - total != 0.0

@@ -1,15 +1,14 @@
-"""Grouping documents by a key and accumulating over each group, on raw bytes.
+"""Groups documents by a key and accumulates over each group, on raw bytes.
 
-A `Grouping` takes documents (with `unwind`, one array of theirs element by element), finds the group of each and lets
-the group's states take in their values. Keys are the same when they compare equal; the first one seen names the group.
-The values of a document come from sources: a path, a constant, a document of sources, or a function.
+A `Grouping` reads documents (with `unwind`, one of their arrays element by element), finds the group of each and adds
+its values to the group's states. Keys are the same if they compare equal; the first one names the group. The values of
+a document come from sources: a path, a constant, a document of sources, or a function.
 
-What a missing value is: of a key, null; of a field of a key that is a document, no field; of an accumulator, its own
-rule.
+A missing value is null as a key, and no field in a key that is a document. Accumulators have rules of their own.
 
-What has been gathered comes out as the documents that are the result (`documents`), or as rows, which can be kept
-elsewhere and made into documents later (`rows`, `merged`): a row is the array of the key and the states' parts. A group
-is no business of the garbage collector, as its states are none.
+Groups are returned as documents of results (`documents`), or as rows, which can be spilled to disk and made into
+documents later (`rows`, `merged`). A row is the array of the key and the states' parts. Like states, groups are not
+tracked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ if not cython.compiled:
 
 _PER_GROUP = 220
 _PER_STATE = 90
-"""Bytes of memory that a group, and each of its states, is taken to cost besides its key."""
+"""Bytes of memory charged for a group, and for each of its states, besides its key."""
 
 _MOST_TRIES = 16
 _MOST_SLOTS = 1 << 16
-"""A larger table would take too long to be made anew, and to be looked over by the garbage collector."""
+"""Most slots of the table: rehashing a larger one, and its traversal by the garbage collector, would take too long."""
 
 Finish = Callable[[int, State, bool], Value]
-"""The result (with a third argument of True: what is to be merged) of the state of a field that has `extras`."""
+"""Returns the result (with a third argument of True: the part to merge) of a field's state that has `extras`."""
 
 
 @cython.no_gc
 @cython.cclass
 class Group:
-    """A group: its key as it was first met, and the first of its states."""
+    """A group: the first of its equal keys, and the first of its states."""
 
     code: cython.int
     raw: bytes
@@ -58,7 +57,7 @@ class Group:
 @cython.no_gc
 @cython.cclass
 class KnownKey:
-    """A key as it was met, and its group."""
+    """A key as it occurred, and its group."""
 
     code: cython.int
     raw: bytes
@@ -73,10 +72,10 @@ class KnownKey:
 
 
 class KnownKeys:
-    """The groups of the keys met so far, found by the bytes of a value where it lies.
+    """A cache of the groups of keys, looked up by the bytes of a value in a document.
 
-    A table with open addressing. A key that would lie more than a few places from where it belongs is not kept, nor is
-    one when the table is full: whoever does not find a key here looks it up by its encoded form.
+    The table has open addressing. It omits a key more than a few slots from its home, and every new key once it is
+    full. On a miss the caller looks the key up by its encoded form.
     """
 
     _slots: list[KnownKey | None]
@@ -89,7 +88,7 @@ class KnownKeys:
         self._count = 0
 
     def find(self, found: Place) -> Group | None:
-        """The group of the value at a place, or None."""
+        """Return the group of the value at a place, or None."""
         mark: cython.longlong = _mark(found.raw, found.at, found.end)
         slot: cython.Py_ssize_t = mark & self._mask
         left: cython.int = _MOST_TRIES
@@ -105,7 +104,7 @@ class KnownKeys:
         return None
 
     def keep(self, found: Place, group: Group) -> None:
-        """Remember the group of the value at a place, which is not known."""
+        """Insert the group of the value at a place, which must not be in the table."""
         if 2 * self._count > self._mask:
             if self._mask + 1 >= _MOST_SLOTS:
                 return
@@ -134,7 +133,7 @@ class KnownKeys:
 
 
 def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """A number below 2**31 that differs for most different bytes."""
+    """Return a hash below 2**31."""
     mark: cython.longlong = end - at
     while at < end:
         mark = ((mark ^ raw[at]) * 16777619) & 0x7FFFFFFF
@@ -147,11 +146,12 @@ def _same(one: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t)
 
 
 class Grouping:
-    """Groups in the making. `fields` are (name, what a state of its accumulator is made by, source of its values).
+    """Groups under construction. `fields` are (name, function that makes a state of its accumulator, source of its
+    values).
 
     With `unwind`, a path through embedded documents, each element of the array there counts as a document; documents
-    without one, or with an empty one, do not count. ValueError when a source cannot be had of unwound documents.
-    `finish` is asked where a state does not know its result.
+    without one, or with an empty one, do not count. ValueError if a source does not support unwound documents. `finish`
+    is called if a state cannot compute its result.
     """
 
     held: cython.Py_ssize_t
@@ -206,7 +206,7 @@ class Grouping:
         return len(self._groups)
 
     def add(self, documents: list[bytes]) -> None:
-        """Take documents in. `held` grows by what they cost in memory."""
+        """Add documents. `held` grows by the bytes of memory that they take."""
         document: bytes
         for document in documents:
             if self._unwind is None:
@@ -261,7 +261,7 @@ class Grouping:
         return 0
 
     def _group(self, found: Place) -> Group:
-        """The group that the key at a place belongs to, which may be new."""
+        """Return the group of the key at a place, which may be new."""
         raw = part(found.raw, found.at, found.end)
         encoded = encode_key((found.code, raw))
         group = self._groups.get(encoded)
@@ -272,7 +272,7 @@ class Grouping:
         return group
 
     def _started(self) -> State | None:
-        """The states that a group begins with."""
+        """Return the initial states of a group."""
         state: State
         first: State | None = None
         for start in reversed(self._starts):
@@ -282,15 +282,15 @@ class Grouping:
         return first
 
     def groups(self) -> Iterator[Group]:
-        """The groups in the order of their first documents, for `documents`. Nothing may be added meanwhile."""
+        """Return the groups in the order of their first documents, for `documents`. Nothing may be added meanwhile."""
         return iter(self._groups.values())
 
     def keys(self) -> Iterator[bytes]:
-        """The groups' keys in their encoded form, for `rows`."""
+        """Return the groups' keys in their encoded form, for `rows`."""
         return iter(self._groups)
 
     def documents(self, groups: Iterable[Group], partly: bool) -> list[bytes]:
-        """The documents of some groups: their results, or what is to be merged."""
+        """Return the documents of some groups: their results, or if `partly` the parts to merge."""
         group: Group
         found: list[bytes] = []
         for group in groups:
@@ -299,7 +299,7 @@ class Grouping:
         return found
 
     def _document(self, first: State | None, partly: cython.bint) -> bytes:
-        """The document that was begun, with the fields of these states."""
+        """Return the document that was begun, with the fields of these states."""
         state: State | None = first
         position: cython.Py_ssize_t = 0
         while state is not None:
@@ -312,7 +312,7 @@ class Grouping:
         return self._ended()
 
     def rows(self, keys: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-        """(key, row) of the groups with these keys."""
+        """Return (key, row) of the groups with these keys."""
         key: bytes
         group: Group
         state: State | None
@@ -334,7 +334,7 @@ class Grouping:
         return found
 
     def merged(self, rows: Sequence[bytes], partly: bool) -> bytes | None:
-        """The document of the group that has these rows; None where that takes more than states can do."""
+        """Return the document of the group that has these rows; None if states cannot merge them."""
         row: bytes
         state: State | None
         at: cython.Py_ssize_t

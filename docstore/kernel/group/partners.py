@@ -1,7 +1,7 @@
-"""Documents of another collection as partners of documents: found by the keys of values, and put into them.
+"""Joins of documents with their partners in another collection, which are found by the keys of values.
 
-Always true: what is put together here is what `docstore.bson.build.document_from` makes of the same fields in the same
-order; whatever is not plain, an array that is asked with or a field that is there already, is left to whoever asks.
+Invariant: the result is what `docstore.bson.build.document_from` makes of the same fields in the same order. The caller
+handles cases that are not plain: an array as the local value, or an existing field of the target's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if not cython.compiled:
 
 _CLOCK_EVERY = 128
 _LARGE = 16 * 1024 * 1024
-"""Bytes of partners that do not fit into one document, and of a document that may not take any."""
+"""Bytes of partners that do not fit into one document, and of a document to which no partners can be added."""
 
 _FEW = 256
 _FEW_BYTES = 1 << 20
@@ -29,23 +29,23 @@ _FEW_BYTES = 1 << 20
 Leads = list[tuple[bytes, Value]]
 """Values that lead to documents, with their keys."""
 Node = tuple[bytes, bytes, Leads]
-"""A document that is reached: its encoded `_id`, itself, and the values that it leads to with their keys."""
+"""A document in a graph: its encoded `_id`, itself, and the values that lead on from it with their keys."""
 
 ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
-"""Types of values whose equality is not that of their keys: these say nothing of the order of what they lead to."""
+"""Types of values whose equality is not that of their keys: these do not determine the order of the documents found."""
 
 _NOT_BY_KEYS = frozenset([encode_key(value)[0] for value in ((NULL, b""), (UNDEFINED, b""), (REGEX, b"\0\0"))])
-"""What the keys of values begin with whose equality is not that of their keys."""
+"""First bytes of the keys of such values."""
 
 
 class KeyedDocuments:
-    """Documents by the keys of their values at a path; `fold` as that of `KeyPattern`. `size`: their bytes."""
+    """Documents by the keys of their values at a path; `fold` as in `KeyPattern`. `size`: their bytes."""
 
     size: cython.Py_ssize_t
     documents: list[bytes]
     _pattern: KeyPattern
     _by_key: dict[bytes, object]
-    """The place of the only document, or the places of all."""
+    """The position of the only document with a key, or the list of the positions of all."""
 
     def __init__(self, path: str, fold: TextFolding | None) -> None:
         self.size = 0
@@ -54,7 +54,7 @@ class KeyedDocuments:
         self._by_key = {}
 
     def add(self, documents: list[bytes]) -> None:
-        """More documents, in the order in which they are to be found."""
+        """Add documents, in the order in which lookups return them."""
         document: bytes
         key: bytes | None
         for document in documents:
@@ -68,7 +68,7 @@ class KeyedDocuments:
             self.size += len(document)
 
     def _put(self, key: bytes) -> cython.int:
-        """Note that the next document has a key."""
+        """Add the next document under a key."""
         place: object = len(self.documents)
         found: object = self._by_key.get(key)
         if found is None:
@@ -80,14 +80,14 @@ class KeyedDocuments:
         return 0
 
     def places(self, key: bytes) -> list[int]:
-        """Which of the documents have a key."""
+        """Return the positions of the documents that have a key."""
         found: object = self._by_key.get(key)
         if found is None:
             return []
         return found if isinstance(found, list) else [found]  # type: ignore[list-item]
 
     def with_key(self, key: bytes) -> list[bytes]:
-        """The documents that have a key."""
+        """Return the documents that have a key."""
         found: object = self._by_key.get(key)
         place: cython.Py_ssize_t
         if found is None:
@@ -99,8 +99,8 @@ class KeyedDocuments:
 
 
 def plain_keys(pattern: KeyPattern, documents: list[bytes]) -> list[bytes | None]:
-    """The key of each document under a pattern of one field; None where an array is on the way, and where equality with
-    the value is not that of the keys: of null, of nothing, of undefined and of a regular expression.
+    """Return the key of each document under a pattern of one field. None if an array is on the way, or if equality with
+    the value is not that of the keys: null, a missing value, undefined and regular expressions.
     """
     document: bytes
     key: bytes | None
@@ -114,8 +114,8 @@ def plain_keys(pattern: KeyPattern, documents: list[bytes]) -> list[bytes | None
 
 
 class PartnerJoin:
-    """Puts partners into documents: at `name` an array of all, or, when it `unwinds`, each into a document of its own;
-    a document without partners is kept then if it `keeps_lonely`.
+    """Puts partners into documents: at `name` an array of all, or, if it `unwinds`, each into a document of its own. A
+    document without partners is kept in that case if `keeps_lonely`.
     """
 
     _name: bytes
@@ -140,10 +140,10 @@ class PartnerJoin:
         clock: Callable[[], float],
         deadline: float,
     ) -> tuple[int, int]:
-        """Append to `made` what the documents from `at` on become, whose `keys` those of their partners equal.
+        """Append to `made` the documents from `at` on joined with their partners, whose keys equal theirs in `keys`.
 
-        (The place of the first that was not taken, the bytes that were made.) It ends at the latest with the last
-        document, before one that has no key or is not plain, when so many bytes have been made, or at the deadline.
+        Return (the position of the first document not joined, the bytes appended). The join stops at the last document,
+        before one that has no key or is not plain, after `most_bytes` bytes, or at the deadline.
         """
         place: cython.Py_ssize_t = at
         size: cython.Py_ssize_t = 0
@@ -170,7 +170,7 @@ class PartnerJoin:
         return place, size
 
     def _join(self, document: bytes, partners: list[bytes], made: list[bytes]) -> cython.Py_ssize_t:
-        """Append what a document becomes; how many bytes that is, or -1 where it is not plain."""
+        """Append the join of one document; return its bytes, or -1 if it is not plain."""
         partner: bytes
         size: cython.Py_ssize_t = 0
         if len(document) > _LARGE or find(document, 0, len(document), self._name) >= 0:
@@ -204,7 +204,7 @@ class PartnerJoin:
         return self._append(made)
 
     def _begin(self, document: bytes, code: cython.int) -> cython.int:
-        """Write the document up to a value at its end; its length comes later."""
+        """Write the document up to a value at its end; its length is set later."""
         self._out.clear()
         self._out.put_part(document, 0, len(document) - 1)
         self._out.put(code)
@@ -212,7 +212,7 @@ class PartnerJoin:
         return self._out.put(0)
 
     def _append(self, made: list[bytes]) -> cython.Py_ssize_t:
-        """Append the document that was written; how many bytes it has."""
+        """Append the document that was written; return its bytes."""
         self._out.put(0)
         self._out.set_little(0, self._out.size, 4)
         made.append(self._out.taken())
@@ -220,10 +220,10 @@ class PartnerJoin:
 
 
 def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order: bool) -> list[bytes] | None:
-    """The documents that values lead to, breadth first and each once, where all is known: `nodes` by keys of values.
+    """Return the documents that values lead to, breadth first and each once; `nodes` has them by keys of values.
 
-    `most`: the greatest depth, below 0 for any. `in_order`: several values lead to what each leads to, by their keys.
-    None where something is not known, or it is more than a few documents.
+    `most`: the greatest depth, below 0 for any. `in_order`: the documents of several values are in the order of the
+    values' keys. None if `nodes` lacks a document, or there are more than a few.
     """
     asked: set[bytes] = set()
     met: set[bytes] = set()
@@ -264,7 +264,7 @@ def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order
 
 
 def _lead_to(leads: Leads, asked: set[bytes], frontier: Leads) -> cython.int:
-    """Add what has not been asked for yet."""
+    """Add the values not looked up yet."""
     lead: tuple[bytes, Value]
     for lead in leads:
         if lead[0] not in asked:
@@ -274,7 +274,7 @@ def _lead_to(leads: Leads, asked: set[bytes], frontier: Leads) -> cython.int:
 
 
 def _are_by_keys(leads: Leads) -> cython.bint:
-    """Whether the keys of all these values tell what they lead to, and in which order."""
+    """True if the keys of all these values determine the documents that they lead to, and their order."""
     lead: tuple[bytes, Value]
     for lead in leads:
         if lead[1][0] in ASKED_ALONE:

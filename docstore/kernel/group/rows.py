@@ -1,8 +1,8 @@
-"""Documents that are sorted before they are grouped: what groups need of each, as a row, and what is made of rows.
+"""Rows of documents that are sorted before they are grouped: the values that groups need of each.
 
-A row is the value that it is sorted by, and behind it the values that accumulators take in, each its type byte and its
-bytes; of a missing value there is a zero byte alone. What is the same for all rows, or stands in a row already, is left
-out. So it is much smaller than its document, and is read without looking for anything.
+A row is its sort value, followed by the values for accumulators, each its type byte and its bytes; a missing value is a
+zero byte. Values that are the same for all rows, or are in a row already, are omitted. So a row is much smaller than
+its document, and is read without a search for fields.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ if not cython.compiled:
 
 
 class Rows:
-    """The form of rows: the sources of what they are sorted by (where it is missing, as null) and of what accumulators
-    take in.
+    """The format of rows: the sources of their sort value (null if missing) and of the values for accumulators.
 
-    `key_of` makes the keys that rows sort by where these are not those of `docstore.kernel.keys.encoding`; `check`
-    is shown every value that is sorted by.
+    `key_of` makes the sort keys of rows if these are not those of `docstore.kernel.keys.encoding`; `check` is called
+    with every sort value.
     """
 
     _key: Source
@@ -59,7 +58,7 @@ class Rows:
         self._out = KeyWriter()
 
     def _kind(self, position: int) -> int:
-        """How the value for an accumulator is had from a row."""
+        """Return the way in which the value for an accumulator is stored."""
         source = self._sources[position]
         if isinstance(source, ConstantSource):
             return _CONSTANT
@@ -70,7 +69,7 @@ class Rows:
         return _STORED
 
     def pairs(self, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-        """(the key to sort by, the row) of each document. Errors: those of `check` and of the sources."""
+        """Return (sort key, row) of each document. Errors: those of `check` and of the sources."""
         document: bytes
         found: Place = self._found
         key: bytes
@@ -95,7 +94,7 @@ class Rows:
         return out.taken()
 
     def _row(self, document: bytes, found: Place) -> bytes:
-        """The row of a document of which the value that it is sorted by is at a place."""
+        """Return the row of a document whose sort value is at a place."""
         out: KeyWriter = self._out
         position: cython.Py_ssize_t
         source: Source
@@ -116,9 +115,9 @@ class Rows:
 
 
 class RowGroup:
-    """A group of sorted rows in the making. A state is the kernel's or an accumulator of the caller's.
+    """A group of sorted rows under construction. A state is the kernel's or an accumulator of the caller's.
 
-    `taken`: how many rows are in it; `first` and `last`: the rows that came first and last, empty before there is one.
+    `taken`: the number of its rows; `first` and `last`: its first and last rows, empty before there is one.
     """
 
     taken: cython.Py_ssize_t
@@ -141,7 +140,9 @@ class RowGroup:
         self._key = Place()
 
     def take(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, wanted: cython.Py_ssize_t) -> int:
-        """Take pairs in from `at` on until there are so many, and all that sort as the last one; where that ended."""
+        """Add pairs from `at` on until there are `wanted`, and all that sort equal to the last one. Return the end
+        position.
+        """
         count: cython.Py_ssize_t = len(pairs)
         key: bytes
         while at < count:
@@ -153,7 +154,7 @@ class RowGroup:
         return at
 
     def take_below(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, limit: bytes) -> int:
-        """Take pairs in from `at` on whose keys are below a limit; where that ended."""
+        """Add pairs from `at` on whose keys are below a limit. Return the end position."""
         count: cython.Py_ssize_t = len(pairs)
         key: bytes
         while at < count:
@@ -194,7 +195,7 @@ class RowGroup:
 
 
 def _place(row: bytes, at: cython.Py_ssize_t, found: Place) -> cython.Py_ssize_t:
-    """Let it be the value at an offset of a row; where that ends."""
+    """Locate the value at an offset of a row; return the offset after it."""
     found.code = row[at]
     found.raw = row
     found.at = at + 1
@@ -203,7 +204,7 @@ def _place(row: bytes, at: cython.Py_ssize_t, found: Place) -> cython.Py_ssize_t
 
 
 def sorted_value(row: bytes) -> Value:
-    """The value that a row is sorted by; a missing one is null."""
+    """Return the sort value of a row; a missing one is null."""
     if row[0] == 0:
         return NULL, b""
     return row[0], part(row, 1, value_end(row, row[0], 1, len(row)))

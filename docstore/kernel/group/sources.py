@@ -1,4 +1,4 @@
-"""Where the values come from that a grouping takes in: sources find them in a document, places say where they lie."""
+"""Sources, which locate values in documents for groupings and calculations, and places, which refer to such values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, OBJECT, document_stop, find, name_end, part, value_end
 
 _KEPT_ROOM = 1 << 16
-"""A writer that has held more is made anew."""
+"""Most bytes of a buffer that is kept for reuse."""
 
 
 class Place:
-    """Where a value lies: the bytes [at, end) of `raw`, of type `code`; code 0 for a missing value."""
+    """A reference to a value: the bytes [at, end) of `raw`, of type `code`; code 0 for a missing value."""
 
     code: cython.int
     raw: bytes
@@ -33,7 +33,7 @@ class Place:
         self.end = 0
 
     def put(self, code: cython.int, raw: bytes) -> cython.int:
-        """Let it be a value of its own."""
+        """Refer to a new value."""
         self.code = code
         self.raw = raw
         self.at = 0
@@ -41,7 +41,7 @@ class Place:
         return 0
 
     def take(self, other: Place) -> cython.int:
-        """Let it be where another value lies."""
+        """Refer to the value of another place."""
         self.code = other.code
         self.raw = other.raw
         self.at = other.at
@@ -49,7 +49,7 @@ class Place:
         return 0
 
     def take_member(self, raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Let it be the member of an array, which ends at `stop`, that begins at `at`; where that ends."""
+        """Refer to the member at `at` of an array that ends at `stop`; return the offset after it."""
         self.raw = raw
         self.code = raw[at]
         self.at = name_end(raw, at + 1, stop) + 1
@@ -63,28 +63,28 @@ class Place:
 
 
 class Source:
-    """Where the values for a key, an accumulator or a calculated field come from. A function of the document."""
+    """A source of the values for a key, an accumulator or a calculated field. A function of the document."""
 
     def __call__(self, document: bytes) -> Value | None:
-        """The value for a document; None where it is missing."""
+        """Return the value for a document; None if it is missing."""
         found: Place = Place()
         self.locate(document, None, found)
         return None if found.code == 0 else found.value()
 
     def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        """Let `found` be the value for a document, of which `member` is the unwound element."""
+        """Locate in `found` the value for a document, whose unwound element is `member`."""
         raise NotImplementedError
 
     def bind(self, unwind: list[str]) -> None:
-        """Learn which path is unwound; ValueError when the source needs the unwound document as a whole."""
+        """Set the path that is unwound; ValueError if the source needs the unwound document as a whole."""
 
     def same_as(self, other: Source) -> bool:
-        """Whether the other source, bound in the same way, finds the same values."""
+        """True if the other source, bound in the same way, is known to yield the same values."""
         return False
 
 
 def put_result(found: Place, value: Value | None) -> cython.int:
-    """Let it be a value that may be missing."""
+    """Refer to a value that may be missing."""
     if value is None:
         return found.put(0, b"")
     return found.put(value[0], value[1])
@@ -104,7 +104,7 @@ class ConstantSource(Source):
 
 
 class HeldSource(Source):
-    """The value that was put here last, for whatever document; None for a missing one."""
+    """The value that was last put here, for any document; None for a missing one."""
 
     held: Value | None
 
@@ -116,7 +116,7 @@ class HeldSource(Source):
 
 
 class CallSource(Source):
-    """What a function makes of the document. Cannot be used with `unwind`."""
+    """The value of a function of the document. Cannot be used with `unwind`."""
 
     _function: Callable[[bytes], Value | None]
 
@@ -131,8 +131,8 @@ class CallSource(Source):
 
 
 class PathSource(Source):
-    """The value at a dotted path. Beyond an array it is the array of what its documents have there; where the path does
-    not go `through` arrays, it is missing.
+    """The value at a dotted path. For an array on the path it is the array of its documents' values; without `through`
+    it is missing then.
     """
 
     _path: list[str]
@@ -173,7 +173,7 @@ class PathSource(Source):
         return self._follow(found)
 
     def _follow(self, found: Place) -> cython.int:
-        """Go on from the value at a place to what lies at the path below it."""
+        """Locate the value at the path below the value of a place."""
         name: bytes
         at: cython.Py_ssize_t
         depth: cython.Py_ssize_t
@@ -194,7 +194,7 @@ class PathSource(Source):
         return 0
 
     def _gather(self, found: Place, depth: cython.Py_ssize_t) -> cython.int:
-        """Let it be the array of what lies at the rest of the path in the documents of the array that it is."""
+        """Replace the array at a place by the array of its documents' values at the rest of the path."""
         out: KeyWriter
         if self._out is None:
             self._out = KeyWriter()
@@ -234,7 +234,9 @@ class PathSource(Source):
         depth: cython.Py_ssize_t,
         position: cython.Py_ssize_t,
     ) -> cython.int:
-        """Append what lies at the rest of the path in a document, as a member of the array; how many that are."""
+        """Append the value at the rest of the path in a document, as a member of the array; return the number
+        appended.
+        """
         out: KeyWriter | None = self._out
         assert out is not None
         name: bytes
@@ -261,7 +263,7 @@ class PathSource(Source):
 
 
 class Variable:
-    """What a name stands for while something is calculated for each of many values."""
+    """The value of a name during a calculation for each of many values."""
 
     place: Place
 
@@ -269,12 +271,12 @@ class Variable:
         self.place = Place()
 
     def value(self) -> Value | None:
-        """None where it stands for nothing."""
+        """Return the value; None if it is missing."""
         return None if self.place.code == 0 else self.place.value()
 
 
 class VariableSource(PathSource):
-    """What a variable stands for, or lies at a path below it. Cannot be used with `unwind`."""
+    """The value of a variable, or of a path below it. Cannot be used with `unwind`."""
 
     _variable: Variable
 
@@ -294,7 +296,7 @@ class VariableSource(PathSource):
 
 
 class FilledSource(Source):
-    """What another source gives, null where that is missing."""
+    """The value of another source, null if it is missing."""
 
     _source: Source
 
@@ -312,7 +314,7 @@ class FilledSource(Source):
 
 
 class DocumentSource(Source):
-    """A document of values from other sources; missing ones are left out."""
+    """A document of values from other sources; missing ones are omitted."""
 
     _names: list[bytes]
     _sources: list[Source]

@@ -1,7 +1,7 @@
-"""Windows over the documents of a partition, of which each has a place: their keys, and sums over what slides.
+"""Window functions over the documents of a partition, by position: sort keys, and accumulators over moving windows.
 
-What is calculated for a place is asked for in the order of the places. Where that takes more steps than others should
-have to wait for, `NOT_YET` is given, and the same place is asked for again.
+The positions of a partition are evaluated in order. An evaluation that takes too many steps returns `NOT_YET`, so that
+other tasks can run; the caller then evaluates the same position again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
 
 NOT_YET: Value = (-1, b"")
-"""In the place of a value that takes more steps than others should have to wait for."""
+"""Returned instead of a value to let other tasks run."""
 
 _STEPS = 1024
-"""Documents that are looked at before others have their turn."""
+"""Documents that are read before other tasks may run."""
 
 _PER_VALUE = 100
-"""Bytes of memory that a value in a window that slides is taken to cost besides its own."""
+"""Bytes of memory charged for a value in a moving window besides its own."""
 
 Pair = tuple[bytes, bytes]
 
 
 class WindowKeys:
-    """The keys that documents are sorted by: that of the partition, that in the order, the length of the first.
+    """The sort keys of documents: the partition's key, the key in the order, the length of the first.
 
-    `check` is shown the value of a partition that is an array, `key_of` makes the keys of partitions where these are
+    `check` is called with the value of a partition that is an array. `key_of` makes the keys of partitions if these are
     not those of `docstore.kernel.keys.encoding`.
     """
 
@@ -64,7 +64,7 @@ class WindowKeys:
         self._out = KeyWriter()
 
     def pairs(self, documents: Iterable[bytes]) -> list[Pair]:
-        """(key, document) of each document. Errors: those of `check`, of the source and of the pattern."""
+        """Return (key, document) of each document. Errors: those of `check`, of the source and of the pattern."""
         document: bytes
         size: cython.Py_ssize_t
         found: Place = self._found
@@ -93,12 +93,12 @@ class WindowKeys:
 
 
 def partition_of(key: bytes) -> bytes:
-    """The key of the partition in a key that was made here."""
+    """Return the partition's key in a key made here."""
     return key[: int.from_bytes(key[-4:], "little")]
 
 
 def partition_end(pairs: list[Pair], at: cython.Py_ssize_t, partition: bytes) -> cython.Py_ssize_t:
-    """Where the pairs of a partition end that are in it from `at` on."""
+    """Return the position after the pairs of the partition from `at` on."""
     count: cython.Py_ssize_t = len(pairs)
     size: cython.Py_ssize_t = len(partition)
     key: bytes
@@ -111,8 +111,8 @@ def partition_end(pairs: list[Pair], at: cython.Py_ssize_t, partition: bytes) ->
 
 
 class Placed:
-    """The pairs of a partition by their places. `piece_of` gives (the place of the first one, a piece of them) that a
-    place is in; the one that was looked at last is kept.
+    """The pairs of a partition by position. `piece_of` returns (the position of its first pair, the piece) for the
+    piece that contains a position. The last piece is cached.
     """
 
     _piece_of: Callable[[int], tuple[int, list[Pair]]]
@@ -130,22 +130,22 @@ class Placed:
         return self._piece[place - self._start]
 
     def document(self, place: cython.Py_ssize_t) -> bytes:
-        """The document at a place."""
+        """Return the document at a position."""
         return cython.cast(bytes, self._pair(place)[1])
 
     def key(self, place: cython.Py_ssize_t) -> bytes:
-        """The key at a place."""
+        """Return the key at a position."""
         return cython.cast(bytes, self._pair(place)[0])
 
     def documents(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes]:
-        """The documents at the places [start, end)."""
+        """Return the documents at the positions [start, end)."""
         return [self.document(place) for place in range(start, end)]
 
 
 class Growing:
-    """An accumulator over a window that begins with the partition and ends `upper` places behind the document (None:
-    with the partition, which has `length` documents). `state` takes values in as long as it needs no `extras`, from
-    then on what `resume` makes of it.
+    """An accumulator over a window from the beginning of the partition to `upper` places after the document. (None: to
+    the end of the partition, which has `length` documents.) `state` accumulates the values until it needs `extras`, and
+    from then on the accumulator that `resume` makes of it.
     """
 
     _documents: Placed
@@ -182,7 +182,7 @@ class Growing:
         self._found = Place()
 
     def value(self, place: cython.Py_ssize_t) -> Value:
-        """The value for the document at a place, or `NOT_YET`."""
+        """Return the value for the document at a position, or `NOT_YET`."""
         end: cython.Py_ssize_t = self._length
         steps: cython.Py_ssize_t = 0
         if not self._whole and place + self._upper + 1 < end:
@@ -211,13 +211,13 @@ class Growing:
 
 
 class MovingSum:
-    """The sum, or the mean, of the numbers in a window from `lower` to `upper` places behind the document (an upper
-    None: to the end of the partition, which has `length` documents). The steps are those of
-    `docstore.query.value.summation`, where a number that leaves is added with the other sign.
+    """The sum, or the mean, of the numbers in a window from `lower` to `upper` places after the document. (An upper
+    None: to the end of the partition, which has `length` documents.) The steps are those of
+    `docstore.query.value.summation`; a number that leaves is added with the opposite sign.
 
-    Decimals, infinities and integers beyond 62 bits are left to what `resume` makes of (how many ints, longs, doubles;
-    the sum of the integers, the two doubles). Errors: `too_much` of what the values in the window take, above
-    `most_bytes`; each takes 100 bytes besides its own.
+    Decimals, infinities and integers beyond 62 bits are left to the accumulator that `resume` makes of (counts of ints,
+    longs, doubles; the sum of the integers, the two doubles). Errors: `too_much` of the bytes that the window's values
+    take, above `most_bytes`; each takes 100 bytes besides its own.
     """
 
     _documents: Placed
@@ -275,7 +275,7 @@ class MovingSum:
         self._found = Place()
 
     def value(self, place: cython.Py_ssize_t) -> Value:
-        """The value for the document at a place, or `NOT_YET`."""
+        """Return the value for the document at a position, or `NOT_YET`."""
         start: cython.Py_ssize_t = max(0, min(self._length, place + self._lower))
         end: cython.Py_ssize_t = self._length
         steps: cython.Py_ssize_t = 0
@@ -326,7 +326,9 @@ class MovingSum:
         return 0 if self._found.code == 0 else self._found.end - self._found.at
 
     def _add(self, sign: cython.int) -> cython.bint:
-        """Take the located value in, or with -1 out; False, and nothing has changed, where that is for others."""
+        """Add the located value, or with -1 remove it; False, with nothing changed, if the kernel's arithmetic is not
+        enough.
+        """
         found: Place = self._found
         number: cython.longlong
         binary: cython.double
