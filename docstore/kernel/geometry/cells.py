@@ -1,7 +1,9 @@
-"""Cells of the sphere: their keys, those that cover a circle, as ranges of keys, and how far from a point they are.
+"""Cells of the sphere: their keys, coverings of circles as ranges of keys, and their distances from a point.
 
-`docstore.query.geo.sphere_cells` says what cells are, `docstore.query.geo.cell_keys` what their keys are. Invariants: a
-covering holds all of its circle; no point of a cell is nearer than its bound.
+`docstore.query.geo.sphere_cells` defines the cells, `docstore.query.geo.cell_keys` their keys. Invariants:
+
+- A covering contains all of its circle.
+- No point of a cell is nearer than its bound.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ _PI: cython.double = 3.141592653589793
 _SLACK: cython.double = 1e-14
 _SMALL = 24
 _HALF_DIAGONAL: cython.double = 0.82
-"""Of a cell of which the sides are 1, and a little more: those in the corners of a face are the longest. Cells of the
-level `_SMALL` are 60 cm wide; what a circle is larger than need be does not count.
+"""The half diagonal of a cell whose sides are 1, rounded up: the cells in the corners of a face have the longest. Cells
+of the level `_SMALL` are 60 cm wide; the excess of a circle at that size does not matter.
 """
 _AREA: cython.double = 4.0 * 3.141592653589793 / 6.0 / (1 << 60)
-"""The part of the sphere that a cell of the finest level is, in radians squared, were all of one size."""
+"""The area of a cell of the finest level, in radians squared, if all had one size."""
 _ROUNDING: cython.double = 1e-12
-"""Radians by which a bound is lower than it was calculated, for what rounding there is in it and in distances."""
+"""Radians subtracted from a calculated bound, for rounding errors in it and in distances."""
 
 _KEY = encode_key((BINARY, b"\x09\0\0\0\0" + bytes(9)))
 _KEY_BYTES = len(_KEY)
@@ -51,7 +53,7 @@ _Cell = tuple[int, int, int, int]
 
 
 class CellCircle:
-    """The circle around a cell: its middle, and the radians to its farthest corner and a little more."""
+    """The circle around a cell: its middle, and the radians to its farthest corner, rounded up."""
 
     x: cython.double
     y: cython.double
@@ -107,7 +109,7 @@ class CellCircle:
 def _chord(
     depth: cython.double, across: cython.double, along: cython.double, u: cython.double, w: cython.double
 ) -> cython.double:
-    """The square of the straight way from a point of a face to one at two slopes of it."""
+    """Return the square of the chord from a point of a face to the point at slopes `u` and `w` of it."""
     length: cython.double = 1.0 / sqrt(1.0 + u * u + w * w)
     a: cython.double = depth - length
     b: cython.double = across - u * length
@@ -138,7 +140,7 @@ class _Cap:
 
 
 def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_t) -> list[_Cell]:
-    """About `most` cells that hold all of the circle."""
+    """Return about `most` cells that contain all of the circle."""
     cap: _Cap = _Cap(centre, radius)
     found: list[_Cell] = []
     waiting: deque[_Cell] = deque()
@@ -174,12 +176,12 @@ def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_
 def cap_ranges(
     centre: tuple[float, float], radius: float, most: cython.Py_ssize_t, coarsest: cython.int, finest: cython.int
 ) -> list[tuple[bytes, bytes]]:
-    """The sorted ranges of keys of geometries that meet the circle, in an index with cells of these levels."""
+    """Return the sorted key ranges of geometries that meet the circle, in an index with cells of these levels."""
     return key_ranges(cap_cells(centre, radius, most), coarsest, finest)
 
 
 def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> list[tuple[bytes, bytes]]:
-    """As `cap_ranges`, of geometries that meet one of the cells."""
+    """Return as `cap_ranges` does, for geometries that meet one of the cells."""
     cell: tuple[int, int, int, int]
     ranges: list[tuple[bytes, bytes]] = []
     around: set[int] = set()
@@ -209,12 +211,12 @@ def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> 
 
 
 def cell_key(cell: _Cell) -> bytes:
-    """The key of a cell."""
+    """Return the key of a cell."""
     return _key(bytearray(_KEY), _place(cell), cell[3])
 
 
 def _place(cell: Sequence[int]) -> cython.ulonglong:
-    """The place of a cell's first part on the curve."""
+    """Return the place of a cell's first part on the curve."""
     face: cython.ulonglong = cell[0]
     column: cython.ulonglong = cell[1]
     row: cython.ulonglong = cell[2]
@@ -233,14 +235,14 @@ def _key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes
 
 
 def _behind_key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes:
-    """The cut behind a key."""
+    """Return the bound after a key."""
     _write(buffer, place, level)
     return cut_behind(buffer, _KEY_BYTES)
 
 
 class PointKeys:
-    """The keys of points in an index whose finest cells are of the level `finest`; those of documents have their plain
-    points at `path`.
+    """The keys of points in an index whose finest cells are of the level `finest`; documents have their plain points at
+    `path`.
     """
 
     _names: list[bytes]
@@ -257,13 +259,13 @@ class PointKeys:
         self._buffer = bytearray(_KEY)
 
     def of_document(self, raw: bytes) -> bytes | None:
-        """The key of a document; None where it has no plain point on the sphere."""
+        """Return the key of a document; None if it has no plain point on the sphere."""
         if not self._point.read_at(raw, self._names) or not self._point.on_sphere:
             return None
         return self.of_place(self._point.x, self._point.y)
 
     def of_place(self, longitude: cython.double, latitude: cython.double) -> bytes:
-        """The key of the cell of a place."""
+        """Return the key of the cell of a position."""
         place: cython.ulonglong
         rest: cython.int = _LEVELS - self._finest
         side: cython.longlong = cython.cast(cython.longlong, 1) << self._finest
@@ -299,7 +301,7 @@ def _step(slope: cython.double, side: cython.longlong) -> cython.longlong:
 
 
 class SphereDistances(CellDistances):
-    """How far from `centre`, in `unit` for a radian, the cells of keys are. Areas are those of faces."""
+    """Distances from `centre` to the cells of keys, in `unit` for a radian. `area` is an area on a cube's faces."""
 
     _centre: Vector
     _around: CellCircle

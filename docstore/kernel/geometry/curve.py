@@ -1,4 +1,4 @@
-"""The Z-order curve: the bits of two numbers taken in turn, so that each quarter of a square is one range of it."""
+"""The Z-order curve: the interleaved bits of two numbers, so that each quarter of a square is one range of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _EIGHTS: cython.ulonglong = 0x00FF00FF00FF00FF
 _FOURS: cython.ulonglong = 0x0F0F0F0F0F0F0F0F
 _TWOS: cython.ulonglong = 0x3333333333333333
 _ONES: cython.ulonglong = 0x5555555555555555
-"""Every other so many bits of 64. As literals such numbers would be objects."""
+"""Masks of alternating runs of bits of a 64-bit word. As literals such numbers would be objects."""
 
 
 def interleaved(x: cython.ulonglong, y: cython.ulonglong) -> cython.ulonglong:
-    """The place of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
+    """Return the place of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
     return spread(x) << 1 | spread(y)
 
 
 def spread(number: cython.ulonglong) -> cython.ulonglong:
-    """The bits of a number of 32 bits with a zero in front of each."""
+    """Return the bits of a 32-bit number with a zero in front of each."""
     number = (number | number << 16) & _SIXTEENS
     number = (number | number << 8) & _EIGHTS
     number = (number | number << 4) & _FOURS
@@ -30,7 +30,7 @@ def spread(number: cython.ulonglong) -> cython.ulonglong:
 
 
 def gathered(number: cython.ulonglong) -> cython.ulonglong:
-    """What `spread` has spread; every other bit is passed over."""
+    """Return the number whose bits `spread` has spread; the other bits are ignored."""
     number = number & _ONES
     number = (number | number >> 1) & _TWOS
     number = (number | number >> 2) & _FOURS
@@ -40,7 +40,7 @@ def gathered(number: cython.ulonglong) -> cython.ulonglong:
 
 
 def number_at(raw: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The number that 8 bytes are, the first the highest."""
+    """Return the big-endian number of 8 bytes."""
     number: cython.ulonglong = 0
     step: cython.Py_ssize_t
     for step in range(8):
@@ -57,14 +57,16 @@ def put_number(buffer: bytearray, at: cython.Py_ssize_t, number: cython.ulonglon
 
 
 def start_of(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
-    """The first bytes of a buffer."""
+    """Return the first bytes of a buffer."""
     if cython.compiled:
         return cython.cast(cython.p_char, buffer)[:size]  # type: ignore[index, return-value]
     return bytes(buffer[:size])
 
 
 def cut_behind(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
-    """What comes behind all that begins with so many bytes of a buffer, which changes; not all of them are 0xff."""
+    """Return the least bytes after everything that begins with the first `size` bytes of a buffer. The call changes the
+    buffer. Not all of these bytes may be 0xff.
+    """
     while buffer[size - 1] == 0xFF:
         size -= 1
     buffer[size - 1] += 1
@@ -72,14 +74,14 @@ def cut_behind(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
 
 
 def merged(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The ranges of keys of one length in order, those that touch as one."""
+    """Return the key ranges, all of one key length, in order, with touching ones joined."""
     pair: tuple[bytes, bytes]
     last: tuple[bytes, bytes]
     found: list[tuple[bytes, bytes]] = []
     for pair in sorted(ranges):
         if found:
             last = found[len(found) - 1]
-            # Between the beginning of a key that goes on with zeros and the key there is none.
+            # No key lies between a key and its prefix without trailing zeros.
             if pair[0].rstrip(b"\0") <= last[1]:
                 if pair[1] > last[1]:
                     found[len(found) - 1] = (last[0], pair[1])

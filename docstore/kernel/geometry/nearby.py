@@ -1,7 +1,7 @@
-"""Entries of an index of geometry in the order of the least distance that what they lead to can have.
+"""Best-first traversal of a geometry index: entries by the lower bound of their distance.
 
-Always true: nothing that an entry leads to is nearer than the bound of its cell. What a cell says is a matter of the
-index (`docstore.kernel.geometry.cells`, `docstore.kernel.geometry.plane`).
+Invariant: no geometry of an entry is nearer than the bound of its cell. The index defines the cells
+(`docstore.kernel.geometry.cells`, `docstore.kernel.geometry.plane`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _Measured = tuple[float, Value]
 
 
 class CellDistances:
-    """What the key of a cell that was measured last says of the distance of what has it: it is not below `low`, and a
-    part of it is not beyond `high`. `area`: what there is of the plane, or of the sphere, before the cell on the curve.
+    """Bounds from the last cell measured, for geometries with its key: their distance is at least `low`, and a part of
+    them is within `high`. `area` is the area of the plane, or of the sphere, before the cell on the curve.
     """
 
     low: cython.double
@@ -34,17 +34,17 @@ class CellDistances:
         self.low = self.high = self.area = 0.0
 
     def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
-        """Whether there is a cell at this place of an entry; only then it is measured."""
+        """Measure the cell at this offset of an entry. False, without a measurement, if there is none."""
         raise NotImplementedError
 
     def farthest(self) -> cython.double:
-        """A distance that nothing is beyond."""
+        """Return an upper bound of all distances."""
         raise NotImplementedError
 
 
 class Within:
-    """An iterator over those of `entries`, each of `skipped` bytes and the key of a cell, that may lead to something
-    within `radius`. Behind `most` entries all are given, so that nobody waits long for the next.
+    """Iterates over the `entries`, each of `skipped` bytes and the key of a cell, that may lead to something within
+    `radius`. After `most` entries it yields all, to bound the time of one step.
     """
 
     _entries: Iterator[bytes]
@@ -75,12 +75,14 @@ class Within:
 
 
 class Nearby:
-    """What an index leads to, by how near it can be, in the order of a heap.
+    """A priority queue of index entries and documents by distance.
 
-    `skipped` bytes begin each entry, then come the keys of fields, inverted where `masks` are 0xff, then that of a
-    cell. `waiting` is a heap: of entries (bound, 0, number, entry) with the numbers in the order of the entries, those
-    beyond `greatest` or nearer than `least` being left out; of documents (distance, 1, number of the entry, (record id,
-    document)).
+    An entry consists of `skipped` bytes, the keys of fields, inverted where `masks` are 0xff, then the key of a cell.
+    `waiting` is a heap of
+
+    - entries (bound, 0, number, entry), numbered in their order, without those beyond `greatest` or nearer than
+      `least`;
+    - documents (distance, 1, number of the entry, (record id, document)).
     """
 
     waiting: list[Any]
@@ -105,9 +107,7 @@ class Nearby:
         self._places = {}
 
     def gather(self, entries: Iterator[bytes], most: cython.Py_ssize_t, radius: cython.double) -> int:
-        """Take in the entries that are new and not beyond a radius, until `most` have been looked at; how many have
-        been.
-        """
+        """Add the new entries within a radius, after reading at most `most`. Return the number read."""
         entry: bytes
         count: cython.Py_ssize_t = 0
         cells: CellDistances = self._cells
@@ -124,18 +124,18 @@ class Nearby:
         return count
 
     def reach(self, entry: bytes) -> float:
-        """The distance within which at least a part lies of what the entry leads to."""
+        """Return the distance within which at least a part of the entry's geometry lies."""
         self._measure(entry)
         return self._cells.high
 
     def area_before(self, entry: bytes) -> float:
-        """The area that lies before an entry's cell on the curve."""
+        """Return the area before an entry's cell on the curve."""
         self._measure(entry)
         return self._cells.area
 
     def entries(self, most: cython.Py_ssize_t) -> list[bytes]:
-        """Take out the nearest entries, at most so many, until a document is nearer. An entry comes before a document
-        at its distance, since its own may be at that too.
+        """Remove and return the nearest entries, at most `most`, until a document is nearer. An entry precedes a
+        document at its distance, since its own document may have the same distance.
         """
         top: tuple[Any, ...]
         found: list[bytes] = []
@@ -155,8 +155,8 @@ class Nearby:
         distances: DistanceFrom,
         otherwise: Callable[[bytes], _Measured | None],
     ) -> None:
-        """Put in the documents of the entries that were taken out last, by their distances; `otherwise` measures what
-        `distances` leaves to it.
+        """Add the documents of the entries that were removed last, by their distances; `otherwise` measures those that
+        `distances` does not support.
         """
         pair: tuple[bytes, bytes]
         far: cython.double
@@ -172,7 +172,7 @@ class Nearby:
                 heappush(self.waiting, (far, 1, self._places[documents.entry], pair))
 
     def _measure(self, entry: bytes) -> None:
-        """Measure the cell of an entry, or all there is where it has none."""
+        """Measure the cell of an entry; without a cell the bounds are those of the whole space."""
         at: cython.Py_ssize_t = self._skipped
         step: cython.Py_ssize_t
         cells: CellDistances = self._cells

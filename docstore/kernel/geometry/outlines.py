@@ -1,7 +1,8 @@
-"""Shapes on the sphere by their edges: the cells that cover one, and whether points lie in an area.
+"""Shapes on the sphere by their edges: coverings of a shape by cells, and tests of points in areas.
 
-Always true: a covering holds all of its shape; where rounding could decide which side of an edge a point lies on, it is
-left to `docstore.query.geo.sphere`, which decides exactly.
+Invariants:
+- A covering contains all of its shape.
+- If rounding could decide on which side of an edge a point lies, `docstore.query.geo.sphere` decides exactly.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class _Edge:
         self.z = self.az + self.bz
         length = sqrt(self.x * self.x + self.y * self.y + self.z * self.z)
         if length < _SHORT:
-            # The ends lie opposite each other.
+            # The ends are antipodal.
             self.x, self.y, self.z, self.radius = self.ax, self.ay, self.az, _PI
         else:
             self.x /= length
@@ -69,14 +70,14 @@ class _Edge:
             self.radius = _angle(self.x, self.y, self.z, self.ax, self.ay, self.az)
 
     def is_near(self, x: cython.double, y: cython.double, z: cython.double, radius: cython.double) -> cython.bint:
-        """Whether the arc may come so near to a point."""
+        """True if the arc may come within `radius` of a point."""
         reach: cython.double = self.radius + radius
         if reach < _PI and self.x * x + self.y * y + self.z * z < cos(reach) - _SURE:
             return False
         return self.distance(x, y, z) <= radius
 
     def distance(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
-        """Radians from a point to the nearest point of the arc."""
+        """Return the radians from a point to the nearest point of the arc."""
         nx: cython.double = self.ay * self.bz - self.az * self.by
         ny: cython.double = self.az * self.bx - self.ax * self.bz
         nz: cython.double = self.ax * self.by - self.ay * self.bx
@@ -110,7 +111,7 @@ def _determinant(
     cy: cython.double,
     cz: cython.double,
 ) -> cython.double:
-    """The product of the cross product of the first two with the third."""
+    """Return the product of the cross product of the first two with the third."""
     return (ay * bz - az * by) * cx + (az * bx - ax * bz) * cy + (ax * by - ay * bx) * cz
 
 
@@ -122,9 +123,9 @@ def covering_cells(
     finest: cython.int,
     limit: cython.Py_ssize_t,
 ) -> list[_Cell] | None:
-    """Cells of the levels from `coarsest` to `finest` that hold all of a shape with these edges: about `most` of them,
-    unless the coarsest are more. None where they are more than `limit`. `surrounds` says whether a point lies in an
-    area of the shape.
+    """Return cells of the levels from `coarsest` to `finest` that contain all of a shape with these edges. They are
+    about `most`, unless more coarsest cells are needed; None if these are more than `limit`. `surrounds` returns
+    whether a point lies in an area of the shape.
     """
     work: _Covering = _Covering(edges, surrounds, coarsest)
     item: tuple[_Cell, list[_Edge]]
@@ -153,7 +154,7 @@ def covering_cells(
 
 
 class _Covering:
-    """A covering that is being made: cells that belong to it, and those that the edges beside them may meet."""
+    """A covering under construction: its cells, and the cells to refine with the edges that may meet them."""
 
     found: list[_Cell]
     waiting: deque[tuple[_Cell, list[_Edge]]]
@@ -178,7 +179,7 @@ class _Covering:
     def sort_out(
         self, face: cython.int, column: cython.longlong, row: cython.longlong, level: cython.int, edges: Sequence[_Edge]
     ) -> None:
-        """Put a cell that lies inside to what is found, one that the border may meet to what waits; drop others."""
+        """Add a cell inside the shape to the covering, queue one that the border may meet, and drop others."""
         around: CellCircle = self._around
         edge: _Edge
         near: list[_Edge] = []
@@ -201,9 +202,9 @@ class _Covering:
 
 
 class WithinAreas(PathPredicate):
-    """A point lies in one of several areas, each of which is the inside of its first ring and of none of the others.
+    """A point lies in one of several areas, each the inside of its first ring without the inside of the others.
 
-    Of each ring there is whether the `outlook`, where every count of edges begins, lies inside, and its vertices.
+    A ring is given as (the `outlook`, where every count of edges begins, lies inside; vertices).
     """
 
     _outlook: _Place
@@ -259,7 +260,7 @@ class WithinAreas(PathPredicate):
         return _INSIDE
 
     def _in_ring(self, ring: Sequence[object], px: cython.double, py: cython.double, pz: cython.double) -> cython.int:
-        """Count the edges that the way from the outlook to the point passes."""
+        """Count the edges that the arc from the outlook to the point crosses."""
         inside: cython.bint = bool(ring[0])
         vertices: list[_Place] = ring[1]  # type: ignore[assignment]
         vertex: _Place
@@ -290,12 +291,13 @@ class WithinAreas(PathPredicate):
             if not ((before > _SURE and side > _SURE) or (before < -_SURE and side < -_SURE)):
                 if fabs(before) <= _SURE or fabs(side) <= _SURE:
                     return _UNKNOWN
-                # The ends lie on two sides of the way, which is passed where its own ends lie on two of the edge.
+                # The edge's ends are on two sides of the arc. They cross if the arc's ends are on two sides of the
+                # edge.
                 one = _determinant(sx, sy, sz, ex, ey, ez, ox, oy, oz)
                 other = _determinant(sx, sy, sz, ex, ey, ez, px, py, pz)
                 if fabs(one) <= _SURE or fabs(other) <= _SURE:
                     return _UNKNOWN
-                # On the other side of the sphere the sides are turned round.
+                # On the opposite side of the sphere the signs are reversed.
                 if (one > 0.0) != (other > 0.0) and (one > 0.0) == (before < 0.0):
                     inside = not inside
             sx, sy, sz, before = ex, ey, ez, side

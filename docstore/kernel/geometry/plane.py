@@ -41,9 +41,9 @@ Area = tuple[bool, float, float, float, float]
 
 
 class Covering:
-    """What covers the areas of a square from `low` on, `side` long, divided in four up to `bits` times.
+    """Covers areas by cells of a square from `low` on, `side` long, divided into four up to `bits` times.
 
-    What is said of a cell is judged by a rectangle that is larger by `spare` on each side.
+    Tests of a cell use a rectangle that is larger by `spare` on each side.
     """
 
     _low: cython.double
@@ -64,7 +64,9 @@ class Covering:
         self._waiting = deque()
 
     def cells(self, most: int) -> list[tuple[int, int, int]]:
-        """About `most` cells (column, row, level) that hold all positions of the square in one of the areas."""
+        """Return about `most` cells (column, row, level) that contain all positions of the square in one of
+        the areas.
+        """
         cell: tuple[int, int, int]
         column: cython.longlong
         row: cython.longlong
@@ -83,7 +85,7 @@ class Covering:
         return self._cells
 
     def _sort_out(self, column: cython.longlong, row: cython.longlong, level: cython.int) -> None:
-        """Keep a cell that lies in one of the areas, and look closer at one that may have something of one."""
+        """Keep a cell that lies in one of the areas, and queue one that may meet one for refinement."""
         width: cython.double = self._side / (cython.cast(cython.longlong, 1) << level)
         left: cython.double = self._low + column * width
         low: cython.double = self._low + row * width
@@ -106,7 +108,7 @@ class Covering:
 def _holds(
     area: Area, left: cython.double, low: cython.double, right: cython.double, high: cython.double
 ) -> cython.bint:
-    """Whether all of a rectangle certainly lies in the area."""
+    """True if all of a rectangle lies in the area; False may be wrong by rounding."""
     x: cython.double = area[1]
     y: cython.double = area[2]
     radius: cython.double = area[3]
@@ -123,7 +125,7 @@ def _holds(
 def _meets(
     area: Area, left: cython.double, low: cython.double, right: cython.double, high: cython.double
 ) -> cython.bint:
-    """Whether a rectangle may have something of the area: False is certain."""
+    """True if a rectangle may meet the area: False is certain."""
     x: cython.double = area[1]
     y: cython.double = area[2]
     radius: cython.double = area[3]
@@ -150,7 +152,7 @@ def outline_cells(
     bits: cython.int,
     most: cython.Py_ssize_t,
 ) -> list[tuple[int, int, int]]:
-    """As `Covering.cells`, of a polygon."""
+    """Return as `Covering.cells` does, for a polygon."""
     outline: WithinOutline = WithinOutline("", corners, bool)
     found: list[tuple[int, int, int]] = []
     waiting: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
@@ -181,7 +183,7 @@ def outline_cells(
 def _edges_meet(
     outline: WithinOutline, left: cython.double, low: cython.double, right: cython.double, high: cython.double
 ) -> cython.bint:
-    """Whether a rectangle may have something of the polygon: False is certain."""
+    """True if a rectangle may meet the polygon: False is certain."""
     place: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(outline.xs)
     ax: cython.double = outline.xs[count - 1]
@@ -199,7 +201,7 @@ def _edges_meet(
         bx = outline.xs[place]
         by = outline.ys[place]
         if max(ax, bx) >= left and min(ax, bx) <= right and max(ay, by) >= low and min(ay, by) <= high:
-            # On which sides of the edge the corners of the rectangle lie.
+            # The sides of the edge on which the corners of the rectangle lie.
             dx = bx - ax
             dy = by - ay
             one = dx * (low - ay) - dy * (left - ax)
@@ -216,7 +218,7 @@ def _edges_meet(
 
 
 def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
-    """The sorted ranges of keys of what lies in cells (column, row, level)."""
+    """Return the sorted key ranges of positions in cells (column, row, level)."""
     cell: tuple[int, int, int]
     column: cython.ulonglong
     row: cython.ulonglong
@@ -238,14 +240,14 @@ def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
         put_number(buffer, _NUMBER_AT, last)
         ranges.append((low, cut_behind(buffer, _KEY_BYTES)))
         if last == _ALL:
-            # The cut lies before the number.
+            # The bound lies before the number.
             buffer[:] = _KEY
     return merged(ranges)
 
 
 class SquareKeys:
-    """The keys of points in an index of a square from `low` to `high`, in 2**bits steps on each axis; those of
-    documents have their plain pairs at `path`.
+    """The keys of points in an index of a square from `low` to `high`, in 2**bits steps on each axis; documents have
+    their plain pairs at `path`.
     """
 
     _names: list[bytes]
@@ -264,7 +266,7 @@ class SquareKeys:
         self._buffer = bytearray(_KEY)
 
     def of_document(self, raw: bytes) -> bytes | None:
-        """The key of a document; None where it has no plain pair of coordinates in the square."""
+        """Return the key of a document; None if it has no plain pair of coordinates in the square."""
         point: PlainPoint = self._point
         if not point.read_at(raw, self._names) or point.code != ARRAY:
             return None
@@ -273,7 +275,7 @@ class SquareKeys:
         return self.of_place(point.x, point.y)
 
     def of_place(self, x: cython.double, y: cython.double) -> bytes:
-        """The key of the cell of a place in the square."""
+        """Return the key of the cell of a position in the square."""
         steps: cython.longlong = cython.cast(cython.longlong, 1) << self._bits
         scale: cython.double = steps / (self._high - self._low)
         column: cython.longlong = cython.cast(cython.longlong, (x - self._low) * scale)
@@ -289,10 +291,12 @@ class SquareKeys:
 
 
 class PlaneDistances(CellDistances):
-    """How far from `centre` the cells of keys are in a square from `low` on, `side` long, in 2**bits steps on each
-    axis: in the plane, or if `unit` is not 0 on the sphere, in that for a radian. Points are rounded when they are put
-    into cells, so these are larger by `spare` on each side. `half`: of the sides of a box around the centre; of that
-    `low` tells whether a cell may meet it, when it is not above 0.
+    """Distances from `centre` to the cells of keys in a square from `low` on, `side` long, in 2**bits steps on each
+    axis.
+
+    They are distances in the plane, or if `unit` is not 0 on the sphere, in `unit` for a radian. Cells are larger by
+    `spare` on each side, because points are rounded when they are put into cells. `half` are the halves of the sides of
+    a box around the centre; a cell may meet it only if its `low` is not above 0.
     """
 
     _x: cython.double
@@ -353,7 +357,7 @@ class PlaneDistances(CellDistances):
             self.low = hypot(max(x - half, 0.0), max(y - half, 0.0)) * (1.0 - _ROUNDING)
             self.high = hypot(x + half, y + half) * (1.0 + _ROUNDING)
             return True
-        # On the sphere two places are never farther from each other than their degrees are in the plane.
+        # The angle between two positions is never greater than the distance of their degrees in the plane.
         self._place.turn_to(x, y)
         apart = self._centre.angle(self._place.x, self._place.y, self._place.z)
         half = 1.5 * half * _DEGREE + _ROUNDING

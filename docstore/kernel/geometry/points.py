@@ -1,8 +1,9 @@
-"""Points as most documents have them: how far they are from another one, and whether they lie in a circle.
+"""Points in their usual encodings: distances from another point, and tests of lying in a circle.
 
-A plain point is a GeoJSON object with its two fields and nothing else, or a pair of finite numbers; no array stands on
-the way to it. It is judged here without being decoded. What is not written so is left to `docstore.query.geo`, which
-decides the same for plain ones: distances are the same to the last bit.
+A plain point is a GeoJSON object with its two fields and nothing else, or a pair of finite numbers; there is no array
+on the path to it. It is tested without decoding. `docstore.query.geo` handles other encodings.
+
+Invariant: for plain points `docstore.query.geo` returns the same; distances are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ if not cython.compiled:
 
 _RADIANS: cython.double = 3.141592653589793 / 180.0
 _DOUBTFUL: cython.double = 1e-12
-"""Radians from the border of a circle within which arithmetic of another kind decides."""
+"""Radians from the border of a circle within which `otherwise` decides."""
 
 _TYPE = b"type"
 _COORDINATES = b"coordinates"
 _POINT = b"\x06\0\0\0Point\0"
 _BESIDE_COORDINATES = 4 + 16 + 13 + 1
-"""Bytes of a plain GeoJSON point that are not those of its coordinates."""
+"""Bytes of a plain GeoJSON point besides those of its coordinates."""
 
 
 class Vector:
@@ -63,7 +64,7 @@ class Vector:
         self.z = sin(along)
 
     def angle(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
-        """Radians to another point, rounded as plain arithmetic rounds."""
+        """Return the radians to another point, rounded like plain arithmetic."""
         across: cython.double = self.y * z - self.z * y
         along: cython.double = self.z * x - self.x * z
         up: cython.double = self.x * y - self.y * x
@@ -71,7 +72,7 @@ class Vector:
 
 
 class PlainPoint:
-    """The point that was read last: (x, y), and where its value lies in the document."""
+    """The point that was read last: (x, y), and the offsets of its value in the document."""
 
     x: cython.double
     y: cython.double
@@ -87,7 +88,7 @@ class PlainPoint:
         self.at = self.end = 0
 
     def read_at(self, raw: bytes, names: list[bytes]) -> cython.bint:
-        """Whether a plain point is at the path; only then it is read."""
+        """Read a plain point at the path. False, without reading, if there is none."""
         name: bytes
         start: cython.Py_ssize_t = 0
         limit: cython.Py_ssize_t = len(raw)
@@ -107,7 +108,7 @@ class PlainPoint:
         return self.read(code, raw, start, limit)
 
     def read(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether the value is a plain point; only then it is read."""
+        """Read the value as a plain point. False, without reading, if it is none."""
         kind: cython.Py_ssize_t
         place: cython.Py_ssize_t
         if code == ARRAY:
@@ -135,7 +136,7 @@ class PlainPoint:
         return True
 
     def _read_pair(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether two finite numbers are all there is in the array."""
+        """Read an array of exactly two finite numbers; False if it is not one."""
         second: cython.Py_ssize_t
         width: cython.Py_ssize_t
         if end - at < 19 or raw[at + 5] != 0x30 or raw[at + 6] != 0:
@@ -162,7 +163,7 @@ def _is_point(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
 
 
 def _width(code: cython.int) -> cython.Py_ssize_t:
-    """The bytes of a number; 0 for what is none, and for decimals."""
+    """Return the bytes of a number; 0 for decimals and other types."""
     if code == INT32:
         return 4
     return 8 if code in (DOUBLE, INT64) else 0
@@ -177,7 +178,7 @@ def _double_of(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.do
 
 
 class DistanceFrom:
-    """How far the plain points at a path are from `centre`: in the plane, or on the sphere in `unit` for a radian."""
+    """Distances from `centre` to the plain points at a path: in the plane, or on the sphere in `unit` for a radian."""
 
     _names: list[bytes]
     _point: PlainPoint
@@ -198,14 +199,14 @@ class DistanceFrom:
         self._unit = unit
 
     def measured(self, raw: bytes) -> tuple[float, Value] | None:
-        """(distance, the point's value) of a document; None where there is no plain point on the sphere, or plane."""
+        """Return (distance, the point's value) of a document; None if it has no plain point on the sphere, or plane."""
         found: cython.double = self.distance(raw)
         if found < 0.0:
             return None
         return found, (self._point.code, part(raw, self._point.at, self._point.end))
 
     def distance(self, raw: bytes) -> cython.double:
-        """The distance of a document; a negative number where `measured` gives nothing."""
+        """Return the distance of a document; a negative number if `measured` returns None."""
         across: cython.double
         along: cython.double
         point: PlainPoint = self._point
@@ -222,8 +223,8 @@ class DistanceFrom:
 
 
 class WithinCircle(PathPredicate):
-    """A geometry lies within `radius` (radians) of a centre; `otherwise` decides where it is no plain point, or lies
-    at the border.
+    """A geometry lies within `radius` (radians) of a centre; `otherwise` decides for other values than plain points,
+    and near the border.
     """
 
     _point: PlainPoint

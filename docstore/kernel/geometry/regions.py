@@ -1,7 +1,7 @@
-"""Whether points lie in a region of the plane: `$box`, `$center`, `$polygon` (`docstore.query.geo.plane`).
+"""Tests of points in a region of the plane: `$box`, `$center`, `$polygon` (`docstore.query.geo.plane`).
 
-Plain points are judged here, without being decoded, as they are there; all else, and what lies so near a border that
-arithmetic of another kind may decide otherwise, is left to `otherwise`.
+Plain points are tested without decoding, with the same result. `otherwise` decides for other values, and so near a
+border that its arithmetic may differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, part
 
 _DOUBTFUL: cython.double = 1e-12
-"""The part of a radius within which distances from the border of a circle are not judged."""
+"""The part of a radius from the border of a circle within which `otherwise` decides."""
 
 _OUTSIDE = 0
 _INSIDE = 1
@@ -49,7 +49,7 @@ class _InPlane(PathPredicate):
         return bool(self._otherwise((code, part(raw, at, end))))
 
     def judge(self, x: cython.double, y: cython.double) -> cython.int:
-        """Where a point lies."""
+        """Return the side of the border on which a point lies."""
         raise NotImplementedError
 
 
@@ -98,7 +98,7 @@ class WithinDisc(_InPlane):
 
 
 class WithinOutline(_InPlane):
-    """A polygon by the even-odd rule, with its corners and its sides that are level or upright."""
+    """A polygon by the even-odd rule, with its corners and its horizontal and vertical sides."""
 
     xs: list[float]
     ys: list[float]
