@@ -1,16 +1,15 @@
-"""From the entries of an index back to the values that they were made of.
+"""Covered queries: reads field values back from index entries.
 
-A key says less than its value: 1, 1.0 and NumberLong(1) share their bytes, a missing field has the key of null. What
-it leaves out is kept beside it, as marks: a byte for each field, those at the end left out where they are 0. This is a
-format on disk.
+A key says less than its value: 1, 1.0 and NumberLong(1) share their bytes, and a missing field has the key of null. The
+entry's value has the rest, as marks: a byte for each field, without trailing 0s. The format on disk:
 
-    00  the natural type: int32 for a whole number that fits, else int64, else double; string; null is null
+    00  the natural type: int32 for an integer that fits, else int64, else double; string; null is null
     80  there is no field, at the top level of the document
     81  the double -0.0
     else the type byte of the value
 
-`OPAQUE` stands for all marks of an entry whose values are not read back from it (objects, decimals, code with scope,
-strange NaNs, a missing field below the top level): the document has to be looked at.
+`OPAQUE` stands for all marks of an entry whose values cannot be read back: objects, decimals, code with scope, unusual
+NaNs, a missing field below the top level. Such an entry needs its document.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ _TWO_TO_63 = 9223372036854775808.0
 
 
 def mark_of(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
-    """The mark of a value that is there; OPAQUE_MARK where there is none."""
+    """Return the mark of a value; OPAQUE_MARK if the value cannot be read back."""
     if code == INT64:
         return INT64 if -0x80000000 <= int64_at(raw, at) <= 0x7FFFFFFF else 0
     if code == DOUBLE:
@@ -103,7 +102,7 @@ def _double_mark(number: cython.double) -> cython.int:
 
 
 def _is_whole(number: cython.double) -> cython.bint:
-    """Whether an int64 has the value of the double."""
+    """True if an int64 equals the double."""
     whole: cython.longlong
     if not -_TWO_TO_63 <= number < _TWO_TO_63:
         return False
@@ -112,7 +111,7 @@ def _is_whole(number: cython.double) -> cython.bint:
 
 
 def identity_marks(raw: bytes) -> bytes:
-    """The marks of the entry of the document's `_id`, which must be there."""
+    """Return the marks of the entry of the document's `_id`, which must exist."""
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
     assert at >= 0, "a stored document has an _id"
     mark: cython.int = mark_of(raw[at], raw, at + 5)
@@ -123,10 +122,10 @@ class Covering:
     """An iterator over documents made of the entries of an index.
 
     The documents have the fields of the index, in its order; a field with an array in it has one of its elements.
-    `items` are the index's (key, value) pairs, `paths` and `descending` its fields; `is_id`: of the form of the `_id`
-    index, whose values end in the record id. `seen`: the record ids that were met, if later entries of a document are
-    to be passed over. An opaque entry gives the whole document, by `get` of `prefix` and its record id; one that has
-    gone meanwhile is passed over.
+    `items` are the index's (key, value) pairs, `paths` and `descending` its fields. `is_id`: it has the form of the
+    `_id` index, whose values end in the record id. `seen`: the record ids yielded so far, if later entries of a
+    document are to be skipped. An opaque entry yields the whole document, by `get` of `prefix` and its record id; a
+    deleted one is skipped.
     """
 
     _items: Iterator[tuple[bytes, bytes]]
@@ -198,7 +197,7 @@ class Covering:
                 return raw
 
     def document_of(self, key: bytes, marks: bytes) -> bytes:
-        """The document that an entry tells, which is not opaque."""
+        """Return the document that an entry encodes; the entry must not be opaque."""
         return self._flat_document(key, marks) if self._flat else self._nested_document(key, marks)
 
     def _flat_document(self, key: bytes, marks: bytes) -> bytes:
@@ -239,7 +238,7 @@ class Covering:
 
 
 def _tree(paths: list[list[bytes]]) -> list[tuple[bytes, object]]:
-    """The names of a level in order, each with its place among the paths or with the level below it."""
+    """Return the names of a level in order, each with its position among the paths or with the level below it."""
     root: dict[bytes, object] = {}
     for position, path in enumerate(paths):
         level = root
@@ -268,9 +267,9 @@ def _assembled(level: list[tuple[bytes, object]], parts: list[bytes]) -> bytes:
 def append_element(
     out: KeyWriter, name: bytes, key: bytes, at: cython.Py_ssize_t, mask: cython.int, mark: cython.int
 ) -> cython.Py_ssize_t:
-    """Append type, `name` (with its NUL) and the value whose key lies at `at`; where that key ends.
+    """Append type, `name` (with its NUL) and the value whose key is at `at`; return the end of that key.
 
-    `mask` is what each byte of the key was inverted with, 0 or 0xff.
+    Each byte of the key was inverted with `mask`, 0 or 0xff.
     """
     kind: cython.int = key[at] ^ mask
     slot: cython.Py_ssize_t = out.size
@@ -388,7 +387,7 @@ def _append_integer(
 ) -> cython.Py_ssize_t:
     small: cython.bint = mark != INT64 and magnitude <= (0x80000000 if negative else 0x7FFFFFFF)
     if negative and magnitude:
-        # The two's complement, without a negative number on the way.
+        # Two's complement, without a negative intermediate number.
         magnitude = (magnitude - 1) ^ 0xFFFFFFFFFFFFFFFF
     out.set_little(slot, INT32 if small else INT64, 1)
     out.put_little(magnitude, 4 if small else 8)
@@ -404,7 +403,7 @@ def _append_string(out: KeyWriter, key: bytes, at: cython.Py_ssize_t, mask: cyth
 
 
 def _append_text(out: KeyWriter, key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
-    """Append a text and its NUL; where its key ends."""
+    """Append a text and its NUL; return the end of its key."""
     byte: cython.int
     while True:
         byte = key[at] ^ mask
@@ -437,7 +436,7 @@ def _number_at(key: bytes, at: cython.Py_ssize_t, width: cython.int, mask: cytho
 
 
 def _double_of(bits: cython.ulonglong) -> cython.double:
-    """The double with that representation."""
+    """Return the double with that representation."""
     if cython.compiled:
         return cython.cast(cython.pointer[cython.double], cython.address(bits))[0]
     return float(unpack("<d", pack("<Q", bits))[0])

@@ -1,8 +1,8 @@
-"""The loops over stored documents: iterator in, matches out, the clock looked at every 128 documents, and behind each
-that has cost much (`docstore.bson.allowance`).
+"""The loops over stored documents: they read an iterator and append the matches.
 
-`values` are the stored documents as the engine's iterator gives them; what was taken from it and does not match is
-gone. A `deadline` is compared with `clock()`, in the clock's own unit; infinity means none.
+They check the clock every 128 documents, and after each expensive one (`docstore.bson.allowance`). `values` are the
+stored documents from the engine's iterator; the loop consumes those that do not match. A `deadline` is compared with
+`clock()`, in the clock's unit; infinity means none.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def scan(
     clock: Callable[[], float],
     deadline: float,
 ) -> int:
-    """Append matching documents to `out`; EXHAUSTED, FULL or TIME_IS_UP.
+    """Append matching documents to `out`; return EXHAUSTED, FULL or TIME_IS_UP.
 
-    FULL: this call appended `max_docs` documents, or documents of `max_bytes` bytes or more in all (the last one may
-    reach beyond).
+    FULL: this call appended `max_docs` documents, or at least `max_bytes` bytes of documents (the last one may exceed
+    it).
     """
     left: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
@@ -68,7 +68,7 @@ def scan_pairs(
     clock: Callable[[], float],
     deadline: float,
 ) -> int:
-    """As `scan`, over (key, document) pairs; the pairs of matching documents are appended."""
+    """Scan (key, document) pairs as `scan` does; the pairs of matching documents are appended."""
     left: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
     until_clock: cython.int = _CLOCK_EVERY
@@ -97,7 +97,7 @@ def scan_pairs(
 def count_scan(
     values: Iterator[bytes], predicate: Predicate | None, clock: Callable[[], float], deadline: float
 ) -> tuple[int, bool]:
-    """(matching documents, whether the iterator was exhausted before the deadline)."""
+    """Return (matching documents, True if the iterator was exhausted before the deadline)."""
     count: cython.Py_ssize_t = 0
     until_clock: cython.int = _CLOCK_EVERY
     looked: cython.Py_ssize_t = looks()

@@ -1,8 +1,8 @@
 """The loop from index entries to stored documents.
 
-Entries and records are read ahead in chunks that grow. Records of a chunk that lie close together, in whatever order
-their entries stand, are read in one walk, which is several times cheaper than one by one. What is read ahead is not
-counted as examined before it is asked for.
+Entries and records are read ahead in chunks that grow. Records of a chunk that lie close together are read in one scan
+by record id, in any order of their entries. That is several times cheaper than separate reads. Read-ahead counts as
+examined only when the consumer reaches it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if not cython.compiled:
     LARGEST_CHUNK = 256
 _WIDEST_ORDER = 1 << 40
 _UNREAD = object()
-"""In the place of a record that has not been read yet."""
+"""Stands for a record that has not been read yet."""
 
 
 class Examined:
-    """How many index entries and documents have been looked at.
+    """Counts the index entries and documents that a query examined.
 
-    `seeks`: how often a place in the index was looked for beyond the first time; `ended_by_key`: the last entry that
-    was looked at showed that none further can be within the bounds.
+    `seeks`: the number of seeks in the index after the first; `ended_by_key`: the last entry examined proved that no
+    further one can be within the bounds.
     """
 
     keys: int
@@ -53,14 +53,16 @@ class Examined:
 
 
 class Fetching:
-    """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents when `bare`.
+    """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents if `bare`.
 
-    `entries` end in the 8 bytes of a record id; `get` gives the record behind a key, or None. `walks` gives, for the
-    records that are read at once, what walks over the (key, record) pairs from one key up to another or beyond;
-    `prefix` begins the key of every record. `seen`: the record ids that were met, if later entries of a document are
-    to be passed over. A document that has gone between its entry and its record is passed over too. At most `ahead`
-    entries (no more than 256) are read before they are asked for, and no more than `wanted` of them if that is what
-    will be asked for (0: not known). `entry`: that of the document that was given last.
+    - `entries` end in the 8 bytes of a record id. `get` returns the record of a key, or None.
+    - `walks` returns, for records that are read at once, an iterator over (key, record) pairs from one key up to
+      another or beyond.
+    - `prefix` begins the key of every record.
+    - `seen` are the record ids yielded so far, if later entries of a document are to be skipped.
+    - A document deleted between the reads of its entry and its record is skipped, too.
+    - Read-ahead is at most `ahead` entries (no more than 256), and at most `wanted`, the number needed (0: not known).
+    - `entry` is the entry of the document yielded last.
     """
 
     entry: bytes
@@ -74,11 +76,11 @@ class Fetching:
     _seen: set[bytes]
     _examined: Examined
     _chunk: list[bytes]
-    """Entries that were read, and what stands behind them."""
+    """The entries read ahead; `_found` has their records."""
     _found: list[object]
     _order: list[int]
-    """The entries of the chunk in the order of their record ids: of each how far that is from the least one, times the
-    most entries that there are, and its place. Empty where numbers would be too large for that.
+    """The entries of the chunk, sorted by record id: each is its distance from the least record id, times the largest
+    chunk, plus its position. Empty if these numbers would be too large.
     """
     _at: cython.Py_ssize_t
     _size: cython.Py_ssize_t
@@ -162,7 +164,7 @@ class Fetching:
             self._walk_runs()
 
     def _walk_runs(self) -> None:
-        """Read the records that lie close together, as far as there is room for what is read ahead."""
+        """Read the records that lie close together, up to the read-ahead's limit of bytes."""
         order: list[int] = self._in_order()
         count: cython.Py_ssize_t = len(order)
         first: cython.Py_ssize_t = 0
@@ -188,7 +190,7 @@ class Fetching:
             first = place
 
     def _in_order(self) -> list[int]:
-        """Have `_order`."""
+        """Return `_order`, after computing it."""
         number: cython.Py_ssize_t
         place: cython.Py_ssize_t
         least: cython.Py_ssize_t = _number(self._chunk[0])
@@ -211,7 +213,7 @@ class Fetching:
     def _walk(
         self, walk: Walk, first: cython.Py_ssize_t, end: cython.Py_ssize_t, room: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Read the records of the places [first, end) in order; how much room is left, less than none if it did not do
+        """Read the records at the positions [first, end) in order. Return the room left, negative if it was too little
         for them.
         """
         order: list[int] = self._order
@@ -239,7 +241,7 @@ class Fetching:
         return room
 
     def _read_records(self) -> None:
-        """Read on in the chunk, one by one, at least one record and not many bytes."""
+        """Read further records of the chunk one by one, at least one and not many bytes."""
         raw: bytes | None
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
         at: cython.Py_ssize_t
@@ -262,12 +264,12 @@ class Fetching:
 
 
 def _rid_of(entry: bytes) -> bytes:
-    """The record id that an entry, or the key of a record, ends in."""
+    """Return the record id at the end of an entry, or of a record's key."""
     return part(entry, len(entry) - _ID_BYTES, len(entry))
 
 
 def _number(entry: bytes) -> cython.Py_ssize_t:
-    """The same as a number."""
+    """Return it as a number."""
     number: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
     for place in range(len(entry) - _ID_BYTES, len(entry)):
@@ -287,11 +289,11 @@ def fetch_few(
     found: list[bytes],
     met: list[bytes] | None,
 ) -> bool:
-    """Append the documents behind entries that satisfy both predicates to `found`, up to `wanted` of them, and their
-    entries to `met`; whether that was all, or as many as were wanted.
+    """Append the documents of entries that satisfy both predicates to `found`, up to `wanted`, and their entries to
+    `met`. True if these are all, or as many as wanted.
 
-    False where it takes more than a step: `most` entries have been looked at, or the documents are large. `entries`,
-    `get`, `prefix` as those of `Fetching`; `once`: a document that was met is passed over.
+    False if the work exceeds a step: `most` entries have been read, or the documents are large. `entries`, `get` and
+    `prefix` are as in `Fetching`; `once`: later entries of a document are skipped.
     """
     entry: bytes
     rid: bytes
@@ -339,7 +341,7 @@ def fetch_several(
     found: list[bytes],
     met: list[bytes] | None,
 ) -> bool:
-    """As `fetch_few`, where more are wanted than are read one by one: what `fetching`, which is bare, has read."""
+    """Fetch as `fetch_few` does, with the read-ahead of `fetching`, which is bare: for more than single reads suit."""
     raw: bytes
     left: cython.Py_ssize_t = wanted
     room: cython.Py_ssize_t = _FEW_BYTES

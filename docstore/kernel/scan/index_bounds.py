@@ -1,9 +1,10 @@
-"""The entries of an index all of whose fields lie within bounds.
+"""Bounds checks of index scans: yields the index entries all of whose fields lie within bounds.
 
-A key of several fields that is within the bounds of one field need not be so in the next one. What lies between two
-keys that can be within bounds is passed over, by reading on while that is little, else from the next possible place.
-Invariants: every entry within the bounds is given, in its order, and no other; an entry is counted as examined when
-it is the first one at or behind a place that was sought, however it was reached.
+A compound key within the bounds of one field may be outside those of the next. The scan skips to the next key that can
+be within bounds: it reads on if the gap is small, else it seeks. Invariants:
+
+- The scan yields exactly the entries within the bounds, in their order.
+- An entry counts as examined if it is the first one at or after a sought key, whether the scan read on or seeked.
 """
 
 from __future__ import annotations
@@ -49,20 +50,21 @@ ABOVE = b"\xfe"
 _PASSED_BY_READING = 24
 _SOUGHT_BLINDLY = 16
 _TRIED_AGAIN = 4
-"""Where reading on was in vain, an iterator that can be moved is, at once, so many times; then that many entries are
-tried again.
+"""After reading on failed, the scan seeks immediately this many times if the iterator can seek. Then it tries to read
+on over this many entries again.
 """
 
 
 class Bounded:
     """An iterator over the entries, keys or (key, value) `pairs`, that lie within the bounds of every field.
 
-    `opened(start, end)` iterates the entries between two keys in the direction of the scan; where there is an iterator
-    that can be moved (`sought`; not downwards) that is moved instead. `prefix` begins every
-    key, `end` is behind them all. `ranges` are for each of the leading fields the sorted half-open ranges (lowest,
-    highest) of its key bytes as they stand in the index; `descending` says which fields are inverted there. With
-    `once` only the first entry for each key of that many leading fields is given. `begin`: where entries from a place
-    on are wanted.
+    - `opened(start, end)` iterates over the entries between two keys in the direction of the scan.
+    - `sought`, an iterator that can seek forwards, is used instead if there is one.
+    - `prefix` begins every key, `end` is after them all.
+    - `ranges` are, for each of the leading fields, the sorted half-open ranges (lowest, highest) of its key bytes in
+      the index; `descending` are the fields inverted there.
+    - With `once` only the first entry for each key of that many leading fields is yielded.
+    - `begin` is the key from which entries are requested.
     """
 
     _opened: Callable[[bytes, bytes], Iterator[Any]]
@@ -158,7 +160,7 @@ class Bounded:
 
     def _open_at(self, place: bytes) -> None:
         if self._sought is not None:
-            # To move it costs as little as reading a few entries; what was in vain once is likely to be so again.
+            # A seek costs as little as reading a few entries; a gap that was wide once is likely to be so again.
             if self._most_passed == 0:
                 self._blindly += 1
             self._most_passed //= 4
@@ -171,7 +173,9 @@ class Bounded:
         self._source = self._opened(self._start, place) if self._reverse else self._opened(place, self._end)
 
     def _is_within(self, key: bytes) -> cython.bint:
-        """Whether the key is within all bounds; if not, `_target` is the next place that can be, None when none is."""
+        """True if the key is within all bounds. If not, `_target` is the next key that can be; None if there
+        is none.
+        """
         at: cython.Py_ssize_t = self._skipped
         end: cython.Py_ssize_t
         field: cython.Py_ssize_t
@@ -196,19 +200,19 @@ class Bounded:
         return True
 
     def _pass_over_same(self, key: bytes) -> None:
-        """Aim behind all entries with the leading fields of this one."""
+        """Set the target after all entries with the leading fields of this one."""
         at: cython.Py_ssize_t = self._skipped
         field: cython.Py_ssize_t
         for field in range(self._once):
             if field == self._once - 1 and key[at] ^ self._masks[field] in (CLASS_NULL, CLASS_UNDEFINED):
-                # Missing fields have the key of null, empty arrays that of undefined: such entries can stand for
-                # different values.
+                # Missing fields have the key of null, empty arrays that of undefined: such entries may have different
+                # values.
                 return
             at = field_end(key, at, self._masks[field])
         self._target = key[:at] if self._reverse else key[:at] + ABOVE
 
     def _seek(self, before: bytes, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> None:
-        """Aim at the next range of the field, where `place` is the last one that begins below its value."""
+        """Set the target to the next range of the field; `place` is the last range that begins below its value."""
         if self._reverse:
             if place >= 0:
                 self._target = before + self._last_from(field, place)
@@ -220,7 +224,7 @@ class Bounded:
             self._target = before + ABOVE
 
     def _first_of(self, field: cython.Py_ssize_t) -> bytes:
-        """The cut below the lowest keys within the bounds from a field on."""
+        """Return the bound below the lowest keys within the bounds from a field on."""
         return self._first_from(field, 0) if field < len(self._lows) else b""
 
     def _first_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
@@ -230,7 +234,7 @@ class Bounded:
         return low + self._first_of(field + 1)
 
     def _last_of(self, field: cython.Py_ssize_t) -> bytes:
-        """The cut above the highest keys within the bounds from a field on."""
+        """Return the bound above the highest keys within the bounds from a field on."""
         return self._last_from(field, len(self._lows[field]) - 1) if field < len(self._lows) else ABOVE
 
     def _last_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
@@ -241,15 +245,15 @@ class Bounded:
 
 
 def _is_one_value(low: bytes, high: bytes) -> bool:
-    """Whether the range holds nothing but keys that begin with `low`."""
+    """True if the range contains only keys that begin with `low`."""
     kept: bytes = low.rstrip(b"\xff")
     last: cython.Py_ssize_t = len(kept) - 1
     return last >= 0 and high == kept[:last] + bytes((kept[last] + 1,))
 
 
 def field_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
-    """Where the key of one value that begins at `at` ends; -1 when it does not. `mask`: what its bytes are inverted
-    with, 0 or 0xff.
+    """Return the end of the value's key that begins at `at`; -1 if it is incomplete. `mask`, 0 or 0xff, inverts its
+    bytes.
     """
     limit: cython.Py_ssize_t = len(key)
     kind: cython.int
@@ -294,7 +298,7 @@ def _rare_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, kind: cython.
 
 
 def _members_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, named: cython.bint) -> cython.Py_ssize_t:
-    """Where the keys of members end that a byte 00 ends; those that are `named` have a class and a name before them."""
+    """Return the end of members' keys, which a byte 00 terminates; `named` ones have a class and a name before them."""
     while 0 < at < len(key):
         if key[at] ^ mask == 0:
             return at + 1
@@ -320,7 +324,7 @@ def _text_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_
 
 
 def _number_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
-    """The end of a magnitude: eight bytes, then 00, or 01, two bytes and a text of digits."""
+    """Return the end of a magnitude: eight bytes, then 00, or 01, two bytes and a text of digits."""
     at += 8
     if at >= len(key):
         return -1

@@ -1,7 +1,7 @@
-"""Values that were read by their keys, kept in memory for those who ask again.
+"""A cache of values by key, with CLOCK eviction.
 
-Always true: what is given is what `read` would give, once whoever has changed something has said so (`change`,
-`forget`). All of it happens on one thread.
+Invariant: after a writer has reported its changes (`change`, `forget`), the cache returns the values that `read` would.
+Not thread-safe: all calls must come from one thread.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import cython
 
 _OVERHEAD: cython.Py_ssize_t = 150
-"""Bytes that an entry takes besides its key and its value."""
+"""Bytes charged for an entry besides its key and its value."""
 _LARGEST_PART: cython.Py_ssize_t = 64
-"""A value that takes more than this part of the room is not kept: it would drive out many."""
+"""A value that takes more than this part of the capacity is not cached: it would evict many others."""
 
 
 class KeptValues:
-    """Keeps up to `most_bytes` of what `read` gives. Where there is no room, a hand goes round the entries, and the
-    first that nobody has asked for since it came by the last time makes way.
+    """Caches up to `most_bytes` of the values of `read`. Evicts by CLOCK: the hand skips, once, entries read since its
+    last pass.
     """
 
     _read: Callable[[bytes], bytes | None]
@@ -27,10 +27,10 @@ class KeptValues:
     _largest: cython.Py_ssize_t
     _places: dict[bytes, int]
     _keys: list[bytes | None]
-    """By their places; None at one that is free."""
+    """The keys by slot; None for a free slot."""
     _values: list[bytes]
     _asked: bytearray
-    """By their places, whether somebody has asked again."""
+    """A reference bit for each slot: the entry was read again."""
     _free: list[int]
     _hand: cython.Py_ssize_t
     _bytes: cython.Py_ssize_t
@@ -42,7 +42,7 @@ class KeptValues:
         self.forget()
 
     def get(self, key: bytes) -> bytes | None:
-        """The value behind a key. Errors: those of `read`."""
+        """Return the value of a key. Errors: those of `read`."""
         value: bytes | None
         place: cython.Py_ssize_t
         found: object = self._places.get(key)
@@ -74,14 +74,14 @@ class KeptValues:
         return 0
 
     def _make_way(self) -> cython.int:
-        """The entry that the hand finds goes. There is one: what comes is smaller than the room."""
+        """Evict the entry that the hand selects. There is one: a new value is smaller than the capacity."""
         key: bytes | None
         place: cython.Py_ssize_t
         while True:
             if self._hand >= len(self._keys):
                 self._hand = 0
             place = self._hand
-            # The hand goes on in any case: what comes next gets this place, and would be the first to make way.
+            # Advance the hand past the freed slot: the new entry gets it, and must not be the next to be evicted.
             self._hand += 1
             key = self._keys[place]
             if key is not None:
@@ -98,7 +98,7 @@ class KeptValues:
         return 0
 
     def change(self, changes: dict[bytes, bytes | None]) -> None:
-        """These keys have other values now, None for none."""
+        """Update the values of these keys; None: the key has no value."""
         key: bytes
         value: bytes | None
         place: cython.Py_ssize_t
@@ -114,7 +114,7 @@ class KeptValues:
                     self._keep(key, value)
 
     def forget(self) -> None:
-        """Anything may have another value now."""
+        """Clear the cache: any value may have changed."""
         self._places = {}
         self._keys = []
         self._values = []
@@ -125,8 +125,8 @@ class KeptValues:
 
 
 class CurrentValues:
-    """What a `snapshot` holds of one family: what `newest` gives as long as nothing has been written since it was taken
-    (`snapshot.version.written`), and then what `held` gives, as also when it is closed (it has no version then).
+    """Reads one column family in a `snapshot`: by `newest` while nothing has been written since the snapshot
+    (`snapshot.version.written`). After that, and after the snapshot is closed (it has no version then), by `held`.
     """
 
     _snapshot: object
@@ -141,6 +141,6 @@ class CurrentValues:
         self._held = held
 
     def get(self, key: bytes) -> bytes | None:
-        """The value behind a key. Errors: those of the snapshot."""
+        """Return the value of a key. Errors: those of the snapshot."""
         version: Any = self._snapshot.version  # type: ignore[attr-defined]
         return self._held(key) if version is None or version.written else self._newest(key)

@@ -1,8 +1,8 @@
-"""Sorting (key, item) pairs by their keys, which are bytes; pairs with equal keys stay in the order in which they came.
+"""A stable sort of (key, item) pairs by their keys, which are bytes.
 
-Compiled, it is a merge sort over numbers: what all keys begin with is the same for all of them, and the sixteen bytes
-behind that tell most keys apart. Only where these are equal are the keys themselves compared. Runs that are in order
-already are merged as they are.
+Compiled, it is a merge sort over numbers. The common prefix of all keys is skipped, and the next sixteen bytes
+distinguish most keys. Only if these are equal are the keys themselves compared. Runs already in order are merged
+unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if not cython.compiled:
     from docstore.bson.order import compare_bytes
 
 _FEWEST = 24
-"""Of fewer pairs the interpreter makes shorter work."""
+"""Fewest pairs for the merge sort: the interpreter sorts fewer ones faster."""
 
 _SHORTEST_RUN = 8
 
@@ -26,7 +26,7 @@ Pair = TypeVar("Pair", bound=tuple[Any, ...])
 
 
 def sorted_pairs(pairs: list[Pair]) -> list[Pair]:
-    """The pairs in the order of their first parts; it may be the same list."""
+    """Return the pairs in the order of their keys; it may be the same list."""
     count: cython.Py_ssize_t = len(pairs)
     if count < _FEWEST or not cython.compiled:
         return sorted(pairs, key=_key)
@@ -34,7 +34,7 @@ def sorted_pairs(pairs: list[Pair]) -> list[Pair]:
 
 
 def pair_bytes(pairs: list[tuple[bytes, bytes]]) -> cython.Py_ssize_t:
-    """The bytes of keys and items together."""
+    """Return the bytes of keys and items together."""
     total: cython.Py_ssize_t = 0
     for pair in pairs:
         total += len(cython.cast(bytes, pair[0])) + len(cython.cast(bytes, pair[1]))
@@ -42,7 +42,7 @@ def pair_bytes(pairs: list[tuple[bytes, bytes]]) -> cython.Py_ssize_t:
 
 
 def key_bytes(pairs: list[tuple[bytes, Any]]) -> cython.Py_ssize_t:
-    """The bytes of the keys."""
+    """Return the bytes of the keys."""
     total: cython.Py_ssize_t = 0
     for pair in pairs:
         total += len(cython.cast(bytes, pair[0]))
@@ -50,13 +50,13 @@ def key_bytes(pairs: list[tuple[bytes, Any]]) -> cython.Py_ssize_t:
 
 
 def items_of(pairs: list[tuple[bytes, Any]]) -> list[Any]:
-    """The items, in the order given."""
+    """Return the items, in the given order."""
     return [pair[1] for pair in pairs]
 
 
 class _Merging:
-    """A sort at work. `_places` has three numbers for each place: the sixteen bytes of the key (what is not there is
-    zero) as two, and which pair has it.
+    """A merge sort in progress. `_places` has three numbers for each place: the sixteen bytes of the key, padded with
+    zeros, as two numbers, and the index of its pair.
     """
 
     _pairs: list[tuple[Any, ...]]
@@ -81,7 +81,7 @@ class _Merging:
         self._in_place = True
 
     def sorted(self) -> list[Any]:
-        """The pairs in order."""
+        """Return the pairs in order."""
         self._look_over()
         self._gather()
         if len(self._starts) == 1 and self._in_place:
@@ -92,7 +92,7 @@ class _Merging:
         return self._in_order()
 
     def _look_over(self) -> cython.int:
-        """Learn how many bytes all keys begin with, and whether the places tell all of the others."""
+        """Determine the length of the common prefix, and whether the places alone decide the order."""
         first: bytes = self._pairs[0][0]
         same: cython.Py_ssize_t = len(first)
         shortest: cython.Py_ssize_t = len(first)
@@ -152,7 +152,7 @@ class _Merging:
         places: cython.pointer[cython.ulonglong],
         place: cython.Py_ssize_t,
     ) -> cython.bint:
-        """Whether the pair of that number, which has these bytes, comes before the one at a place."""
+        """True if the pair of that number, with these bytes, sorts before the one at a place."""
         if one != places[3 * place]:
             return one < places[3 * place]
         if two != places[3 * place + 1]:
@@ -160,7 +160,7 @@ class _Merging:
         return self._less_beyond(number, places[3 * place + 2])
 
     def _less_beyond(self, number: cython.ulonglong, other: cython.ulonglong) -> cython.bint:
-        """Whether one pair comes before another with the same bytes."""
+        """True if one pair sorts before another with the same sixteen bytes."""
         one: bytes
         two: bytes
         if self._told:
@@ -172,7 +172,7 @@ class _Merging:
         return compare_bytes(one, self._same, len(one), two, self._same, len(two)) < 0
 
     def _merge_all(self) -> cython.int:
-        """Merge every two runs that lie side by side."""
+        """Merge all pairs of adjacent runs."""
         starts: list[int] = self._starts
         runs: cython.Py_ssize_t = len(starts)
         number: cython.Py_ssize_t = 0
@@ -235,7 +235,7 @@ def _copy(
 
 
 def _eight_bytes(key: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The bytes from `at` on as a number, the first one foremost; what is not there is zero."""
+    """Return the bytes from `at` on as a big-endian number, padded with zeros."""
     left: cython.Py_ssize_t = len(key) - at
     found: cython.ulonglong = 0
     place: cython.Py_ssize_t
