@@ -1,8 +1,8 @@
-"""The ranges of an index's entries that the values of a filter lead to.
+"""The ranges of an index's entries for the values of a filter.
 
-Leading fields are fixed to a value each; behind them one more may be bounded by one or two, or be one of a list. Keys
-are those of `docstore.kernel.keys.encoding`: self-delimiting, so that a bound that is the beginning of keys cuts before
-all of them, and `behind` of it cuts behind all of them.
+Leading fields are fixed to a value each. One more field may be bounded by one or two values, or be one of a list. Keys
+are those of `docstore.kernel.keys.encoding`. They are self-delimiting: a bound that is a prefix of keys sorts before
+all of them, and `behind` of it sorts after all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _out: KeyWriter = KeyWriter()
 
 
 def behind(prefix: bytes) -> bytes:
-    """The cut behind every key that starts with the prefix, which is not all 0xff."""
+    """Return the bound after every key that starts with the prefix, which is not all 0xff."""
     last: cython.Py_ssize_t = len(prefix) - 1
     while prefix[last] == 0xFF:
         last -= 1
@@ -36,7 +36,9 @@ def behind(prefix: bytes) -> bytes:
 
 
 def point_ranges(prefix: bytes, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """The ranges of what stands behind `prefix` and each of the keys, which are those of whole values."""
+    """Return the ranges of the entries that start with `prefix` and one of the keys, which are those of whole
+    values.
+    """
     key: bytes
     start: bytes
     found: list[tuple[bytes, bytes]] = []
@@ -47,8 +49,8 @@ def point_ranges(prefix: bytes, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 class Side:
-    """One end of the range of a field: a cut at the key of the value at `place`, or behind it; without one the end of
-    what compares with the other side's value, `cut`.
+    """One end of the range of a field: the key of the value at `place`, or the bound after it. Without a value it is
+    `cut`, the end of the range of values that compare with the other side's value.
     """
 
     place: cython.Py_ssize_t
@@ -61,7 +63,7 @@ class Side:
         self.cut = cut
 
     def of(self, values: Sequence[Value]) -> bytes:
-        """Where it cuts ascending keys."""
+        """Return the bound in ascending keys."""
         if self.place < 0:
             return self.cut
         key: bytes = encode_key(values[self.place])
@@ -71,9 +73,9 @@ class Side:
 class ScanBounds:
     """The range for filters of one form, in the index whose entries begin with `prefix`.
 
-    `fixed`: for each leading field the place of its value and how keys are made of it: `ASCENDING`, `DESCENDING`, or
-    `HASHED`, of its hash; `low` and `high` bound the next one, whose keys descend if `descending`; None: no field is
-    bounded behind those. `listed`: the place of the array whose values the next field may have; -1: there is none.
+    `fixed`: for each leading field the place of its value and the making of its key: `ASCENDING`, `DESCENDING`, or
+    `HASHED`, of its hash. `low` and `high` bound the next field, whose keys descend if `descending`; None: no further
+    field is bounded. `listed`: the place of the array whose values the next field may have; -1: there is none.
     """
 
     prefix: bytes
@@ -102,7 +104,7 @@ class ScanBounds:
         self.listed = listed
 
     def bind(self, values: list[Value]) -> tuple[bytes, bytes] | None:
-        """The half-open range of entries for these values; None where nothing can lie in it. Not with a list."""
+        """Return the half-open range of entries for these values; None if it is empty. Not with a list."""
         start: bytes = self._start(values)
         low: bytes
         high: bytes
@@ -117,7 +119,7 @@ class ScanBounds:
         return start + low, start + high
 
     def bind_list(self, values: list[Value]) -> list[tuple[bytes, bytes]]:
-        """The ranges of entries for these values, one for each that the list has, in their order."""
+        """Return the ranges of entries for these values, one for each in the list, in their order."""
         start: bytes = self._start(values)
         raw: bytes = values[self.listed][1]
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
@@ -138,7 +140,7 @@ class ScanBounds:
         return [(key, behind(key)) for key in sorted(keys)]
 
     def _start(self, values: list[Value]) -> bytes:
-        """What the entries begin with whose leading fields have the values that they are fixed to."""
+        """Return the prefix of the entries whose leading fields have their fixed values."""
         field: cython.Py_ssize_t
         at: cython.Py_ssize_t
         value: tuple[int, bytes]

@@ -1,8 +1,8 @@
-"""Keys of what lies in documents that are elements of arrays.
+"""Keys of values inside array elements.
 
-Always true: they are those that `docstore.kernel.keys.expansion` finds for the same paths, or nothing is said: of paths
-with a number that may name an element, and of several paths through arrays unless these meet in one array, of whose
-elements each gives one value for each path.
+Invariant: they are those of `docstore.kernel.keys.expansion` for the same paths, or None. The result is None for paths
+with a number that may name an element. It is None for several paths through arrays, unless they meet in one array, and
+each element has one value for each path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def append_directed(
     descending: cython.bint,
     fold: TextFolding | None,
 ) -> cython.int:
-    """Append the key of the value at [at, end), as a collation compares it, for a descending field inverted."""
+    """Append the key of the value at [at, end), folded by a collation, and inverted for a descending field."""
     begin: cython.Py_ssize_t = out.size
     folded: bytes
     if fold is not None and code in (STRING, OBJECT, ARRAY):
@@ -51,8 +51,8 @@ def append_directed(
 
 
 class _Path:
-    """One path, with the keys of its values as they are found; in `met` bit n says that there was an array with n names
-    of the path still to follow.
+    """One path, with the keys of its values found so far. Bit n of `met` is set if there was an array with n names of
+    the path still to follow.
     """
 
     names: list[bytes]
@@ -78,7 +78,7 @@ class _Path:
         limit: cython.Py_ssize_t,
         depth: cython.Py_ssize_t,
     ) -> cython.int:
-        """Find what lies behind the names from `depth` on in the value at [start, limit); `_UNKNOWN` or 0."""
+        """Add the keys at the names from `depth` on in the value at [start, limit); return `_UNKNOWN` or 0."""
         at: cython.Py_ssize_t
         name: bytes
         count: cython.Py_ssize_t = len(self.names)
@@ -98,7 +98,7 @@ class _Path:
     def _enter(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.int:
-        """`follow` in the elements of the array at `start`."""
+        """Call `follow` for the elements of the array at `start`."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         begin: cython.Py_ssize_t
@@ -128,7 +128,7 @@ class _Path:
         return 0
 
     def bits(self, leaf: int) -> int:
-        """The places of the arrays, where `leaf` is that of the path's last name."""
+        """Return the bits of the arrays' places; `leaf` is that of the path's last name."""
         left: cython.int
         places: int = 0
         for left in range(len(self.names) + 1):
@@ -140,7 +140,7 @@ class _Path:
 def element_keys(
     raw: bytes, names: list[list[bytes]], descending: list[bool], leaves: list[int], fold: TextFolding | None
 ) -> tuple[set[bytes], int] | None:
-    """(the distinct keys of a document for some paths, the places where arrays were met), or None."""
+    """Return (the distinct keys of a document for some paths, the places of arrays), or None."""
     place: cython.Py_ssize_t
     path: _Path
     places: int = 0
@@ -167,7 +167,7 @@ def element_keys(
 
 
 def _meet(paths: list[_Path]) -> bool:
-    """Whether the only array on these paths is one array, inside whose elements they go on."""
+    """True if each path has one array, and it is the same one, in whose elements the paths continue."""
     first: _Path = paths[0]
     path: _Path
     shared: cython.Py_ssize_t = _names_before(first)
@@ -180,7 +180,9 @@ def _meet(paths: list[_Path]) -> bool:
 
 
 def _names_before(path: _Path) -> cython.Py_ssize_t:
-    """How many names lead to the only array on a path, which goes on in its elements; -1 where there are more."""
+    """Return the number of names that lead to the only array on a path that continues in its elements; -1 if there are
+    more.
+    """
     left: cython.int
     for left in range(1, len(path.names)):
         if path.met == cython.cast(cython.longlong, 1) << left:

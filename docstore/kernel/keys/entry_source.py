@@ -1,4 +1,4 @@
-"""Where the entries of an index that is being built come from: documents, taken one after the other."""
+"""Entries for an index build, gathered from documents in sequence."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if not cython.compiled:
 _RECORD_ID_BYTES = 8
 
 LARGE_BYTES = 32 * 1024
-"""Documents from which what is found out of them may take more than a moment."""
+"""Least bytes of a document whose keys may take more than a moment."""
 _LARGE = LARGE_BYTES
 
 Gather = Callable[[bytes, bytes, bytes, GatheredEntries], int]
 
 
 class EntrySource:
-    """The entries of documents under one index: what `gather(prefix, document, record id, into)` gathers, which gives
-    the places where arrays were expanded; of documents that are not large those of `pattern`, where there is one.
-    `places`: all of them so far.
+    """Gathers the entries of documents under one index.
+
+    `gather(prefix, document, record id, into)` gathers a document's entries and returns the places of its arrays;
+    smaller documents use `pattern`, if there is one. `places` is the union of these places.
     """
 
     prefix: bytes
@@ -51,9 +52,10 @@ class EntrySource:
 def gather_documents(
     records: Iterator[tuple[bytes, bytes]], sources: list[EntrySource], into: GatheredEntries, most: cython.Py_ssize_t
 ) -> bytes | None:
-    """Gather the entries of the next documents, `most` or fewer, none behind a large one. They are given as (key of the
-    record, document), and the last bytes of the key are the record id. The last record id, None where there were no
-    more documents.
+    """Gather the entries of the next documents: at most `most`, up to and including the first large one.
+
+    `records` are (key of the record, document); the last bytes of the key are the record id. Return the last record id,
+    None if there were no more documents.
     """
     rid: bytes | None = None
     found: tuple[bytes, bytes]

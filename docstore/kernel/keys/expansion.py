@@ -1,6 +1,6 @@
-"""Arrays on the paths of a key pattern: which values its fields have together.
+"""Arrays on the paths of a key pattern: the combinations of values of its fields.
 
-Two fields that reach one array expand it together; arrays of which neither lies inside the other cannot be combined.
+Two fields that reach one array expand it together. Parallel arrays, neither inside the other, cannot be combined.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _AMBIGUOUS_NUMBER = 16746
 
 
 class Field:
-    """How far one field of the pattern has been followed: `value` is what was found at `place`, `rest` what is left.
+    """The progress along the path of one field: `value` is the value at `place`, `rest` the remaining names.
 
-    The place holds the number of every array's element on the way, named by the path or not: two fields that reach one
-    array by different paths expand it together. `name` is the last name of the place that the path has.
+    The place holds the number of every array element on the way, in the path or not: two fields that reach one array by
+    different paths expand it together. `name` is the last name of the place that is in the path.
 
-    A field that is `done` has its value, even if that is an array. One that has just got it by the number of an array's
-    element `counts` as one that expands an array, although the array stays whole. `leaf` is the bit of the last name of
-    its path.
+    A field that is `done` has its value, even if that is an array. `counts`: the field just got its value by the number
+    of an array's element. It counts as one that expands an array, although the array stays whole. `leaf` is the bit of
+    the last name of its path.
     """
 
     value: Value
@@ -57,7 +57,7 @@ class Field:
         self.counts = counts
 
     def follow(self) -> None:
-        """Go on to the end of the path, or to the first array on it."""
+        """Follow the path to its end, or to the first array on it."""
         while not self.done and self.value[0] != ARRAY:
             if not self.rest:
                 self.done = True
@@ -73,7 +73,7 @@ class Field:
             self.rest = self.rest[1:]
 
     def enter(self, member: Value, number: int, members: list[Value]) -> Field:
-        """The field within the member of that number of the array that it has reached."""
+        """Return the field inside the member of that number of the array that it has reached."""
         if not self.rest:
             return Field(member, [], self.place, self.name, self.leaf, True)
         index = place_in_array(self.rest[0])
@@ -89,7 +89,7 @@ class Field:
 
 
 def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
-    """Add every tuple of values that the fields can have together; the bits of the places where arrays were met."""
+    """Add every combination of the fields' values; return the bits of the places of arrays."""
     array: Field | None = None
     counted: Field | None = None
     places: int = 0
@@ -129,7 +129,7 @@ def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
 
 
 def _refuse_ambiguous_numbers(fields: list[Field], member: bytes, size: int) -> None:
-    """A number in a path may name an element of an array of that size or a field of its documents, but not both."""
+    """Raise an error if a number in a path names both an element of the array and a field of its documents."""
     for field in fields:
         if field.done or not field.rest or not 0 <= place_in_array(field.rest[0]) < size:
             continue

@@ -1,11 +1,14 @@
-"""Values as a collation compares them: every string in them, at any depth, in its sort key's stead.
+"""Folding by a collation: replaces every string in a value, at any depth, by its sort key.
 
-What the keys of strings are the library of collations says. Where a collation has the rules of the root locale, the
-keys of strings of printable ASCII characters follow from one table, and are written here: the weights of all
-characters on the first level, then, as the strength asks for, how many characters there are, which have nothing to
-tell on the second level, and on the third which of them are capitals. Both ways give the same bytes.
+ICU computes the sort keys of strings. If a collation has the rules of the root locale, one table determines the keys of
+printable ASCII strings, and they are written here:
 
-Source: Unicode Technical Standard 10 for the levels; ICU's `collationkeys` for how runs of common weights are written.
+- first level: the weights of all characters;
+- second level, if the strength includes it: the number of characters, which all have the common weight;
+- third level, if the strength includes it: the positions of capitals.
+
+Invariant: both ways give the same bytes. Source: Unicode Technical Standard 10 for the levels; ICU's `collationkeys`
+for the encoding of runs of common weights.
 """
 
 from __future__ import annotations
@@ -22,28 +25,28 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, STRING, part
 
     _COMMON = 0x05
-    """The weight of what is common, and the least that a run of them is written as."""
+    """The common weight, and the least byte of a run of common weights."""
     _SECOND_RUN = 0x21
     _SECOND_MIDDLE = 0x25
-    """The most common weights of the second level that one byte stands for, and that byte."""
+    """The most common weights of the second level in one byte, and that byte."""
     _THIRD_RUN = 0x61
     _THIRD_MIDDLE = 0x65
     _THIRD_HIGH = 0xC5
     """The same of the third level, and the byte for one common weight before a capital."""
 
 AsciiWeight = tuple[bytes, int]
-"""The weight of a character on the first level, one or two bytes, or none for a character that has no place in the
-table; and that on the third level, where 0 stands for the common one and others are above `_THIRD_HIGH`.
+"""(weight on the first level, weight on the third level) of a character. The first has one or two bytes, or none for a
+character that the table does not support. In the third, 0 is the common weight; others are above `_THIRD_HIGH`.
 """
 _KEPT = 4096
-"""How many keys of other strings are remembered."""
+"""Most keys of other strings in the cache."""
 
 
 class TextFolding:
-    """What a collation makes of values: call it with one. One thread at a time.
+    """Folds values by a collation: call it with a value. Not thread-safe.
 
-    `string_key`: the data of a string value to that of its key. `weights`: those of each character below 128; empty
-    where keys never follow from them. `strength` is then 1, 2 or 3.
+    `string_key` maps the data of a string value to that of its key. `weights` has an item for each character below 128;
+    it is empty if the table does not apply. `strength` is then 1, 2 or 3.
     """
 
     _string_key: Callable[[bytes], bytes]
@@ -67,7 +70,7 @@ class TextFolding:
         self._out = KeyWriter()
 
     def __call__(self, value: Value) -> Value:
-        """The folded value. Most values hold no strings and come back as they are."""
+        """Return the folded value. Most values hold no strings and are returned unchanged."""
         code: cython.int = value[0]
         data: bytes = value[1]
         if code in (STRING, OBJECT, ARRAY):
@@ -75,7 +78,7 @@ class TextFolding:
         return value
 
     def folded(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-        """The data of the string, document or array [at, end), folded."""
+        """Return the folded data of the string, document or array at [at, end)."""
         data: bytes
         if code == STRING:
             if len(self._first) != 0 and self._write(raw, at + 4, end - 1):
@@ -96,7 +99,9 @@ class TextFolding:
         return found
 
     def _write(self, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Write the key of the text [begin, end), with its length in front; False where the table does not do."""
+        """Write the key of the text [begin, end) with its length in front; False if the table does not support the
+        text.
+        """
         at: cython.Py_ssize_t = begin
         byte: cython.int
         out: KeyWriter = self._out

@@ -1,8 +1,9 @@
-"""Entries of indexes in the making: gathered in any order, given out in the order of their keys.
+"""Index entries collected in any order and returned in the order of their keys (a k-way merge of sorted runs).
 
-Compiled, they lie in memory of their own, one behind the other, and become `bytes` only when they are given out.
-Always true: no more than a run of entries is sorted at one go, so that no step takes long; a key that was added twice,
-with one value, is given out once.
+Compiled, they are contiguous in a buffer, and become `bytes` only when they are returned. Invariants:
+
+- No step sorts more than one run of entries, so that none takes long.
+- A key added twice, with one value, is returned once.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import cython
 from docstore.kernel.keys.writer import KeyWriter
 
 RUN_ENTRIES = 16_384
-"""How many entries are sorted at one go: a millisecond or two."""
+"""Entries of a run, which is sorted in one step: a millisecond or two."""
 
 _FEW = 12
-"""Of so many, each is put in its place among those before it."""
+"""Most entries that an insertion sort handles."""
 
 if not cython.compiled:
     Entry: TypeAlias = Any
@@ -37,9 +38,9 @@ _key = itemgetter(0)
 
 
 class GatheredEntries:
-    """`skip`: how many bytes all keys have in common at their beginning, as far as that is known.
+    """Collects entries. `skip`: the known length of the common prefix of all keys.
 
-    First `add`, then `put_next` until it gives 0; nothing may be added after that has begun.
+    First `add`, then `put_next` until it returns 0; nothing may be added after the first `put_next`.
     """
 
     size: cython.Py_ssize_t
@@ -87,7 +88,7 @@ class GatheredEntries:
             free(self._sources)
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Gather one entry."""
+        """Add one entry."""
         if cython.compiled:
             self._append(cython.cast(cython.p_char, key), len(key))
             self._give_newest(self.count - 1, value)
@@ -97,7 +98,7 @@ class GatheredEntries:
             self.size += len(key) + len(value)
 
     def add_written(self, out: KeyWriter) -> cython.int:
-        """Gather an entry with the key that was written, without a value."""
+        """Add an entry with the key in the buffer, without a value."""
         if cython.compiled:
             self._append(cython.cast(cython.p_char, out._buffer), out.size)
         else:
@@ -105,7 +106,7 @@ class GatheredEntries:
         return 0
 
     def give_value(self, start: cython.Py_ssize_t, value: bytes) -> cython.int:
-        """Give a value to every entry that was added since there were `start`, before a run was sorted."""
+        """Set the value of every entry added since there were `start`, before a run was sorted."""
         if cython.compiled:
             self._give_newest(start, value)
         else:
@@ -115,7 +116,7 @@ class GatheredEntries:
         return 0
 
     def sort_run(self, least: int = RUN_ENTRIES) -> bool:
-        """Sort the next run; False when fewer than `least` entries are waiting for that."""
+        """Sort the next run; False if fewer than `least` entries are unsorted."""
         waiting: cython.Py_ssize_t = self.count - self._sorted
         if waiting == 0 or waiting < least:
             return False
@@ -134,7 +135,9 @@ class GatheredEntries:
         return True
 
     def put_next(self, target: Any, most: int) -> int:
-        """Put the next entries into `target`, a mapping, in order; how many: 0 at the end. All runs are sorted."""
+        """Put the next entries into `target`, a mapping, in order, and return their number: 0 at the end. Sorts all
+        runs.
+        """
         assert self._sorted == self.count, "runs are sorted before they are merged"
         if cython.compiled:
             return self._put_next(target, most)
@@ -216,7 +219,7 @@ class GatheredEntries:
         return done
 
     def _sink(self, number: cython.Py_ssize_t) -> cython.int:
-        """Put one of the sources, of which the first is to have the least entry, where it belongs below `number`."""
+        """Sift a source down the heap below `number`; the first source has the least entry."""
         sunk: Source = self._sources[number]
         below: cython.Py_ssize_t = 2 * number + 1
         count: cython.Py_ssize_t = self._source_count
@@ -241,7 +244,7 @@ def _distinct(runs: list[list[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, by
 
 
 def _room_for(held: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
-    """Memory of that size, with what is held already."""
+    """Return memory of that size, with the contents of `held`."""
     room: cython.p_void = realloc(held, size)
     if room == cython.NULL:
         raise MemoryError
@@ -249,7 +252,7 @@ def _room_for(held: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
 
 
 def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
-    """The first 8 bytes of [at, end) as a number that compares as they do; what is missing counts as 0."""
+    """Return the first 8 bytes of [at, end) as a number that compares like them, padded with zeros."""
     order: cython.ulonglong = 0
     place: cython.Py_ssize_t
     for place in range(at, at + 8):
@@ -260,7 +263,7 @@ def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 
 
 def _before(one: EntryPointer, other: EntryPointer, keys: cython.p_char, skip: cython.Py_ssize_t) -> cython.bint:
-    """Whether one key is less than the other."""
+    """True if the first key is less than the second."""
     size: cython.Py_ssize_t
     found: cython.int
     if one.order != other.order:

@@ -1,4 +1,4 @@
-"""The keys of documents that are new in a collection, for many at a time."""
+"""Keys of documents that are inserted into a collection, computed in batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ID_BYTES = 8
 
 
 def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]:
-    """So many record ids from the first one on, 8 bytes each."""
+    """Return `count` record ids from the first one on, 8 bytes each."""
     out: KeyWriter = KeyWriter()
     found: list[bytes] = []
     place: cython.Py_ssize_t
@@ -27,7 +27,7 @@ def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]
 
 
 def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """(the keys in the `_id` index, what stands behind them: marks and record id) of documents, all with an `_id`."""
+    """Return (the keys in the `_id` index, their values: marks and record id) of documents, all with an `_id`."""
     out: KeyWriter = KeyWriter()
     keys: list[bytes] = []
     values: list[bytes] = []

@@ -1,8 +1,8 @@
-"""The keys that a document has under an index, a sort or a shard key.
+"""The keys of a document under an index, a sort or a shard key.
 
-A `KeyPattern` is an ordered list of dotted paths with a direction. A document has one key for each combination that
-its arrays give; two arrays of which neither lies inside the other cannot be combined (CannotIndexParallelArrays). A
-missing field counts as null, an empty array as undefined, which sorts below null.
+A `KeyPattern` is an ordered list of dotted paths with a direction. A document has one key for each combination of its
+arrays' elements; parallel arrays cannot be combined (CannotIndexParallelArrays). A missing field counts as null, an
+empty array as undefined, which sorts below null.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if not cython.compiled:
 
 
 class KeyPattern:
-    """An ordered list of (dotted path, 1 for ascending or -1 for descending). Used by one thread at a time.
+    """An ordered list of (dotted path, 1 for ascending or -1 for descending). Not thread-safe.
 
-    `fold` puts a value in the place of each that holds strings: what a collation compares by.
+    `fold` replaces each value that holds strings by its folded value under a collation.
     """
 
     fields: tuple[tuple[str, int], ...]
@@ -82,7 +82,7 @@ class KeyPattern:
         return hash(self.fields)
 
     def keys(self, raw: bytes) -> tuple[list[bytes], int]:
-        """(distinct keys in order, where arrays were expanded); CannotIndexParallelArrays for arrays side by side.
+        """Return (distinct keys in order, places of expanded arrays); CannotIndexParallelArrays for parallel arrays.
 
         The places are a set of bits, see `array_places`; 0: there was no array.
         """
@@ -93,7 +93,7 @@ class KeyPattern:
         return sorted(found), places
 
     def _expanded_keys(self, raw: bytes) -> tuple[set[bytes], int]:
-        """The keys of a document that has arrays on the way."""
+        """Return the keys of a document that has arrays on the paths."""
         places: int
         found = self._leaf_array_keys(raw, b"", b"")
         if found is not None:
@@ -110,10 +110,10 @@ class KeyPattern:
         return {self.encode(members) for members in combinations}, places
 
     def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
-        """As `keys`, and the marks of `docstore.kernel.scan.covered`; none where values were folded.
+        """Return `keys`, and the marks of `docstore.kernel.scan.covered`; no marks if values were folded.
 
-        A field whose own value is an array has no mark: its entries do not tell of it. Where a member's key cannot be
-        read back, no entry of the document is.
+        A field whose own value is an array has no mark: its entries do not cover it. If a member's key cannot be read
+        back, the document has no marks.
         """
         key: bytes | None
         self._begin_marks()
@@ -125,7 +125,9 @@ class KeyPattern:
         return sorted(keys), places, self._taken_marks()
 
     def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: list[bytes], marked: dict[bytes, bytes]) -> int:
-        """Append `marked_keys`, each between `prefix` and `rid`; those that have marks into `marked`; the places."""
+        """Append `marked_keys`, each between `prefix` and `rid`; add those with marks to `marked`. Return the
+        places.
+        """
         position: cython.Py_ssize_t
         entry: bytes
         self._begin_marks()
@@ -161,7 +163,7 @@ class KeyPattern:
         outs: list[list[bytes]],
         marked: dict[bytes, bytes],
     ) -> int:
-        """`add_entries` for many documents, with a list for each; all places."""
+        """Call `add_entries` for many documents, with a list for each; return all places."""
         place: cython.Py_ssize_t
         met: int = 0
         for place in range(len(documents)):
@@ -169,7 +171,7 @@ class KeyPattern:
         return met
 
     def gather(self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
-        """As `add_entries`, with the entries gathered where they can be sorted; those of one key may come twice."""
+        """Add entries as `add_entries` does, to a collection that sorts them; an entry may be added twice."""
         position: cython.Py_ssize_t
         self._begin_marks()
         self._out.clear()
@@ -185,7 +187,7 @@ class KeyPattern:
     def _gather_array(
         self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries, varying: cython.Py_ssize_t
     ) -> int:
-        """`gather` where an array was met at that field, of which what stands before has been written."""
+        """Continue `gather` at a field with an array; the buffer holds the key up to that field."""
         out: KeyWriter = self._out
         behind: KeyWriter = self._behind
         position: cython.Py_ssize_t = varying
@@ -261,7 +263,7 @@ class KeyPattern:
         self._opaque = False
 
     def sort_key(self, raw: bytes) -> bytes:
-        """The key that the document sorts by: the least of its keys; BadValue for arrays side by side."""
+        """Return the sort key of the document: the least of its keys; BadValue for parallel arrays."""
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return key
@@ -274,21 +276,21 @@ class KeyPattern:
             raise CommandError(Code.BadValue, "cannot sort with keys that are parallel arrays") from error
 
     def shard_key(self, raw: bytes) -> bytes:
-        """The one key of a document under a shard key; ShardKeyNotFound when an array is in the way."""
+        """Return the one key of a document under a shard key; ShardKeyNotFound if there is an array on a path."""
         key: bytes | None = self.plain_key(raw)
         if key is None:
             raise CommandError(Code.ShardKeyNotFound, "Shard key cannot contain array values or array descendants.")
         return key
 
     def encode(self, members: Sequence[Value]) -> bytes:
-        """The key of one value per field (fewer values: the beginning of a key), in the pattern's directions."""
+        """Return the key of one value per field (fewer values: a prefix of keys), in the pattern's directions."""
         out = KeyWriter()
         for (code, raw), descending in zip(members, self._descending, strict=False):
             append_directed(out, code, raw, 0, len(raw), descending, self.fold)
         return out.taken()
 
     def plain_key(self, raw: bytes) -> bytes | None:
-        """The key when no array is on the way, else None."""
+        """Return the key if there is no array on the paths, else None."""
         position: cython.Py_ssize_t
         self._out.clear()
         for position in range(len(self._paths)):
@@ -297,7 +299,7 @@ class KeyPattern:
         return self._out.taken()
 
     def _append_path(self, raw: bytes, position: cython.Py_ssize_t) -> cython.int:
-        """Append the key of one field and return 1; or 0 when there is an array, noting where it is."""
+        """Append the key of one field and return 1; or return 0 if there is an array, and record its offset."""
         start: cython.Py_ssize_t = 0
         limit: cython.Py_ssize_t = len(raw)
         left: cython.Py_ssize_t
@@ -338,7 +340,7 @@ class KeyPattern:
         return 0
 
     def _leaf_array_keys(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[set[bytes], int] | None:
-        """(the keys between prefix and suffix, which field) where one field's value is the only array, else None."""
+        """Return (the keys between prefix and suffix, the field) if one field's value is the only array, else None."""
         found = self._leaf_ends(raw, prefix, suffix)
         if found is None:
             return None
@@ -346,8 +348,8 @@ class KeyPattern:
         return self._member_keys(raw, self._descending[varying], before, after), varying
 
     def _leaf_ends(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[int, bytes, bytes] | None:
-        """(the field whose value is the only array, what stands before its keys, and behind), None for other documents.
-        The array is noted.
+        """Return (the field whose value is the only array, the bytes before its keys, and after), None for other
+        documents. The array's offset is recorded.
         """
         varying: cython.Py_ssize_t = -1
         position: cython.Py_ssize_t
@@ -367,7 +369,7 @@ class KeyPattern:
         return varying, before, self._out.taken()
 
     def _least_leaf_key(self, raw: bytes) -> bytes | None:
-        """The least of `_leaf_array_keys`. That of the array's members decides: no key is the beginning of another."""
+        """Return the least of `_leaf_array_keys`. The least member key determines it: no key is a prefix of another."""
         found = self._leaf_ends(raw, b"", b"")
         if found is None:
             return None
@@ -396,7 +398,7 @@ class KeyPattern:
         return before + least + after
 
     def _member_keys(self, raw: bytes, descending: cython.bint, before: bytes, after: bytes) -> set[bytes]:
-        """The keys of the members of the array that was noted, between those of the other fields."""
+        """Return the keys of the members of the recorded array, between those of the other fields."""
         stop: cython.Py_ssize_t = document_stop(raw, self._array_at, self._array_end)
         at: cython.Py_ssize_t = self._array_at + 4
         begin: cython.Py_ssize_t
@@ -422,7 +424,7 @@ class KeyPattern:
 
 
 def _leaf_places(paths: list[str]) -> list[int]:
-    """The bit of the last name of each path, where every name of every path has one, in their order."""
+    """Return the bit of the last name of each path; every name of every path has one, in their order."""
     found: list[int] = []
     size = 0
     for path in paths:
@@ -432,7 +434,7 @@ def _leaf_places(paths: list[str]) -> list[int]:
 
 
 def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
-    """The paths, each the beginning of a pattern's or the whole of one, at which `places` says that arrays were met."""
+    """Return the paths, each a pattern's or the beginning of one, at which `places` records arrays."""
     found: set[str] = set()
     bit = 1
     for path in paths:

@@ -1,4 +1,4 @@
-"""Where keys are written, byte by byte, before they become `bytes`."""
+"""A growing byte buffer in which keys are built before they become `bytes`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docstore.bson.walk import too_deep
 from docstore.errors import CommandError
 
 _MOST_BYTES = 100 * 1024 * 1024
-"""More than any document or key that is kept."""
+"""More than the size of any stored document or key."""
 
 if not cython.compiled:
     from typing import Any
@@ -19,7 +19,7 @@ if not cython.compiled:
 
 
 class KeyWriter:
-    """A buffer that grows and is used again: `clear`, write, `taken`. One thread at a time."""
+    """A reusable buffer that grows: `clear`, write, `taken`. Not thread-safe."""
 
     size: cython.Py_ssize_t
     _depth: cython.int
@@ -33,20 +33,20 @@ class KeyWriter:
         self._buffer = bytearray(64)
 
     def clear(self) -> cython.int:
-        """Forget what was written."""
+        """Discard the contents."""
         self.size = 0
         self._depth = 0
         return 0
 
     def enter(self) -> cython.int:
-        """Go into a nested document; Overflow when it is nested so deep that the machine's stack could not bear it."""
+        """Enter a nested document; Overflow if the nesting is too deep for the machine's stack."""
         if self._depth == MAX_NESTING:
             raise too_deep()
         self._depth += 1
         return 0
 
     def leave(self) -> cython.int:
-        """Come back from a nested document."""
+        """Leave a nested document."""
         self._depth -= 1
         return 0
 
@@ -83,7 +83,7 @@ class KeyWriter:
         return self.put_part(raw, 0, len(raw))
 
     def put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
-        """Append a number, its most significant byte first."""
+        """Append a number, big-endian."""
         place: cython.Py_ssize_t = self._reserve(width) + width
         if cython.compiled:
             target: cython.p_char = cython.cast(cython.p_char, self._buffer)
@@ -115,11 +115,11 @@ class KeyWriter:
         return 0
 
     def put_little(self, number: cython.ulonglong, width: cython.int) -> cython.int:
-        """Append a number, its least significant byte first."""
+        """Append a number, little-endian."""
         return self.set_little(self._reserve(width), number, width)
 
     def set_little(self, at: cython.Py_ssize_t, number: cython.ulonglong, width: cython.int) -> cython.int:
-        """Write over what stands at `at` as `put_little` would append."""
+        """Overwrite the bytes at `at` with a number as `put_little` writes it."""
         if cython.compiled:
             target: cython.p_char = cython.cast(cython.p_char, self._buffer)
             while width > 0:
@@ -132,18 +132,18 @@ class KeyWriter:
         return 0
 
     def begin_document(self) -> cython.Py_ssize_t:
-        """Append where the length of a document or array will stand; where that is, for `end_document`."""
+        """Append a placeholder for the length of a document or array; return its offset, for `end_document`."""
         self.enter()
         return self._reserve(4)
 
     def end_document(self, at: cython.Py_ssize_t) -> cython.int:
-        """End what was begun there."""
+        """End the document or array whose length is at that offset."""
         self.leave()
         self.put(0)
         return self.set_little(at, self.size - at, 4)
 
     def put_member(self, code: cython.int, position: cython.Py_ssize_t) -> cython.int:
-        """Append what stands before the value of a member of an array."""
+        """Append the type and the name of an array's member."""
         self.put(code)
         self.put_digits(position)
         return self.put(0)
@@ -156,13 +156,13 @@ class KeyWriter:
         return 0
 
     def taken(self) -> bytes:
-        """What was written since the last `clear`."""
+        """Return the bytes written since the last `clear`."""
         if cython.compiled:
             return cython.cast(cython.p_char, self._buffer)[: self.size]  # type: ignore[index, return-value]
         return bytes(self._buffer[: self.size])
 
     def _reserve(self, width: cython.int) -> cython.Py_ssize_t:
-        """Append bytes that are written later; where they begin."""
+        """Append bytes that are written later; return their offset."""
         at: cython.Py_ssize_t = self.size
         if self._room - at < width:
             self._grow(width)
@@ -180,25 +180,25 @@ class KeyWriter:
 
 _SMALL = 4096
 _spare: list[KeyWriter] = []
-"""Writers that nobody is using and that have not grown large."""
+"""A free list of buffers that have not grown large."""
 
 
 def writer() -> KeyWriter:
-    """An empty one, to be given back."""
+    """Return an empty buffer; the caller must give it back."""
     out: KeyWriter = _spare.pop() if _spare else KeyWriter()
     out.clear()
     return out
 
 
 def taken(out: KeyWriter) -> bytes:
-    """What was written; the writer is given back."""
+    """Return the contents, and give the buffer back."""
     made: bytes = out.taken()
     give_back(out)
     return made
 
 
 def give_back(out: KeyWriter) -> cython.int:
-    """Nobody uses it any more."""
+    """Return the buffer to the free list."""
     if out.size <= _SMALL:
         _spare.append(out)
     return 0
