@@ -1,1 +1,1 @@
-"""What is written beside a change: oplog entries and undo records, put together from bytes."""
+"""Records that are written with each change: oplog entries and undo records, built from bytes."""

@@ -1,6 +1,6 @@
-"""Oplog entries as bytes (`docstore.collection.oplog.entry`), with the undo records of those of many documents.
+"""Oplog entries as bytes (`docstore.collection.oplog.entry`), and the undo records of batches of documents.
 
-Nothing is decoded, and nothing looked at but the `_id` of a document.
+Nothing is decoded; of a document only the `_id` is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def build_entry(
     wall_ms: cython.longlong,
     last: bytes,
 ) -> bytes:
-    """An entry from its encoded beginning, the document `o`, and what stands between `o` and `ts` and after `wall`."""
+    """Return an entry made of its encoded beginning, `o`, the fields between `o` and `ts`, the times, and the last
+    fields.
+    """
     out: KeyWriter = writer()
     out.put_little(56 + len(head) + len(o) + len(middle) + len(last), 4)
     out.put_bytes(head)
@@ -51,8 +53,9 @@ def build_statement(
     previous_term: cython.longlong,
     more: bytes,
 ) -> bytes:
-    """The entry of one statement of a retryable write, or of several; `statement` is the field `stmtId`. The previous
-    entry is that of the session. `more` stands at the end.
+    """Return the entry of one statement, or several, of a retryable write; `statement` is the field `stmtId`.
+
+    The previous entry is that of the session. `more` is appended at the end.
     """
     out: KeyWriter = writer()
     out.put_little(0, 4)
@@ -71,8 +74,8 @@ def build_statement(
 
 
 class SessionSteps:
-    """A session that logs statements one after the other: `stmt_ids` are theirs, `row` is its row, of the key
-    `row_key`, as the last step has left it, and the entry before the next has `timestamp` and `term`.
+    """A session that logs consecutive statements: their ids are `stmt_ids`. `row` is the session's row, of the key
+    `row_key`, after the last step. The previous entry has `timestamp` and `term`.
     """
 
     row: bytes | None
@@ -103,25 +106,25 @@ class SessionSteps:
         self._term = term
 
     def put_head(self, out: KeyWriter) -> cython.int:
-        """What the next entry begins with."""
+        """Write the session fields at the beginning of the next entry."""
         return _put_session(out, self._lsid, self._txn_number)
 
     def put_statement(self, out: KeyWriter, place: cython.Py_ssize_t) -> cython.int:
-        """Which statement it carries out: that at `place`."""
+        """Write the id of the statement at `place`."""
         stmt_id: cython.longlong = self._stmt_ids[place]
         out.put_bytes(b"\x10stmtId\0")
         return out.put_little(cython.cast(cython.ulonglong, stmt_id), 4)
 
     def put_previous(self, out: KeyWriter) -> cython.int:
-        """What it ends with."""
+        """Write the optime of the session's previous entry, at the end of the entry."""
         return _put_optime(out, b"prevOpTime", self._timestamp, self._term)
 
     def put_undo(self, out: KeyWriter, family: cython.int) -> cython.int:
-        """What undoes the step for the session."""
+        """Write the undo of the step for the session's row."""
         return put_undo(out, family, self._row_key, self.row)
 
     def move(self, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong) -> cython.int:
-        """The entry has been put together."""
+        """Advance the session after its entry is complete."""
         self.row = session_row(self._txn_number, term, timestamp, wall_ms)
         self._timestamp = timestamp
         self._term = term
@@ -131,7 +134,7 @@ class SessionSteps:
 def session_row(
     txn_number: cython.longlong, term: cython.longlong, timestamp: cython.ulonglong, wall_ms: cython.longlong
 ) -> bytes:
-    """The row of a session behind a retryable write (`docstore.collection.oplog.sessions.pack_row`)."""
+    """Return the row of a session after a retryable write (`docstore.collection.oplog.sessions.pack_row`)."""
     out: KeyWriter = writer()
     out.put_number(cython.cast(cython.ulonglong, txn_number), 8)
     out.put_number(cython.cast(cython.ulonglong, term), 8)
@@ -158,11 +161,15 @@ def document_entries(
     wall_ms: cython.longlong,
     session: SessionSteps | None,
 ) -> tuple[int, int]:
-    """Put an entry and an undo record for each of many documents into these, by timestamps that rise by one; (bytes of
-    the entries, of the undo records). `families`: of records, indexes, sessions' rows; `operations`: the fields `o`;
-    `named`: those `o2`, None for nothing but `_id`; `documents` as they are now, None where they have gone, and the
-    entries have no `o2`; `before` as they were, None where they were not there; `made`: keys that are new in indexes,
-    `removed`: those that have gone, with their values.
+    """Add an entry and an undo record for each of many documents, by timestamps that rise by one.
+
+    Return (bytes of the entries, of the undo records).
+
+    - `families` are those of records, indexes and sessions' rows.
+    - `operations` are the fields `o`; `named` the fields `o2`, None if they contain only the `_id`.
+    - `documents` are the new documents; None if they were deleted, and then the entries have no `o2`.
+    - `before` are the old documents; None if they were inserted.
+    - `made` are the new keys in indexes, `removed` the deleted ones with their values.
     """
     out: KeyWriter = writer()
     place: cython.Py_ssize_t
@@ -196,7 +203,7 @@ def document_entries(
 
 
 def _put_head(out: KeyWriter, head: bytes, operation: bytes, session: SessionSteps | None) -> cython.int:
-    """An entry up to its `o`."""
+    """Write an entry up to its `o`."""
     out.put_little(0, 4)
     if session is not None:
         session.put_head(out)
@@ -213,7 +220,7 @@ def _put_rest(
     session: SessionSteps | None,
     place: cython.Py_ssize_t,
 ) -> cython.int:
-    """An entry behind its `o2`. `place`: that of the session's statement."""
+    """Write an entry after its `o2`. `place`: that of the session's statement."""
     if session is not None:
         session.put_statement(out, place)
     _put_times(out, timestamp, term, wall_ms)
@@ -224,7 +231,7 @@ def _put_rest(
 
 
 def _timestamp_key(out: KeyWriter, timestamp: cython.ulonglong) -> bytes:
-    """What stands for the timestamp in keys; the writer is empty then."""
+    """Return the timestamp in the form of keys; the buffer is empty afterwards."""
     out.clear()
     out.put_number(timestamp, 8)
     key: bytes = out.taken()
@@ -233,14 +240,14 @@ def _timestamp_key(out: KeyWriter, timestamp: cython.ulonglong) -> bytes:
 
 
 def _put_named(out: KeyWriter, document: bytes, named: bytes) -> cython.int:
-    """The field `o2`, which holds nothing but `_id` where it is not given."""
+    """Write the field `o2`, which contains only the `_id` unless it is given."""
     return out.put_bytes(named) if len(named) else _put_identity(out, document, b"o2")
 
 
 def _put_times(
     out: KeyWriter, timestamp: cython.ulonglong, term: cython.longlong, wall_ms: cython.longlong
 ) -> cython.int:
-    """The fields from `ts` to `wall`."""
+    """Write the fields from `ts` to `wall`."""
     out.put_bytes(b"\x11ts\0")
     out.put_little(timestamp, 8)
     out.put_bytes(b"\x12t\0")
@@ -250,8 +257,8 @@ def _put_times(
 
 
 def session_head(lsid: bytes, txn_number: cython.longlong) -> bytes:
-    """The encoded fields `lsid` and `txnNumber` of a session, whose id has the 16 bytes of the id and the 32 of the
-    user.
+    """Return the encoded fields `lsid` and `txnNumber` of a session; `lsid` has the 16 bytes of the id and the 32 of
+    the user.
     """
     out: KeyWriter = writer()
     _put_session(out, lsid, txn_number)
@@ -268,7 +275,7 @@ def _put_session(out: KeyWriter, lsid: bytes, txn_number: cython.longlong) -> cy
 
 
 def optime_field(name: bytes, timestamp: cython.ulonglong, term: cython.longlong) -> bytes:
-    """An encoded field that holds an optime document."""
+    """Return an encoded field that holds an optime document."""
     out: KeyWriter = writer()
     _put_optime(out, name, timestamp, term)
     return taken(out)
@@ -285,8 +292,8 @@ def _put_optime(out: KeyWriter, name: bytes, timestamp: cython.ulonglong, term: 
 
 
 def id_document(raw: bytes, field: bytes = b"") -> bytes:
-    """The document of nothing but the `_id` of a document, which must be there; as a `field` of that name where one is
-    given.
+    """Return the document with only the `_id` of a document, which must have one; with `field` as a field of
+    that name.
     """
     out: KeyWriter = writer()
     _put_identity(out, raw, field)

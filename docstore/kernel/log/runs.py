@@ -1,7 +1,7 @@
-"""Oplog entries in a row of which each inserts, changes or removes one document of the same collection.
+"""Runs of consecutive oplog entries, each of which inserts, updates or deletes one document of the same collection.
 
-Whoever applies them looks at them together; what undoes them is put together here, an entry at a time. Nothing is
-decoded, and what an entry says is found in one walk over it.
+A secondary applies a run as one batch; the undo records are built here, one for each entry. Nothing is decoded, and
+each entry is read in one pass.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ if not cython.compiled:
 
 _NO_TERM: cython.longlong = -1
 if not cython.compiled:
-    # The letters of what entries do.
+    # The values of `op`.
     INSERT, UPDATE, DELETE = b"iud"
 _FIELDS: list[bytes] = [
     b"op", b"ui", b"o", b"o2", b"ts", b"t", b"wall", b"lsid", b"txnNumber", b"stmtId", b"fromMigrate",
 ]  # fmt: skip
 _CODES: list[int] = [STRING, BINARY, OBJECT, OBJECT, TIMESTAMP, INT64, DATE, OBJECT, INT64, INT32, BOOL]
-"""What of an entry is looked at, and the type of each."""
+"""The fields that are read of an entry, and the type of each."""
 if not cython.compiled:
     _OP, _UI, _O, _O2, _TS, _T, _WALL, _LSID, _TXN_NUMBER, _STMT_ID, _FROM_MIGRATE = range(11)
 _UUID_BYTES: cython.Py_ssize_t = 21
-"""With its length and its kind."""
+"""With its length and its subtype."""
 _MOST_BYTES: cython.Py_ssize_t = 262144
-"""Entries are taken together up to this."""
+"""Most bytes of a run."""
 
 
 class StatementsInRow(NamedTuple):
-    """Statements of one retryable write with numbers in a row, whose entries have timestamps in a row: the session's id
-    (16 bytes of the id, 32 of the user), its transaction number, the number of the first statement, how many, the
-    timestamp of the last one's entry, and when that was written in milliseconds since 1970.
+    """Consecutive statements of one retryable write, whose entries have consecutive timestamps.
+
+    `lsid` has the 16 bytes of the session's id and the 32 of the user. `first` is the first statement's id, `number`
+    the count of statements. The timestamp is that of the last entry; so is the wall time, in milliseconds since 1970.
     """
 
     lsid: bytes
@@ -67,8 +68,8 @@ class StatementsInRow(NamedTuple):
 
 
 class EntryRun:
-    """See the module. `op` is the letter, `ui` the data of the collection's UUID, `term` that of all entries; `objects`
-    are the fields `o`, `named` the fields `o2` of changes.
+    """A run of entries. `op` is the letter, `ui` the data of the collection's UUID, `term` that of all entries;
+    `objects` are the fields `o`, `named` the fields `o2` of updates.
     """
 
     op: cython.int
@@ -80,11 +81,11 @@ class EntryRun:
     timestamps: list[int]
     walls: list[int]
     lsids: list[bytes | None]
-    """Of each entry the session that wrote it, None for none."""
+    """The session of each entry, None if it has none."""
     txn_numbers: list[int]
     stmt_ids: list[int]
 
-    # What the entry at hand says.
+    # The fields of the current entry.
     _places: list[int]
     _op: cython.int
     _ui: bytes
@@ -111,7 +112,7 @@ class EntryRun:
         self.stmt_ids = []
 
     def take(self, entry: bytes) -> cython.bint:
-        """Whether the entry goes with those before it; then it is one of them."""
+        """Add the entry to the run. False, without adding it, if it does not belong to the run."""
         if not self._read(entry):
             return False
         if len(self.entries) == 0:
@@ -132,7 +133,7 @@ class EntryRun:
         return True
 
     def _read(self, entry: bytes) -> cython.bint:
-        """Whether the entry does one of the three things, and says nothing that is to be looked at by itself."""
+        """Read the entry. False unless it is an insert, update or delete that may be applied in a batch."""
         if not self._find_fields(entry):
             return False
         places: list[int] = self._places
@@ -162,8 +163,8 @@ class EntryRun:
         return self._read_session(entry, places[_LSID])
 
     def _find_fields(self, entry: bytes) -> cython.bint:
-        """Where the values of the fields begin, by their numbers; False where one has another type than entries give
-        it, or is of a migration.
+        """Find the offsets of the fields' values, by their numbers. False if a field has an unexpected type, or the
+        entry is of a migration.
         """
         stop: cython.Py_ssize_t = document_stop(entry, 0, len(entry))
         at: cython.Py_ssize_t = 4
@@ -183,20 +184,20 @@ class EntryRun:
         return True
 
     def _read_session(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
-        """Whether the document there names a session; it is the entry's then."""
+        """Read the session id from the document at `at`; False if it is not one."""
         stop: cython.Py_ssize_t = at + int32_at(entry, at)
         ident: cython.Py_ssize_t = find(entry, at, stop, b"id")
         user: cython.Py_ssize_t = find(entry, at, stop, b"uid")
         if ident < 0 or user < 0 or entry[ident] != BINARY or entry[user] != BINARY:
             return False
-        # Behind each name stand four bytes of length and one of the kind.
+        # Each name is followed by four bytes of length and one of the subtype.
         if int32_at(entry, ident + 4) != 16 or int32_at(entry, user + 5) != 32:
             return False
         self._lsid = part(entry, ident + 9, ident + 25) + part(entry, user + 10, user + 42)
         return True
 
     def statements(self) -> list[StatementsInRow]:
-        """The statements that the entries carry out, in order."""
+        """Return the statements of the entries, in order."""
         found: list[StatementsInRow] = []
         place: cython.Py_ssize_t
         begin: cython.Py_ssize_t = 0
@@ -221,7 +222,7 @@ class EntryRun:
         return found
 
     def _follows(self, place: cython.Py_ssize_t) -> cython.bint:
-        """Whether an entry carries out the statement behind that of the entry before it."""
+        """True if the entry is of the statement after that of the previous entry."""
         if self.lsids[place] is None or self.lsids[place - 1] != self.lsids[place]:
             return False
         return (
@@ -244,9 +245,10 @@ class EntryRun:
         rows_prefix: bytes,
         rows: dict[bytes, bytes | None],
     ) -> tuple[int, int]:
-        """Put the entries as they are, and an undo record for each, into these; (bytes of the entries, of the undo
-        records). From `families` to `ident` as in `document_entries`. `rows`: those of the sessions, by their keys,
-        which are the prefix and a session's id; they are left as the last entry leaves them.
+        """Add the entries unchanged, and an undo record for each; return (bytes of the entries, of the undo records).
+
+        The parameters from `families` to `ident` are as in `document_entries`. `rows` are the sessions' rows by key
+        (the prefix and a session's id); they are updated to the state after the last entry.
         """
         out: KeyWriter = writer()
         place: cython.Py_ssize_t
@@ -284,8 +286,8 @@ class EntryRun:
 def entry_run(
     entries: list[bytes], start: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.Py_ssize_t
 ) -> EntryRun | None:
-    """The entries from `start` on, and before `end`, that go together, at most so many; None where that at `start`
-    does something else, or is to be looked at by itself.
+    """Return the run of entries from `start` on, before `end`, of at most `most` entries. None if the entry at `start`
+    is another operation, or must be applied alone.
     """
     run: EntryRun = EntryRun()
     size: cython.Py_ssize_t = 0
@@ -301,7 +303,7 @@ def entry_run(
 
 
 def changed_names(o: bytes) -> frozenset[bytes] | None:
-    """The top-level fields that the `o` of a change touches; None where it is the whole document."""
+    """Return the top-level fields that the `o` of an update changes; None if it is the whole document."""
     diff: cython.Py_ssize_t = find(o, 0, len(o), b"diff")
     if diff < 0 or find(o, 0, len(o), b"$v") < 0 or o[diff] != OBJECT or find(o, 0, len(o), b"_id") >= 0:
         return None
@@ -330,7 +332,7 @@ def changed_names(o: bytes) -> frozenset[bytes] | None:
 
 
 def _number_of(raw: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
-    """Which of the fields has the name there; -1: none."""
+    """Return the number of the field with the name at `at`; -1: none."""
     number: cython.int
     same: cython.Py_ssize_t
     name: bytes

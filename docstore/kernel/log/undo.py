@@ -16,14 +16,14 @@ if not cython.compiled:
     from docstore.kernel.keys.writer import taken, writer
 
 REPLACED = 64
-"""Added to a family in an undo record: what follows says in which part the document that stood there was another."""
+"""Added to a family in an undo record: it holds only the part in which the previous document differed."""
 _WORTHWHILE: cython.Py_ssize_t = 64
-"""Bytes of a document that have stayed, from which on only the others are kept."""
+"""Least unchanged bytes of a document for which an undo record holds only the difference."""
 
 
 def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
-    """A record of its parts, as `undo_key` and the like make them. `counted`: ident, count change and size change of
-    the collection whose counters move.
+    """Return a record made of its parts, which come from `undo_key` and the like. `counted`: ident, count change and
+    size change of the collection.
     """
     ident: cython.ulonglong = counted[0]
     count: cython.longlong = counted[1]
@@ -39,7 +39,7 @@ def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
 
 
 def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
-    """One key of an undo record."""
+    """Return the part that undoes a write of one key."""
     out: KeyWriter = writer()
     put_undo(out, family, key, previous)
     return taken(out)
@@ -54,9 +54,8 @@ def undo_document(
     removed: dict[bytes, bytes],
     made: Iterable[bytes],
 ) -> bytes:
-    """The same of a record, where the document `before` stood or nothing, and `after` stands now or nothing, and of the
-    entries of indexes that changed with it: those that stood there, with their values, and others that were made.
-    `records`, `indexes`: the families.
+    """Return the part that undoes the change of a record from `before` to `after` (None: no document), and of its index
+    entries. `removed` are deleted entries with their values, `made` new ones. `records`, `indexes`: the families.
     """
     key: bytes
     value: bytes
@@ -70,7 +69,7 @@ def undo_document(
 
 
 def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
-    """The same of keys at which nothing stood."""
+    """Return the part that deletes keys which had no value."""
     key: bytes
     out: KeyWriter = writer()
     for key in keys:
@@ -79,7 +78,7 @@ def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
 
 
 def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The same of (key, what stood there)."""
+    """Return the part that restores (key, previous value)."""
     entry: tuple[bytes, bytes]
     out: KeyWriter = writer()
     for entry in entries:
@@ -98,7 +97,7 @@ def put_document_undo(
     removed: dict[bytes, bytes] | None,
     made: list[bytes] | None,
 ) -> cython.int:
-    """The beginning of an undo record: that of one document, and of its entries in indexes."""
+    """Write the beginning of an undo record: the parts of one document, and of its index entries."""
     _put_counted(out, ident, stands, stood)
     _put_undo_change(out, records, record_key, stood, stands)
     if removed is not None:
@@ -109,7 +108,7 @@ def put_document_undo(
 
 
 def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None, before: bytes | None) -> cython.int:
-    """How the counters of a collection move with a document."""
+    """Write the change of a collection's counters by a document."""
     size: cython.Py_ssize_t = (0 if document is None else len(document)) - (0 if before is None else len(before))
     count: cython.longlong = (0 if document is None else 1) - (0 if before is None else 1)
     out.put_little(ident, 4)
@@ -146,8 +145,8 @@ def put_undo(out: KeyWriter, family: cython.int, key: bytes, previous: bytes | N
 def _put_undo_change(
     out: KeyWriter, family: cython.int, key: bytes, before: bytes | None, after: bytes | None
 ) -> cython.int:
-    """The same of a document in whose place there is another, by the part in which they differ: but for their lengths
-    at the front, which follow from it.
+    """Write the part that undoes the replacement of a document by the bytes that differ, without the length in front,
+    which follows from them.
     """
     front: cython.Py_ssize_t
     end: cython.Py_ssize_t
