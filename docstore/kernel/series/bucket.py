@@ -1,7 +1,7 @@
-"""A bucket that is being filled, and what it takes.
+"""A bucket under construction, and its limits.
 
-Always true: `control.min` has the begin of the bucket as its time, of everything else, as `control.max`, what the
-columns say (`docstore.kernel.series.packing`); it is written anew as a whole.
+Invariant: `control.min` has the beginning of the bucket as its time. All other fields, like `control.max`, follow from
+the columns (`docstore.kernel.series.packing`). A bucket is rewritten as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if not cython.compiled:
     FORWARD = 3
     BACKWARD = 4
     SCHEMA = 5
-    """What a bucket says of a measurement: it has taken it, or why it takes no more of those that come."""
+    """A bucket's answer to a measurement: it is added, or the reason why the bucket is full."""
 
 _WRITER = KeyWriter()
 _DIFF = b"\x10$v\0\x02\0\0\0\x03diff\0"
@@ -33,9 +33,9 @@ _VERSION = b"\x10version\0\1\0\0\0"
 
 
 class Rules:
-    """What buckets of a collection take: `span`, how much time they cover, and what their begin is a multiple of
-    (`rounding`), in milliseconds; how many measurements, and bytes of them. The metadata of a measurement stand in its
-    `meta_field`. `alike`, `extreme`: as those of `Columns`.
+    """The limits of a collection's buckets. `span` is the time that they cover, `rounding` the unit of their beginning,
+    in milliseconds. `most_measurements` and `most_bytes` limit their contents. `meta_field` has the metadata of a
+    measurement. `alike`, `extreme`: as in `Columns`.
     """
 
     time_field: bytes
@@ -65,10 +65,11 @@ class Rules:
 
 
 class Bucket:
-    """One bucket that measurements are added to: `count` of them so far, of `size` bytes as they came. `positions`:
-    where those that have been added stand in the command; `lane`: the way on which they came. `full`: why the bucket of
-    the series before it took no more (`TAKEN`: there was none). `rid`, `stored`: the record id and the document that it
-    was; None for a new one.
+    """One bucket to which measurements are added: `count` of them so far, of `size` bytes.
+
+    `positions` are the added measurements' positions in the command; `lane` is the lane of their series. `full`: the
+    reason why the previous bucket of the series was full (`TAKEN`: there was none). `rid`, `stored`: the record id and
+    the stored document; None for a new one.
     """
 
     identity: bytes
@@ -98,7 +99,7 @@ class Bucket:
         self._rules = rules
 
     def take(self, raw: bytes, time: cython.longlong) -> cython.int:
-        """Add a measurement of that time: TAKEN, or why it is not for this bucket. Errors: InvalidBSON."""
+        """Add a measurement of that time; return TAKEN, or the reason why it does not fit. Errors: InvalidBSON."""
         rules: Rules = self._rules
         if time < self._begin:
             return BACKWARD
@@ -118,7 +119,7 @@ class Bucket:
         return TAKEN
 
     def document(self) -> bytes:
-        """The bucket as it is stored."""
+        """Return the bucket as a stored document."""
         out: KeyWriter = _WRITER
         document: bytes
         out.clear()
@@ -128,8 +129,8 @@ class Bucket:
         return document
 
     def update(self) -> bytes:
-        """What an entry of the log says of the change from `stored` (`docstore.collection.oplog.diff`); nothing where
-        that is no document as buckets are written here.
+        """Return the update of an oplog entry from `stored` (`docstore.collection.oplog.diff`). Empty if `stored` is
+        not a bucket in the form written here.
         """
         out: KeyWriter = _WRITER
         whole: cython.Py_ssize_t
@@ -148,7 +149,7 @@ class Bucket:
         return out.taken()
 
     def _put(self, out: KeyWriter, before: cython.bint) -> cython.int:
-        """Write the bucket, or what it was `before`."""
+        """Write the bucket, or its state `before`."""
         control: cython.Py_ssize_t
         whole: cython.Py_ssize_t = out.begin_document()
         out.put(OBJECT_ID)
@@ -176,8 +177,7 @@ class Bucket:
         return out.end_document(whole)
 
     def load(self, raw: bytes) -> cython.bint:
-        """Begin with the measurements of a bucket that is stored; whether it has all parts of one. Errors:
-        InvalidBSON."""
+        """Load the measurements of a stored bucket; False if it lacks a part. Errors: InvalidBSON."""
         control: cython.Py_ssize_t = _document_at(raw, 0, b"control")
         data: cython.Py_ssize_t = _document_at(raw, 0, b"data")
         least: cython.Py_ssize_t
@@ -205,7 +205,7 @@ class Bucket:
 
 
 def tally(buckets: list[Bucket]) -> tuple[int, list[int]]:
-    """(how many measurements buckets have been written with, of the new ones how many have each `full`)."""
+    """Return (measurements written with these buckets, number of new ones by `full`)."""
     bucket: Bucket
     measurements: cython.Py_ssize_t = 0
     counts = [0] * (SCHEMA + 1)
@@ -217,6 +217,6 @@ def tally(buckets: list[Bucket]) -> tuple[int, list[int]]:
 
 
 def _document_at(raw: bytes, document: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
-    """Where the document in a field of the document begins; -1: nowhere."""
+    """Return the offset of the document in a field of the document; -1 if there is none."""
     at: cython.Py_ssize_t = find(raw, document, len(raw), name)
     return at + len(name) + 2 if at >= 0 and raw[at] == OBJECT else -1

@@ -1,8 +1,9 @@
-"""Buckets that are being filled with the measurements of a command.
+"""The buckets that the measurements of a command are added to.
 
-Each series has a `Lane`, which holds the bucket that its measurements go into. Always true: `Filling.drafts` are the
-buckets that have taken measurements of the command, in the order in which each took its first one; no measurement is
-in two of them.
+Each series has a `Lane`, which holds the bucket for its measurements. Invariants:
+
+- `Filling.drafts` are the buckets with measurements of the command, in the order of the first one in each.
+- No measurement is in two drafts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PLAIN_DEPTH = 8
 
 
 class Identities:
-    """Gives out the last eight bytes of the `_id` of buckets, one after the other, from `first` on."""
+    """Yields the last eight bytes of new buckets' `_id`s, counting from `first`."""
 
     _next: cython.ulonglong
 
@@ -53,8 +54,8 @@ class Identities:
 
 
 class Lane:
-    """The way of a series into its buckets: `meta`, normalized, and the `key` that tells it from others. `bucket`: what
-    takes the next measurement, None where that is not there or, unless `opened`, has not been looked for.
+    """The lane of a series: `meta`, normalized, and the `key` that identifies the series. `bucket` takes the next
+    measurement; None if there is none or, unless `opened`, if it has not been looked up.
     """
 
     key: bytes
@@ -70,8 +71,8 @@ class Lane:
 
 
 class Filling:
-    """Puts measurements into buckets, by `rules` that may change. `gathered` of them, of `gathered_bytes`, are in
-    `drafts`. `lane_of` makes the lane of metadata as they come.
+    """Adds measurements to buckets, by `rules` that may change. `gathered` of them, of `gathered_bytes`, are in
+    `drafts`. `lane_of` makes the lane of metadata.
     """
 
     drafts: list[Bucket]
@@ -97,7 +98,7 @@ class Filling:
         self._read = []
 
     def begun(self, time: cython.longlong, meta: Value | None) -> Bucket:
-        """An empty bucket that takes a measurement of that time."""
+        """Return an empty bucket for a measurement of that time."""
         out: KeyWriter = _WRITER
         begin: cython.longlong = time % self.rules.rounding
         if begin < 0:
@@ -109,8 +110,8 @@ class Filling:
         return Bucket(self.rules, out.taken(), meta, begin)
 
     def stored(self, rid: bytes, raw: bytes, size: int) -> Bucket | None:
-        """The bucket that a document is; None for one that somebody else has written and that is none. `size`: of its
-        measurements in bytes. Errors: InvalidBSON.
+        """Return the bucket of a stored document; None for a malformed one, written by a client. `size`: the bytes of
+        its measurements. Errors: InvalidBSON.
         """
         at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
         meta: cython.Py_ssize_t
@@ -139,8 +140,8 @@ class Filling:
         most_bytes: int,
         indexed: Sequence[Sequence[bytes]],
     ) -> list[Lane]:
-        """Look at the documents from `begin` up to `end`, which `fill` takes then; the lanes that they go into and that
-        are still to be opened, each once. `indexed`: paths that may hold no array.
+        """Parse the documents from `begin` up to `end`, for `fill`. Return their lanes that are not opened yet, each
+        once. `indexed`: paths that may not have an array.
         """
         place: cython.Py_ssize_t
         most: cython.Py_ssize_t = most_bytes
@@ -167,9 +168,10 @@ class Filling:
         return list(closed.values())
 
     def fill(self, documents: list[bytes], position: int, most: int, most_bytes: int) -> int:
-        """Add those that were read, from `position` on; the position of the first one that has not been added. It is
-        not well formed, too large or has no time, which is for others to say; or it is to go into a lane that is
-        not opened; or there is enough. Errors: InvalidBSON.
+        """Add the parsed measurements from `position` on; return the position of the first one not added.
+
+        `fill` stops at a measurement that is malformed, too large or without a time, which the caller then rejects. It
+        also stops at a lane that is not opened, and at the limits. Errors: InvalidBSON.
         """
         at: cython.Py_ssize_t = position
         end: cython.Py_ssize_t = self._first + len(self._read)
@@ -203,8 +205,9 @@ class Filling:
         return 0
 
     def take_back(self, bucket: Bucket, documents: list[bytes]) -> Lane:
-        """Have a draft taken nothing, so that its measurements can be added to its lane, which is closed where they
-        were to go on into that draft."""
+        """Remove all measurements from a draft, so that they can be added to its lane again. The lane is closed if its
+        next measurements would go into that draft.
+        """
         position: cython.Py_ssize_t
         lane: Lane | None = bucket.lane
         raw: bytes
@@ -221,7 +224,7 @@ class Filling:
         return lane
 
     def close_lanes(self) -> None:
-        """Forget the buckets that were looked for and have taken nothing."""
+        """Forget the buckets that were looked up and have no new measurements."""
         lane: Lane
         for lane in self._lanes.values():
             if lane.bucket is None or not lane.bucket.positions:
@@ -229,8 +232,9 @@ class Filling:
                 lane.opened = False
 
     def written(self, buckets: list[Bucket]) -> list[tuple[bytes, Bucket]]:
-        """Drafts are as they are stored now, and no drafts any more; those that take the next measurements of a series,
-        with its key. What they have become is to be looked for."""
+        """Turn drafts into stored buckets; return (key of the series, bucket) of those that take its next measurements.
+        The caller looks up their stored state.
+        """
         bucket: Bucket
         lane: Lane | None
         open_ones: list[tuple[bytes, Bucket]] = []
@@ -246,7 +250,7 @@ class Filling:
         return open_ones
 
     def give_up(self) -> None:
-        """Let go of the drafts."""
+        """Discard the drafts."""
         bucket: Bucket
         for bucket in self.drafts:
             bucket.lane = None
@@ -254,18 +258,18 @@ class Filling:
         self._lanes.clear()
 
     def lane(self, meta: Value | None) -> Lane:
-        """The lane of metadata as they come."""
+        """Return the lane of metadata in a measurement."""
         key: bytes = b"" if meta is None else bytes((meta[0],)) + meta[1]
         found: Lane | None = self._lanes.get(key)
         made: Lane
         if found is None:
             made = self._lane_of(meta)
-            # They may have come in another order.
+            # The fields of the metadata may have been in another order.
             found = self._lanes[key] = self._lanes.setdefault(made.key, made)
         return found
 
     def _lane(self, raw: bytes) -> Lane | None:
-        """The lane of a document, and its time to `_times`; None for one that has no time."""
+        """Return the lane of a document, and add its time to `_times`; None if it has no time."""
         rules: Rules = self.rules
         at: cython.Py_ssize_t = find(raw, 0, len(raw), rules.time_field)
         begin: cython.Py_ssize_t
@@ -286,7 +290,7 @@ class Filling:
         lane = self._lanes.get(meta)
         if lane is None:
             if not meta or _is_normal(meta, meta[0], 1, len(meta), 0):
-                # Most are what tells their series from others.
+                # Most metadata are already normalized, and so are the key of their series.
                 lane = Lane(meta, (meta[0], part(meta, 1, len(meta))) if meta else None)
                 self._lanes[meta] = lane
             else:
@@ -296,7 +300,7 @@ class Filling:
 
 
 def _seconds(begin: cython.longlong) -> cython.ulonglong:
-    """The seconds of a time in milliseconds, rounded down."""
+    """Return the seconds of a time in milliseconds, rounded down."""
     if cython.compiled and begin % 1000 < 0:
         return begin // 1000 - 1
     return begin // 1000
@@ -305,8 +309,8 @@ def _seconds(begin: cython.longlong) -> cython.ulonglong:
 def _is_normal(
     raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int
 ) -> cython.bint:
-    """Whether a value is what `lane_of` makes of it, as is plain to see: the fields of each document in it stand in the
-    order of their names, each once. Errors: InvalidBSON.
+    """True if a value is surely normalized as `lane_of` does it: the fields of each document in it are in the order of
+    their names, each once. Errors: InvalidBSON.
     """
     stop: cython.Py_ssize_t
     named: cython.Py_ssize_t
@@ -332,7 +336,7 @@ def _is_normal(
 
 
 def _has_array(raw: bytes, paths: Sequence[Sequence[bytes]]) -> cython.bint:
-    """Whether there is an array on one of the paths through embedded documents."""
+    """True if there is an array on one of the paths through embedded documents."""
     at: cython.Py_ssize_t
     document: cython.Py_ssize_t
     name: bytes

@@ -1,7 +1,7 @@
-"""The columns of a bucket that is being filled, with the least and the greatest value of each.
+"""The columns of a bucket under construction, with the least and the greatest value of each.
 
-A value becomes a field of its column, named by the place of its measurement. What is least and greatest of embedded
-documents and arrays, and whether two of them may be in one bucket, is said by whoever makes the columns.
+A value becomes a field of its column, named by the number of its measurement. The creator of the columns supplies the
+comparison of embedded documents and arrays, and the test that two of them may share a bucket.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Extremes:
 
 
 class FieldColumn:
-    """The values of one field: those at [at, end) of the bucket that was there, and behind them those that have been
-    added. `now`: their extremes; `before`: those that were there, None for a new field. `last`: the place of the
-    latest; `walk`: when it was last looked at.
+    """The values of one field: those at [at, end) of the stored bucket, followed by the added ones. `now`: their
+    extremes; `before`: those of the stored bucket, None for a new field. `last`: the number of the latest; `walk`: the
+    pass that last read the column.
     """
 
     name: bytes
@@ -69,10 +69,11 @@ class FieldColumn:
 
 
 class Columns:
-    """The columns in the order in which their fields came. `left_out` is the name of a field that gets none.
+    """The columns in the order in which their fields first occurred. `left_out` is the name of a field without a
+    column.
 
-    `alike` tells whether two values of different types, documents or arrays may be in one bucket; `extreme` is the
-    lesser (-1) or the greater (1) of two of which one is a document or an array.
+    `alike` returns whether two values of different types, documents or arrays may share a bucket. `extreme` returns the
+    lesser (-1) or the greater (1) of two values of which one is a document or an array.
     """
 
     _columns: list[FieldColumn]
@@ -93,8 +94,8 @@ class Columns:
     def load(
         self, bucket: bytes, data: cython.Py_ssize_t, least: cython.Py_ssize_t, greatest: cython.Py_ssize_t
     ) -> cython.bint:
-        """Begin with the columns that are there, of which a bucket has documents at these places: the values, the
-        least, the greatest. Whether each has all three. Errors: InvalidBSON.
+        """Load the columns of a bucket from its documents of values, least and greatest at these offsets. False if one
+        lacks any of the three. Errors: InvalidBSON.
         """
         stop: cython.Py_ssize_t = document_stop(bucket, data, len(bucket))
         at: cython.Py_ssize_t = data + 4
@@ -133,7 +134,7 @@ class Columns:
         return True
 
     def fits(self, raw: bytes) -> cython.bint:
-        """Whether each field of a document is like the values that its column has. Errors: InvalidBSON."""
+        """True if each field of a document is `alike` to the values of its column. Errors: InvalidBSON."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         expected: cython.Py_ssize_t = 0
@@ -161,7 +162,7 @@ class Columns:
         return True
 
     def add(self, raw: bytes, place: cython.Py_ssize_t) -> cython.int:
-        """Add the fields of a document, those of one name once. Errors: InvalidBSON."""
+        """Add the fields of a document; of equal names only the first. Errors: InvalidBSON."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         expected: cython.Py_ssize_t = 0
@@ -193,8 +194,9 @@ class Columns:
         return 0
 
     def put_least(self, out: KeyWriter, time_field: bytes, begin: cython.longlong, before: cython.bint) -> cython.int:
-        """Write a document of the least value of each field, of the time one that is given instead. `before`: as the
-        bucket was."""
+        """Write a document of the least value of each field, with `begin` as that of the time. `before`: in the state
+        of the stored bucket.
+        """
         column: FieldColumn
         held: Extremes | None
         at: cython.Py_ssize_t = out.begin_document()
@@ -237,7 +239,7 @@ class Columns:
         return out.end_document(at)
 
     def put_changes(self, out: KeyWriter, time_field: bytes) -> cython.int:
-        """Write the fields of the difference between the bucket as it was and as it is
+        """Write the fields of the diff between the stored and the current bucket
         (`docstore.kernel.compute.differences`).
         """
         column: FieldColumn
@@ -269,7 +271,7 @@ class Columns:
         return out.end_document(at)
 
     def _put_changed(self, out: KeyWriter, time_field: bytes, greatest: cython.bint) -> cython.int:
-        """Write which of the extremes have changed, and the new ones."""
+        """Write the changed extremes into a diff."""
         column: FieldColumn
         before: Extremes | None
         now: Extremes
@@ -302,7 +304,7 @@ class Columns:
     def _find(
         self, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, expected: cython.Py_ssize_t
     ) -> FieldColumn | None:
-        """The column of the name at [begin, end), which most often is the one that is expected."""
+        """Return the column of the name at [begin, end), most often the expected one."""
         column: FieldColumn
         if expected < len(self._columns):
             column = self._columns[expected]
@@ -340,7 +342,7 @@ def _put_field(out: KeyWriter, code: cython.int, name: bytes, value: bytes) -> c
 
 
 def _begin(out: KeyWriter, before: bytes, name: bytes) -> cython.Py_ssize_t:
-    """Begin a field that is a document, whose name is put together from two; where the document begins."""
+    """Begin a field that is a document, whose name has two parts; return the offset of the document."""
     out.put(OBJECT)
     out.put_bytes(before)
     _put_name(out, name)
@@ -348,9 +350,7 @@ def _begin(out: KeyWriter, before: bytes, name: bytes) -> cython.Py_ssize_t:
 
 
 def _end_unless_empty(out: KeyWriter, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.int:
-    """End the document that begins at `at`; take its field away, the beginning of so many bytes too, where there is
-    nothing in it.
-    """
+    """End the document that begins at `at`. If it is empty, remove its field, with the `named` bytes before it."""
     empty: cython.bint = out.size == at + 4
     out.end_document(at)
     if empty:
@@ -359,7 +359,7 @@ def _end_unless_empty(out: KeyWriter, at: cython.Py_ssize_t, named: cython.Py_ss
 
 
 def _field_at(raw: bytes, document: cython.Py_ssize_t, expected: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
-    """Where the field of that name of the document begins, most often at the place that is expected; -1: nowhere."""
+    """Return the offset of the document's field of that name, most often the expected one; -1 if there is none."""
     stop: cython.Py_ssize_t = document_stop(raw, document, len(raw))
     if expected < stop and is_name(raw, expected + 1, name_end(raw, expected + 1, stop), name):
         return expected

@@ -1,8 +1,8 @@
-"""The measurements of a bucket, put together from its columns.
+"""Unpacks the measurements of a bucket from its columns.
 
-A column is a document that has a field for each measurement with a value, named by the measurement's place. Columns are
-walked side by side: they have the places in the order in which the times have them. What is asked of a field is asked
-of its column, so that a measurement which is not wanted is not put together.
+A column is a document with a field for each measurement that has a value, named by the measurement's number. Columns
+are read in parallel: all have the numbers in the order of the times. Tests of a field read its column, so that a
+rejected measurement is never built.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ _NO_TIMES = 5346700
 
 
 class Column:
-    """A column being walked: what stands before each of its values in a measurement, behind the type, and where its
-    next value stands in the bucket. `place`: where the field of that value begins. `wanted`: whether measurements are
-    given with it.
+    """A cursor over a column: the bytes before each of its values in a measurement, after the type, and the offset of
+    its next value in the bucket. `place`: the offset of that value's field. `wanted`: measurements include the field.
     """
 
     name: bytes
@@ -54,7 +53,7 @@ class Column:
     _stop: cython.Py_ssize_t
 
     def __init__(self, raw: bytes, name: bytes, at: cython.Py_ssize_t, wanted: cython.bint) -> None:
-        """`at`: where the column, a document, begins. Errors: InvalidBSON."""
+        """`at`: the offset of the column, a document. Errors: InvalidBSON."""
         self.name = name
         self.wanted = wanted
         self._raw = raw
@@ -65,7 +64,7 @@ class Column:
         self.advance()
 
     def advance(self) -> cython.int:
-        """Go to the next value. Errors: InvalidBSON."""
+        """Advance to the next value. Errors: InvalidBSON."""
         at: cython.Py_ssize_t = self.end
         if at >= self._stop:
             self.ended = True
@@ -76,7 +75,7 @@ class Column:
         return 0
 
     def is_at(self, place: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.bint:
-        """Whether its next value is of the place that is named by the field at `place`, whose value is at `value`."""
+        """True if its next value has the number that names the field at `place`, whose value is at `value`."""
         size: cython.Py_ssize_t = value - place
         if self.ended or self.value - self.place != size:
             return False
@@ -84,12 +83,13 @@ class Column:
 
 
 class Unpacking:
-    """The measurements of buckets whose times are in the column `time_field`: the time first, then the metadata as
-    `meta_field` (None: none are given), then the other fields in the order of the columns; of time and other fields
-    those that are `wanted` (None: all).
+    """Unpacks the measurements of buckets whose times are in the column `time_field`.
 
-    Given are those of whose fields each of the `tests` holds, which are told by the first name of their paths, and of
-    which, put together, the `predicate` holds.
+    A measurement has the time first, then the metadata as `meta_field` (None: omitted), then the other fields in the
+    order of the columns. Time and other fields are limited to those `wanted` (None: all).
+
+    A measurement is returned if its fields pass the `tests` and the `predicate` holds for the built document. A test
+    reads the field with the first name of its path.
     """
 
     _time_field: bytes
@@ -119,9 +119,9 @@ class Unpacking:
         self._tested = []
 
     def rows(self, bucket: bytes) -> list[bytes] | None:
-        """The measurements of a bucket, as documents; None where it has none.
+        """Return the measurements of a bucket, as documents; None if it has none.
 
-        Errors: 5346700 without a column of times, 10065 for a column that is no document; InvalidBSON; those of
+        Errors: 5346700 without a column of times, 10065 for a column that is not a document; InvalidBSON; those of
         `predicate`.
         """
         out: KeyWriter = _WRITER
@@ -167,7 +167,7 @@ class Unpacking:
         return rows
 
     def count(self, bucket: bytes) -> int:
-        """How many measurements `rows` would give; -1 where the bucket has none. Errors: those of `rows`."""
+        """Return the number of measurements that `rows` returns; -1 if the bucket has none. Errors: those of `rows`."""
         column: Column
         times: Column
         others: list[Column]
@@ -192,7 +192,7 @@ class Unpacking:
         return count
 
     def _begin(self, bucket: bytes, counting: cython.bint) -> Column:
-        """The column of times; the others that are to be walked, `counting` those that are tested, are noted."""
+        """Return the column of times, after preparing the other columns to read; if `counting` only the tested ones."""
         times: Column | None = None
         others: list[Column] = []
         tested: list[Column | None] = [None] * len(self._tests)
@@ -253,7 +253,7 @@ class Unpacking:
         return True
 
     def _shared(self, bucket: bytes) -> bytes:
-        """What stands in every measurement behind the time: the metadata."""
+        """Return the bytes that follow the time in every measurement: the metadata."""
         own: bytes | None = self._meta_field
         out: KeyWriter = _WRITER
         at: cython.Py_ssize_t = -1 if own is None else find(bucket, 0, len(bucket), b"meta")
@@ -268,9 +268,7 @@ class Unpacking:
 
 
 def is_plain(bucket: bytes) -> bool:
-    """Whether a document has, as is plain to see, the parts of a bucket that is not compressed, and columns. Errors:
-    InvalidBSON.
-    """
+    """True if a document surely has the parts of an uncompressed bucket, and columns. Errors: InvalidBSON."""
     at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"control")
     if at < 0 or bucket[at] != OBJECT:
         return False
@@ -282,7 +280,7 @@ def is_plain(bucket: bytes) -> bool:
 
 
 def greatest_time(bucket: bytes, time_field: bytes) -> int | None:
-    """The greatest time of the measurements of a bucket, in milliseconds since 1970; None where it does not say.
+    """Return the greatest time of the measurements of a bucket, in milliseconds since 1970; None if it does not say.
     Errors: InvalidBSON.
     """
     at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"control")
