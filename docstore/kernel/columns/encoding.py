@@ -1,10 +1,11 @@
 """Columns of the wide-column mode as bytes: their names in requests, keys and replies, their records in replies.
 
-A record begins with flags (1 byte) and the timestamp (8, signed, the most significant byte first); one that expires has
-the second of its expiry (4) and its TTL (4) before the value. What records mean is said in
-`docstore.widecolumn.model.cells`, what keys are in `docstore.widecolumn.model.keys`. Only the commonest names are known
-here, those of a `kind`; what is odd in any way is answered with None and left to `docstore.widecolumn.model`, whose
-results these are otherwise, byte for byte.
+A record begins with flags (1 byte) and the timestamp (8, signed, big-endian). An expiring one has the second of its
+expiry (4) and its TTL (4) before the value. `docstore.widecolumn.model.cells` defines the meaning of records,
+`docstore.widecolumn.model.keys` the keys.
+
+Only the most common kinds of names are supported. For anything unusual the functions return None, and
+`docstore.widecolumn.model` decides. Invariant: results equal those of `docstore.widecolumn.model`, byte for byte.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if not cython.compiled:
     TOMBSTONE = 0x01
     EXPIRING = 0x02
     ESTIMATE = 0x40
-    """The flag of a row's statistics, which are no part of the data."""
+    """The flag of a row's statistics, which are not part of the data."""
     WHOLE = 0x80
-    """The flag of a deletion of a row, super column or range, which is no cell."""
+    """The flag of a deletion of a row, super column or range, which is not a cell."""
 
     PLAIN_NAMES = 1
     """Any bytes."""
@@ -49,20 +50,20 @@ _TTL = b"\x10ttl\0"
 
 
 def escape(value: bytes) -> bytes:
-    """A byte string as it stands in keys: 00 becomes 00 FF, and 00 01 ends it."""
+    """Return a byte string in the form of keys: 00 becomes 00 FF, and 00 01 terminates it."""
     return value.replace(b"\x00", _ESCAPED) + _END
 
 
 def plain_bytes(code: cython.int, raw: bytes) -> bytes | None:
-    """The bytes of a string or of binary data; None for any other type."""
+    """Return the bytes of a string or of binary data; None for any other type."""
     if code == STRING:
         return part(raw, 4, len(raw) - 1)
     return part(raw, 5, len(raw)) if code == BINARY else None
 
 
 def plain_row(code: cython.int, raw: bytes) -> bytes | None:
-    """The part of storage keys that stands for a row key of a request: its Murmur3 token and the key. None for no row
-    key.
+    """Return the part of storage keys for a row key of a request: its Murmur3 token and the key. None for an invalid
+    row key.
     """
     key: bytes | None = plain_bytes(code, raw)
     if key is None or len(key) == 0 or len(key) > _LONGEST:
@@ -71,8 +72,8 @@ def plain_row(code: cython.int, raw: bytes) -> bytes | None:
 
 
 def plain_record(code: cython.int, raw: bytes, stamp: bytes, most: cython.Py_ssize_t) -> bytes | None:
-    """The record of a value of a request that does not expire. None for no value, and for one above `most` bytes.
-    `stamp`: the bytes of its timestamp as they stand in records.
+    """Return the record of a value of a request that does not expire; None for an invalid value, and for one above
+    `most` bytes. `stamp` is its timestamp in the form of records.
     """
     value: bytes | None = plain_bytes(code, raw)
     if value is None or len(value) > most:
@@ -81,7 +82,7 @@ def plain_record(code: cython.int, raw: bytes, stamp: bytes, most: cython.Py_ssi
 
 
 def timestamp_order(one: bytes, other: bytes) -> cython.int:
-    """Which of two records has the later timestamp: 1, -1, or 0 where they have the same."""
+    """Return 1 if the first record has the later timestamp, -1 if the second has, 0 if they are equal."""
     at: cython.Py_ssize_t = 2
     if one[1] != other[1]:
         return 1 if one[1] ^ 0x80 > other[1] ^ 0x80 else -1
@@ -93,7 +94,9 @@ def timestamp_order(one: bytes, other: bytes) -> cython.int:
 
 
 def is_live(record: bytes, hidden: cython.longlong, now: cython.longlong) -> cython.bint:
-    """Whether it is a value, not expired at the second `now`, under a deletion with the timestamp `hidden`."""
+    """True if the record is a value that has not expired at the second `now` and is newer than the deletion
+    `hidden`.
+    """
     flags: cython.int = record[0]
     if flags & TOMBSTONE or integer_in(record, 1, 8) <= hidden:
         return False
@@ -101,7 +104,7 @@ def is_live(record: bytes, hidden: cython.longlong, now: cython.longlong) -> cyt
 
 
 class ColumnForm:
-    """The names of one comparator, and columns with such names. `as_text`: replies show text as strings."""
+    """The names of one comparator, and columns with these names. `as_text`: replies show text as strings."""
 
     kind: cython.int
     as_text: cython.bint
@@ -113,7 +116,7 @@ class ColumnForm:
         self._out = KeyWriter()
 
     def encode(self, code: cython.int, raw: bytes) -> bytes | None:
-        """A name of a request as it stands in keys; None where the general way must judge it."""
+        """Return a name of a request in the form of keys; None if the model must decide."""
         name: bytes
         if self.kind == LONG_NAMES:
             return self._encode_long(code, raw)
@@ -149,7 +152,7 @@ class ColumnForm:
             return None
         out.clear()
         out.put(1)
-        # The 60-bit timestamp first, its most significant byte in front.
+        # The 60-bit timestamp first, big-endian.
         out.put(raw[11] & 0x0F)
         out.put(raw[12])
         out.put_part(raw, 9, 11)
@@ -158,7 +161,7 @@ class ColumnForm:
         return out.taken()
 
     def document(self, key: bytes, at: cython.Py_ssize_t, record: bytes, now: cython.longlong) -> bytes:
-        """`{name, value, timestamp, ttl?}` of a live column whose name stands in its key from `at` to the end."""
+        """Return `{name, value, timestamp, ttl?}` of a live column whose name is its key from `at` to the end."""
         out: KeyWriter = self._out
         expires: cython.bint = record[0] & EXPIRING != 0
         out.clear()
@@ -204,7 +207,7 @@ class ColumnForm:
         return 0
 
     def _put_bytes(self, field: bytes, data: bytes, as_text: cython.bint) -> cython.int:
-        """An element: binary data, or a string where text is wanted and the bytes are text."""
+        """Write an element: a string if text is requested and the bytes are text, else binary data."""
         out: KeyWriter = self._out
         if as_text and _is_text(data):
             return self._put_text(field, data)
@@ -235,9 +238,10 @@ def take_columns(
     limit: int,
     most: int,
 ) -> tuple[int, int, bool]:
-    """Append the documents of live columns until `out` has `limit` or `most` items were looked at: (how many were
-    looked at, how many of them were dead, whether that is the end). `at`: where names begin in keys; `hidden`: the
-    timestamp of what deletes columns.
+    """Append the documents of live columns until `out` has `limit`, or `most` items were examined.
+
+    Return (items examined, dead ones of these, True if the read is complete). `at`: the offset of names in keys;
+    `hidden`: the timestamp of the deletion that covers the columns.
     """
     second: cython.longlong = now
     below: cython.longlong = _LOWEST if hidden is None else hidden
@@ -285,7 +289,7 @@ def _high_first(raw: bytes, at: cython.Py_ssize_t, width: cython.int) -> cython.
 
 
 def integer_in(record: bytes, at: cython.Py_ssize_t, width: cython.int) -> cython.longlong:
-    """A signed number, its most significant byte first."""
+    """Return a signed big-endian number."""
     number: cython.ulonglong = _high_first(record, at, width)
     if not cython.compiled and number >> (8 * width - 1):
         return int(number) - (1 << 8 * width)

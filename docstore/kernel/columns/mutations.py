@@ -1,8 +1,8 @@
-"""Mutations of rows as bytes: the plain ones of a batch read from their documents, and merged into what stands.
+"""Mutations of rows as bytes: parses the plain ones of a batch, and merges them into the stored records.
 
-An entry is (path, record, how much of the path names what counts as one), see `docstore.widecolumn.model.mutations`.
-What is not plain is left to `docstore.widecolumn.model`: a mutation with other fields, a name or a value that must be
-judged, two records that their timestamps do not decide between.
+An entry is (path, record, length of the path's part that names the counted unit), see
+`docstore.widecolumn.model.mutations`. `docstore.widecolumn.model` handles all that is not plain: a mutation with other
+fields, a name or a value that needs validation, and two records with the same timestamp.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def take_mutations(
     stamp: bytes,
     most: int,
 ) -> int:
-    """Gather plain mutations from `start` on by row; where the first stands that is not plain, or `stop`.
+    """Gather plain mutations from `start` on by row; return the position of the first that is not plain, or `stop`.
 
-    Plain is `{key, columnFamily, insert: {name, value, timestamp?}}`, the fields in any order, of a family that `forms`
-    has by the bytes of its name. `rows` are by family and row key, and of each row the entries by path, made by `make`;
-    those on one path are merged. `stamp` is the timestamp of inserts without one, as it stands in records, `most` the
-    bytes that a value may have.
+    A plain one is `{key, columnFamily, insert: {name, value, timestamp?}}`, the fields in any order, of a family that
+    `forms` has by the bytes of its name. `rows` are by family and row key; each row, made by `make`, has entries by
+    path, and entries of one path are merged. `stamp` is the timestamp, in the form of records, of inserts without one.
+    `most` is the greatest size of a value in bytes.
     """
     position: cython.Py_ssize_t = start
     limit: cython.Py_ssize_t = stop
@@ -90,7 +90,7 @@ def take_mutations(
 
 
 class Plain:
-    """A mutation as it was read."""
+    """A parsed mutation."""
 
     family: bytes
     key: bytes
@@ -101,7 +101,7 @@ class Plain:
     stamp: bytes | None
 
     def read(self, raw: bytes) -> cython.bint:
-        """Read a mutation; False where it is not plain."""
+        """Parse a mutation; False if it is not plain."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         named: cython.Py_ssize_t
@@ -156,7 +156,7 @@ class Plain:
 
 
 def merged(standing: bytes, record: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
-    """What stands after a merge; `merge` decides where timestamps do not."""
+    """Return the record after a merge; `merge` decides between equal timestamps."""
     order: cython.int
     if standing == record:
         return standing
@@ -169,7 +169,7 @@ def merged(standing: bytes, record: bytes, merge: Callable[[bytes, bytes], bytes
 def plain_insert(
     form: ColumnForm, key: Value, name: Value, value: Value, stamp: bytes, most: int
 ) -> tuple[bytes, bytes, bytes] | None:
-    """(the row's part of keys, the column's path, its record) of an insert; None where it is not plain."""
+    """Return (the row's part of keys, the column's path, its record) of an insert; None if it is not plain."""
     key_code: cython.int = key[0]
     name_code: cython.int = name[0]
     value_code: cython.int = value[0]
@@ -182,12 +182,13 @@ def plain_insert(
 
 
 class RowUpdate:
-    """What is to be written of one row: `keys` holds what will stand under each key, `previous` what stands there now.
+    """The writes of one row: `keys` holds the new record of each key, `previous` the stored ones.
 
-    `added` is how many records more there are then, `size` how many bytes more in records and in keys behind the
-    ident. `rows` and `row_bytes` are the row's statistics then, `rows_before` and `bytes_before` those before; all are
-    0 where nothing of the kind changes. `prefix` is what keys of the column family begin with, `row` what follows in
-    keys of the row. What stands is looked for in `pending`, then by `get(family, key)`.
+    - `added` is the growth of the row in records, `size` in bytes of records and of keys after the ident.
+    - `rows` and `row_bytes` are the row's new statistics, `rows_before` and `bytes_before` the old ones; all are 0 if
+      the statistics do not change.
+    - `prefix` begins the keys of the column family, and `row` follows it in keys of the row.
+    - Stored records are read from `pending`, then by `get(family, key)`.
     """
 
     keys: dict[bytes, bytes | None]
@@ -226,8 +227,8 @@ class RowUpdate:
     def merge(
         self, entries: Iterable[Entry], merge: Callable[[bytes, bytes], bytes], is_named: Callable[[bytes], bool]
     ) -> None:
-        """Merge the entries into what stands. `is_named` says whether anything stands below a name of a path; it is
-        asked only where the row has statistics, as every row has that holds something.
+        """Merge the entries into the stored records. `is_named` returns whether a record exists below a name of a path.
+        It is called only if the row has statistics, as every row with data has.
         """
         seen: set[bytes] = set()
         statistics: bytes | None = self._standing(self._prefix + _STATISTICS)
@@ -276,7 +277,7 @@ class RowUpdate:
         self._count(statistics, size, rows, -1)
 
     def remove(self, doomed: Iterable[tuple[bytes, bytes]], rows: int | None) -> None:
-        """Remove (path, record) where these records stand. `rows`: how many there are then, where that is known."""
+        """Remove each (path, record) if this record is stored. `rows`: the number remaining, if it is known."""
         size: cython.Py_ssize_t = 0
         path: bytes
         record: bytes
@@ -290,7 +291,7 @@ class RowUpdate:
         self._count(self._standing(self._prefix + _STATISTICS), size, 0, -1 if rows is None else rows)
 
     def store(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put (path, record) as they are, statistics too, where nothing stands yet."""
+        """Write (path, record) unchanged, statistics too, if no record is stored yet."""
         path: bytes
         record: bytes
         for path, record in entries:
@@ -307,7 +308,7 @@ class RowUpdate:
     def _count(
         self, record: bytes | None, size: cython.Py_ssize_t, rows: cython.longlong, left: cython.longlong
     ) -> cython.int:
-        """Change the row's statistics, those of `record`: by `rows`, or to `left` where that is not negative."""
+        """Change the row's statistics, which `record` holds: by `rows`, or to `left` if that is not negative."""
         key: bytes
         if size == 0 and rows == 0 and left < 0:
             return 0
@@ -330,5 +331,5 @@ class RowUpdate:
 
 
 def _is(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, name: bytes) -> cython.bint:
-    """Whether the name at [at, end) is that one."""
+    """True if the name at [at, end) is `name`."""
     return end - at == len(name) and same_bytes(raw, at, name, 0, end - at)

@@ -1,11 +1,11 @@
 """The states of accumulators over raw values, one for each field of each group.
 
-States hand out what they have gathered in parts, so that the caller's own accumulators can go on from there and decide
-about the result: see `State.partial`. What machine arithmetic cannot add exactly (decimals, infinities, sums beyond 62
-bits) is kept aside as `State.extras`; without such a state knows its result.
+States return their contents in parts, from which the caller's own accumulators can continue and compute the result: see
+`State.partial`. Values that machine arithmetic cannot add exactly (decimals, infinities, sums beyond 62 bits) go to
+`State.extras`; a state without extras can compute its result.
 
-There may be hundreds of thousands of states: they lead to nothing that could lead back to them, and are no business of
-the garbage collector.
+There may be hundreds of thousands of states. They take part in no reference cycles and are not tracked by the garbage
+collector.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Groups documents by a key and accumulates over each group, on raw bytes.
 
-A `Grouping` reads documents (with `unwind`, one of their arrays element by element), finds the group of each and adds
+A `Grouping` reads documents, or with `unwind` the elements of one of their arrays. It finds the group of each and adds
 its values to the group's states. Keys are the same if they compare equal; the first one names the group. The values of
 a document come from sources: a path, a constant, a document of sources, or a function.
 

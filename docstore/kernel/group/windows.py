@@ -144,8 +144,8 @@ class Placed:
 
 class Growing:
     """An accumulator over a window from the beginning of the partition to `upper` places after the document. (None: to
-    the end of the partition, which has `length` documents.) `state` accumulates the values until it needs `extras`, and
-    from then on the accumulator that `resume` makes of it.
+    the end of the partition, which has `length` documents.) `state` accumulates the values until it needs `extras`; the
+    accumulator that `resume` makes of it continues.
     """
 
     _documents: Placed

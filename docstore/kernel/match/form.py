@@ -5,8 +5,8 @@ it; only the values must be read for each filter.
 
 Invariant: filters of one form differ only in their values, and these have the same types one by one. The form omits
 
-- the value of a comparison with a top-level field (as it is, or by `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, or a member of
-  `$all`), if its type is one whose values compare with each other value by value;
+- the value of a comparison with a top-level field, if values of its type compare with each other one by one. The
+  comparison is an implicit equality, `$eq`, `$gt`, `$gte`, `$lt`, `$lte` or a member of `$all`;
 - the array of an `$in` of such values; the form has the set of their types;
 - a regular expression, with or without `$regex`, if no index can use its prefix, or if it is a pure prefix; the form
   records which of the two, and its `$options`.
@@ -318,7 +318,7 @@ def _kind_of_pattern(
         options = find(raw, start, limit, b"$options")
         if options >= 0 and (code == REGEX or raw[options] != STRING):
             return 0
-        # Behind its type, its name and the size of its text.
+        # Skip its type, its name and the size of its text.
         options += 14 if options >= 0 else 0
     end = name_end(raw, pattern, limit)
     if code == REGEX:

@@ -1,10 +1,10 @@
-"""The terms of texts, read from documents as they are stored.
+"""The terms of texts, read from raw documents.
 
-What counts of a word (`docstore.query.text.languages`) is remembered: the key of its term in an index, empty for a word
-that is passed over. So a text costs a look at each of its bytes and one into a table for each of its words.
+A cache maps each word to the key of its term in an index (`docstore.query.text.languages`), empty for a stop word. So a
+text costs one pass over its bytes and one lookup for each of its words.
 
-Always true: terms and scores are those of `docstore.query.text.terms`, which is left what is not read here: documents
-that name a language of their own, arrays, and long texts, between whose words others may run.
+Invariant: terms and scores are those of `docstore.query.text.terms`. That module handles documents that name a language
+of their own, arrays, and long texts, between whose words other tasks may run.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if not cython.compiled:
 
 _REMEMBERED = 1 << 14
 _LONG = 1 << 12
-"""Texts of more bytes are left to the general way."""
+"""Most bytes of a text that is read here."""
 _PER_WORD = 16
 _ASCII = 128
 
 
 class Words:
-    """The words of one language. `between`: the characters of ASCII that stand between words; `split` takes other texts
-    apart; `learn` gives the key of a word's term.
+    """The words of one language. `between`: the ASCII separators of words; `split` tokenizes other texts; `learn`
+    returns the key of a word's term.
     """
 
     _between: bytes
@@ -47,7 +47,7 @@ class Words:
         self._known = {}
 
     def keys(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes] | None:
-        """The keys of the terms of a text in UTF-8, in their order; None for a long one."""
+        """Return the keys of the terms of a text in UTF-8, in their order; None for a long one."""
         found: list[bytes] = []
         begin: cython.Py_ssize_t = at
         place: cython.Py_ssize_t
@@ -75,7 +75,7 @@ class Words:
     def _add(self, word: bytes, found: list[bytes]) -> None:
         key: object = self._known.get(word)
         if key is None:
-            # To learn may let others run, who may learn too.
+            # Learning may let other tasks run, which may learn, too.
             key = self._learn(word.decode())
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -85,8 +85,8 @@ class Words:
 
 
 class PlainTexts:
-    """The texts of documents at paths of one name each, with the `weights` of these, all in one language. `override` is
-    the field by which a document names its language.
+    """The texts of documents at top-level fields, with the `weights` of these, all in one language. `override` is the
+    field by which a document names its language.
     """
 
     _words: Words
@@ -101,7 +101,7 @@ class PlainTexts:
         self._override = encoded_name(override)
 
     def terms(self, raw: bytes) -> list[bytes] | None:
-        """The keys of the different terms of a document; None for one that is left to the general way."""
+        """Return the keys of the distinct terms of a document; None for one that is not supported here."""
         found: list[bytes] = []
         texts: list[tuple[float, int, list[bytes]]] | None = self._texts(raw)
         if texts is None:
@@ -111,7 +111,7 @@ class PlainTexts:
         return list(set(found))
 
     def _texts(self, raw: bytes) -> list[tuple[float, int, list[bytes]]] | None:
-        """(weight, bytes, keys of the terms) of each text, in the order of the document."""
+        """Return (weight, bytes, keys of the terms) of each text, in the order of the document."""
         found: list[tuple[float, int, list[bytes]]] = []
         keys: list[bytes] | None
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
@@ -140,7 +140,7 @@ class PlainTexts:
 
 
 class Scores:
-    """What documents score for the different `wanted` terms, given by their keys."""
+    """Scores documents for the distinct `wanted` terms, given by their keys."""
 
     _texts: PlainTexts
     _wanted: list[bytes]
@@ -150,7 +150,7 @@ class Scores:
         self._wanted = list(wanted)
 
     def each(self, raw: bytes) -> list[float] | None:
-        """For each of the terms; None for a document that is left to the general way."""
+        """Return the score of each term; None for a document that is not supported here."""
         found: list[float] = [0.0] * len(self._wanted)
         text: tuple[float, int, list[bytes]]
         texts: list[tuple[float, int, list[bytes]]] | None = self._texts._texts(raw)
@@ -172,14 +172,16 @@ class Scores:
                 count = keys.count(key)
                 if count:
                     score = weight * (2.0 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
-                    # A text that is nothing but the term, which its key has between two bytes; zeros are escaped.
+                    # The text is the term alone: its key has a byte before and after it, and escapes zeros.
                     if count == total and text[1] == len(key) - 1 - key.count(b"\0"):
                         score = score * 1.1
                     found[place] += score
         return found
 
     def sum(self, raw: bytes) -> float:
-        """For all of them together, in their order; a negative number for a document that is left."""
+        """Return the sum of the scores, in the order of the terms; negative for a document that is not
+        supported here.
+        """
         scores: list[float] | None = self.each(raw)
         score: cython.double = 0.0
         place: cython.Py_ssize_t

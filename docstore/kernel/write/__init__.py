@@ -1,1 +1,1 @@
-"""What write commands consist of: statements, and what many of them do to documents."""
+"""The statements of write commands, and their effects on batches of documents."""

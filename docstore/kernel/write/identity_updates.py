@@ -1,7 +1,8 @@
-"""What the statements of an update do that each ask for one `_id`, worked out side by side before anything is written.
+"""Batches of update statements by `_id`: computes their effects before anything is written.
 
-Always true: what a statement does is what it would do by itself after those before it; the first of which that is not
-plain to see, or that fails, ends the group, and nothing is said of it.
+Invariants:
+- A statement has the effect that it would have alone after those before it.
+- The batch ends before the first statement that fails or that is not simple; nothing is computed for that one.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     Judged = tuple[bytes, frozenset[bytes] | None, Any, bool, bool]
-    """What the general way makes of a document: (the document then, the top-level fields that may have changed or None,
-    the paths that the log says of it, whether it counts as modified, whether its `_id` has the same bytes).
+    """The general update's result for a document: (the new document, the top-level fields that may have changed or
+    None, the changed paths for the oplog entry, whether it counts as modified, whether its `_id` has the same bytes).
     """
 
 _EMPTY_TIMESTAMP = bytes(8)
@@ -35,9 +36,9 @@ _RECORD_ID_BYTES = 8
 
 
 class Written:
-    """Statements that follow each other and write alike: `makes` says whether they make documents, `names` and `paths`
-    what they may change, as in `Judged`, `same_identity` whether no `_id` has other bytes. The lists go with each
-    other; `record_ids` are those on disk.
+    """Consecutive statements with the same kind of write. `makes`: they insert documents; `names` and `paths`: what
+    they may change, as in `Judged`; `same_identity`: no `_id` changes its bytes. The lists are parallel; `record_ids`
+    are those on disk.
     """
 
     makes: cython.bint
@@ -61,9 +62,9 @@ class Written:
 
 
 class Where:
-    """The collection that statements write to. `rid_of` and `document_of` read what stands behind keys, which begin
-    with `identities` and `records`; no entry of the `_id` index is above `newest`, where that is known. Documents that
-    are not `owned` are left to the general way, and those larger than `large`.
+    """The collection that statements write to. `rid_of` and `document_of` read the values of keys, which begin with
+    `identities` and `records`. No entry of the `_id` index is above `newest`, if it is known. Documents that are not
+    `owned`, or larger than `large`, are left to the general update.
     """
 
     rid_of: Callable[[bytes], bytes | None]
@@ -94,10 +95,12 @@ class Where:
 
 
 class Ways:
-    """What is done with a statement that the kernel does not decide. `judge`, of the number of a statement and the
-    document that it is about or None, gives what comes of it, or None where it is to be carried out by itself; `admits`
-    says whether names may be changed, and a document made, where documents are sharded; `whole` and `replaced` are the
-    paths of operators on whole fields and of replacements.
+    """The fallbacks for a statement that the kernel does not decide.
+
+    - `judge`, of a statement's number and its document or None, returns the result, or None if the statement must run
+      alone.
+    - `admits` returns whether a sharded collection permits a change of these names, and the new document.
+    - `whole` and `replaced` are the paths for operators on whole fields and for replacements.
     """
 
     judge: Callable[[int, bytes | None], Judged | None]
@@ -119,9 +122,10 @@ class Ways:
 
 
 class IdentityUpdates:
-    """Statements as `docstore.kernel.write.statements` gives them. `count` are worked out; `matched` and `modified` say
-    of each of them how many documents it concerns and modifies, `upserted` holds (number, `_id`) of those that make
-    one, and `runs` is what there is to be written, of `size` bytes.
+    """The batch of statements, in the form of `docstore.kernel.write.statements`.
+
+    The first `count` have results: `matched` and `modified` are the documents that each matches and modifies,
+    `upserted` holds (number, `_id`) of inserts. `runs` are the writes, of `size` bytes.
     """
 
     count: cython.Py_ssize_t
@@ -140,8 +144,8 @@ class IdentityUpdates:
     _in_order: cython.bint
 
     def __init__(self, where: Where, ways: Ways, most_bytes: int, in_order: bool) -> None:
-        """At most `most_bytes` of documents are worked out. `in_order`: what is written is in the order of the
-        statements, also where they are about different documents.
+        """The batch ends at `most_bytes` of documents. `in_order`: writes keep the order of the statements, also those
+        to different documents.
         """
         self.count = 0
         self.size = 0
@@ -153,25 +157,25 @@ class IdentityUpdates:
         self._ways = ways
         self._left = most_bytes
         self._out = KeyWriter()
-        # By the key of an `_id`: (record id, the document as it is then); one that has just been made has none yet.
+        # By the key of an `_id`: (record id, the current document); a new document has no record id yet.
         self._found = {}
         self._specification = None
         self._changes = None
         self._in_order = in_order
 
     def work_out(self, statements: Sequence[Sequence[Any]], first: int, end: int) -> None:
-        """The statements from `first` on, at most those before `end`."""
+        """Compute the effects of the statements from `first` on, at most those before `end`."""
         number: cython.Py_ssize_t
         try:
             for number in range(first, end):
                 if not self._statement(number, statements[number]):
                     break
         except CommandError:
-            # It fails, or not, when it is carried out by itself.
+            # The statement is then run alone, and fails or not.
             return
 
     def _statement(self, number: cython.Py_ssize_t, statement: Sequence[Any]) -> cython.bint:
-        """Whether the statement is one of the group."""
+        """Add the statement to the batch; False if it must run alone."""
         query: bytes = statement[0]
         code: cython.int = identity_type(query) if _is_plain(statement) else 0
         rid: bytes | None
@@ -202,7 +206,7 @@ class IdentityUpdates:
         return self._change(number, statement[1][1], key, rid, before)
 
     def _without(self, number: cython.Py_ssize_t, statement: Sequence[Any], key: bytes) -> cython.bint:
-        """A statement whose document is not there."""
+        """Add a statement that matches no document."""
         specification: bytes = statement[1][1]
         changes: FieldChanges | None
         names: frozenset[bytes] | None = None
@@ -220,7 +224,7 @@ class IdentityUpdates:
             made = _placed(specification, statement[0], 4, len(statement[0]) - 1)
         if made is None:
             if not statement[3]:
-                # Whether anything is wrong with the update is still to be found out.
+                # The update has not been validated yet.
                 return False
             judged = self._ways.judge(number, None)
             if judged is None:
@@ -240,7 +244,7 @@ class IdentityUpdates:
     def _change(
         self, number: cython.Py_ssize_t, specification: bytes, key: bytes, rid: bytes, before: bytes
     ) -> cython.bint:
-        """A statement and its document."""
+        """Add a statement that matches a document."""
         after: bytes | None = None
         modified: cython.bint = True
         same: cython.bint = True
@@ -276,19 +280,19 @@ class IdentityUpdates:
         return self._done(1, modified)
 
     def _operators(self, specification: bytes) -> FieldChanges | None:
-        """The changes of an update's document; None where the general way must judge it."""
+        """Return the changes of an update's document; None if the general update must decide."""
         if self._specification is None or self._specification != specification:
             self._changes = field_changes(specification)
             self._specification = specification
         return self._changes
 
     def _take(self, size: cython.Py_ssize_t) -> cython.bint:
-        """Whether there is room for a document of that size."""
+        """Reserve room for a document of that size; False if there is none."""
         self._left -= size
         return self._left >= 0
 
     def _done(self, matched: cython.int, modified: cython.int) -> cython.bint:
-        """The statement is one of the group."""
+        """Count the statement as part of the batch; return True."""
         self.count += 1
         self.matched.append(matched)
         self.modified.append(modified)
@@ -297,7 +301,7 @@ class IdentityUpdates:
     def _run_of(
         self, makes: cython.bint, names: frozenset[bytes] | None, paths: Any, same: cython.bint, first: cython.bint
     ) -> Written:
-        """What a statement is written with; `first`: none before it is about its document."""
+        """Return the run that a statement is written with; `first`: no earlier statement is on its document."""
         run: Written
         for run in reversed(self.runs):
             if (
@@ -314,7 +318,7 @@ class IdentityUpdates:
         return run
 
     def _write(self, run: Written, number: cython.Py_ssize_t, rid: bytes, before: bytes, after: bytes) -> cython.int:
-        """Note what is to be written."""
+        """Add a document to the run."""
         run.numbers.append(number)
         if not run.makes:
             run.record_ids.append(rid)
@@ -325,7 +329,7 @@ class IdentityUpdates:
 
 
 def _is_plain(statement: Sequence[Any]) -> cython.bint:
-    """Whether there is nothing but a filter, and a document as the update of one document."""
+    """True if the statement has only a filter, and a document as the update of one document."""
     return (
         not statement[2]
         and statement[1][0] == OBJECT
@@ -338,12 +342,12 @@ def _is_plain(statement: Sequence[Any]) -> cython.bint:
 
 
 def has_operators(specification: bytes) -> cython.bint:
-    """Whether the document has operators, and is no replacement: its first field says it."""
+    """True if the document has operators, by its first field, and is not a replacement."""
     return len(specification) > 5 and specification[5] == 0x24
 
 
 def _is_whole(replacement: bytes) -> cython.bint:
-    """Whether a replacement is stored as it is, but for its `_id`: nothing is to be filled in, nor to be refused."""
+    """True if a replacement is stored unchanged, but for its `_id`: no timestamp to fill in, no field to reject."""
     return b"$" not in replacement and _EMPTY_TIMESTAMP not in replacement
 
 
@@ -352,7 +356,7 @@ def _begins_with_identity(raw: bytes) -> cython.bint:
 
 
 def _replaced(replacement: bytes, before: bytes) -> bytes | None:
-    """The replacement with the `_id` of the document that it is put in the place of; None: left to the general way."""
+    """Return the replacement with the `_id` of the old document; None if the general update must decide."""
     at: cython.Py_ssize_t = find(before, 0, len(before), b"_id")
     if at < 0:
         return None
@@ -360,8 +364,8 @@ def _replaced(replacement: bytes, before: bytes) -> bytes | None:
 
 
 def _placed(document: bytes, source: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
-    """The document, which begins with the `_id` that is the field [at, end) of another one; None: it has one that is
-    not in front or is not the same.
+    """Return the document with the `_id` that is the field [at, end) of `source` in front; None if it has one
+    elsewhere, or another one.
     """
     own: cython.Py_ssize_t = find(document, 0, len(document), b"_id")
     size: cython.Py_ssize_t = end - at
@@ -375,7 +379,7 @@ def _placed(document: bytes, source: bytes, at: cython.Py_ssize_t, end: cython.P
 
 
 def _identity(raw: bytes) -> Value:
-    """The `_id` of a document."""
+    """Return the `_id` of a document."""
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
     assert at >= 0, "a stored document has an _id"
     return raw[at], part(raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))

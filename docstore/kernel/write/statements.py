@@ -1,6 +1,6 @@
-"""The statements of write commands, as most are sent: a few fields, read in one walk and left as bytes.
+"""Parses the usual statements of write commands: a few fields, read in one pass and left as bytes.
 
-Whatever else there is to a statement, and what is wrong with one, is left to the general way.
+The caller's general parser handles other fields, and all errors.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _ONE = b"\x10limit\0\1\0\0\0"
 
 
 def update_statements(raws: list[bytes], made: type[Made], otherwise: Callable[[bytes], Made]) -> list[Made]:
-    """The statements of an update: of those with nothing but `q`, `u`, `multi` and `upsert`, whose update is a
-    document, a `made` of (filter, update, multi, upsert) and of five places that say that there is nothing more;
-    `otherwise` makes the others.
+    """Return the statements of an update.
+
+    A statement with only `q`, `u`, `multi` and `upsert`, whose update is a document, is simple. It becomes a `made` of
+    (filter, update, multi, upsert) and five absent fields; `otherwise` makes the others.
     """
     raw: bytes
     fields: tuple[bytes, Value, bool, bool] | None
@@ -55,7 +56,7 @@ def update_statements(raws: list[bytes], made: type[Made], otherwise: Callable[[
 
 
 def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
-    """(filter, update, multi, upsert); None where there is more to the statement, or a field stands twice."""
+    """Return (filter, update, multi, upsert); None if the statement has other fields, or a field twice."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -91,7 +92,7 @@ def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
 
 
 def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
-    """Whether the field at `at`, whose name ends at `named`, has that name."""
+    """True if the field at `at`, whose name ends at `named`, has that name."""
     size: cython.Py_ssize_t = len(name)
     place: cython.Py_ssize_t
     if named - at - 1 != size:
@@ -103,8 +104,8 @@ def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: 
 
 
 def identity_type(raw: bytes) -> cython.int:
-    """The type of the `_id` that a filter asks for, which then stands from the ninth byte to the last but one; 0 where
-    it asks for more or for something else. Errors: InvalidBSON.
+    """Return the type of the `_id` that a filter equals; its value extends from the ninth byte to the last but one. 0
+    for any other filter. Errors: InvalidBSON.
     """
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     code: cython.int
@@ -117,9 +118,9 @@ def identity_type(raw: bytes) -> cython.int:
 
 
 def bulk_operation(raw: bytes) -> tuple[str, int, bytes, bool] | None:
-    """(kind, the place of its namespace, the statement, whether it is about many documents) of an operation of a
-    bulkWrite: an insert's document, else a statement of an update or a delete command. None where there is more to it
-    than a filter, an update, `multi` and `upsert`, or something is wrong with it.
+    """Return (kind, the number of its namespace, the statement, True if it is multi) of an operation of a bulkWrite.
+    The statement is an insert's document, or that of an update or a delete command. None if there is more than a
+    filter, an update, `multi` and `upsert`, or an error.
     """
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 16
@@ -138,7 +139,7 @@ def bulk_operation(raw: bytes) -> tuple[str, int, bytes, bool] | None:
 
 
 def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, bool] | None:
-    """An update or a delete, of which the first field is read."""
+    """Parse an update or a delete after its first field."""
     at: cython.Py_ssize_t = 16
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
@@ -173,6 +174,6 @@ def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, 
 
 
 def _statement(parts: list[bytes]) -> bytes:
-    """The document of encoded fields, of which the first is `q`."""
+    """Return the document of encoded fields, of which the first is `q`."""
     body: bytes = b"".join(parts)
     return b"".join(((len(body) + 8).to_bytes(4, "little"), b"\x03q\0", body, b"\0"))
