@@ -30,7 +30,7 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decides which conditions `wanted` (those of partial indexes' filters) a filter of the form implies.
+    """Decides which conditions `wanted`, from the filters of partial indexes, a filter of the form implies.
 
     `parts` are its conditions on their fields: its own first, then those of each branch of its disjunctions.
     """

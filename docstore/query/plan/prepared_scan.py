@@ -6,11 +6,11 @@ values of a filter into the two ends of a range, or into a range for each value 
 conditions that the ranges do not guarantee.
 
 Invariants:
-- The ranges and the predicate are those of the plan that `Prepared.bind` gives for the filter.
+- The ranges and the predicate equal the plan that `Prepared.bind` gives for the filter.
 - So only plans are prepared whose leading fields are fixed to one value each, with at most one bounded field after
   them.
 - A regular expression may bound that field if it is a literal prefix and nothing else.
-- A disjunction is prepared if each of its branches is such a scan (`docstore.query.plan.disjunction`).
+- A disjunction is prepared if each of its branches is a prepared scan (`docstore.query.plan.disjunction`).
 - If no index serves a shape, the predicate is the whole filter.
 """
 
