@@ -1,4 +1,4 @@
-"""Protocols of users' JavaScript: what runs it, and tests and functions that are called for many documents."""
+"""Protocols of users' JavaScript: its runner, and tests and functions that are called for batches of documents."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from docstore.errors import CommandError
 
 
 class ScriptsWanted(Exception):
-    """A request has scripts but is not carried out where scripts can run: it has to be begun anew, there."""
+    """A request has scripts, but does not run in a context where scripts can run: the caller must restart it in one."""
 
 
 class Prefetched(Protocol):
-    """A function that is called for many documents at once."""
+    """A function that is called for a batch of documents."""
 
     def prefetch(self, documents: Sequence[bytes]) -> None:
         """Make the calls for documents that are to be evaluated next."""
@@ -25,26 +25,26 @@ class Scripts(Protocol):
     """The runner of users' JavaScript. Functions are code or strings; errors: those of the scripts."""
 
     def enter(self, *, filters: bool = False) -> None:
-        """Said by a parser that has met a script; `filters`: one of a `$where`. Errors: ScriptsWanted, 6108304 for a
-        filter where none are run.
+        """Called by a parser for each script; `filters`: it is that of a `$where`. Errors: ScriptsWanted, 6108304 for a
+        filter if scripts are not allowed there.
         """
         ...
 
     @property
     def stands_still(self) -> bool:
-        """Return whether the request runs where it may wait while others run."""
+        """Return whether the request runs in a context in which it may wait while other tasks run."""
         ...
 
     def rest(self) -> None:
-        """Let others work; said by what goes on for long without a script."""
+        """Yield to other tasks; called by long evaluations without a script."""
         ...
 
     def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """Return, for each document, whether the function is true of it, or the error that it threw."""
+        """Return, for each document, whether the function is true of it, or the error that it raised."""
         ...
 
     def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
-        """The result of the function for each array of arguments, or what it threw."""
+        """Return the result of the function for each array of arguments, or the error that it raised."""
         ...
 
     def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
@@ -53,11 +53,11 @@ class Scripts(Protocol):
 
 
 class BatchTest(Protocol):
-    """A test that is made for many documents at once."""
+    """A test of a batch of documents."""
 
     @property
     def scripts(self) -> Scripts: ...
 
     def verdicts(self, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """Return the verdict on each document, or the error that the script threw."""
+        """Return the verdict on each document, or the error that the script raised."""
         ...

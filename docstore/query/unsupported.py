@@ -1,4 +1,4 @@
-"""The refusal of what MongoDB knows and this server does not serve: another reply than to a misspelt name."""
+"""The error for features of MongoDB that this server lacks, which differs from that for a misspelt name."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from docstore.errors import Code, CommandError
 
 
 def not_supported(kind: str, name: str) -> CommandError:
-    """The refusal of a known name: `kind` says what it is (query operator, aggregation stage, ...)."""
+    """Return the error for a known name; `kind` is its category (query operator, aggregation stage, ...)."""
     return CommandError(Code.NotImplemented, f"the {kind} {name} is known but not supported by this server")

@@ -16,7 +16,9 @@ def _parser(name: str, every: bool, ones: bool) -> Callable[[str, Value], Filter
 
 
 def bit_positions(name: str, path: str, value: Value) -> frozenset[int]:
-    """The positions that a mask names. Errors: FailedToParse for a number that is no mask, BadValue for all else."""
+    """Return the positions that a mask names. Errors: FailedToParse for a number that is not a mask, BadValue for all
+    else.
+    """
     if value[0] in NUMBERS:
         return _ones_of(_number(name, value).to_bytes(8, "little"))
     if value[0] == BINARY:

@@ -1,4 +1,4 @@
-"""Operators on one path, one parser each, and the table that names them. See `docstore.query.filter.parse`."""
+"""Operators on one path: a parser for each, and the table of their names. See `docstore.query.filter.parse`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from docstore.query.value.values import (
 Element = tuple[str, int, bytes]
 
 _LONG = 64 * 1024
-"""Bytes of a list from which its values are kept as they came."""
+"""Bytes from which the values of a list stay encoded."""
 
 
 def parse_equality(path: str, value: Value) -> Filter:
-    """An implicit equality; a regular expression stands for a match."""
+    """Return an implicit equality; a regular expression becomes a match."""
     if value[0] == REGEX:
         return _regex(path, *regex_of(value))
     _refuse_undefined(value)
@@ -56,7 +56,9 @@ def parse_equality(path: str, value: Value) -> Filter:
 
 
 def parse_regex_operator(path: str, fields: Sequence[Element]) -> RegexMatch:
-    """`{$regex: ..., $options: ...}` out of all fields of the operator document, in whichever order they stand."""
+    """Return the condition of `{$regex: ..., $options: ...}`, given all fields of the operator document in
+    any order.
+    """
     named = {name: (code, data) for name, code, data in fields if name in ("$regex", "$options")}
     if "$regex" not in named:
         raise CommandError(Code.BadValue, "$options needs a $regex")
@@ -150,7 +152,7 @@ def _parse_type(path: str, value: Value) -> TypeIs:
 
 
 def type_codes(value: Value) -> frozenset[int]:
-    """The BSON types that an alias or a number of `$type` names."""
+    """Return the BSON types that an alias or a number of `$type` names."""
     if value[0] == STRING:
         alias = text_of(value)
         if alias == "number":
@@ -207,7 +209,7 @@ def _mod_operand(role: str, value: Value) -> int:
         raise CommandError(Code.BadValue, f"malformed mod, {role} not a number")
     if not _is_finite(value):
         raise CommandError(Code.BadValue, f"malformed mod, {role} value is invalid: NaN or infinite")
-    # Unlike elsewhere, a decimal is cut too.
+    # Unlike elsewhere, a decimal is truncated too.
     number = int(decimal_of(value).to_decimal()) if value[0] == DECIMAL else truncated_of(value)
     assert number is not None
     number = max(LONG_MIN, min(LONG_MAX, number))
@@ -236,6 +238,6 @@ FIELD_OPERATORS: dict[str, Callable[[str, Value], Filter]] = {
     "$size": _parse_size,
     "$type": _parse_type,
 }
-"""Operators that need nothing but their own value. `$regex`, `$options`, `$not`, `$elemMatch` and `$all` are in
+"""Operators that need only their own value. `$regex`, `$options`, `$not`, `$elemMatch` and `$all` are in
 `docstore.query.filter.parse`.
 """

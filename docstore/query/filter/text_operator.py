@@ -1,4 +1,4 @@
-"""`$text`: the text search in a filter, and where it may stand in one."""
+"""Parsing of `$text`, the text search in a filter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONS = {"$search": STRING, "$language": STRING, "$caseSensitive": BOOL, "$di
 
 
 def parse_text(value: Value) -> TextSearch:
-    """The condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
+    """Return the condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$text expects an object")
     fields = {name: (code, data) for name, code, data in elements(value[1])}

@@ -1,1 +1,1 @@
-"""Geometry in filters: what `$geoWithin` and `$geoIntersects` say of a value, without an index."""
+"""Geometry in filters: the semantics of `$geoWithin`, `$geoIntersects` and `$near`, without and with an index."""

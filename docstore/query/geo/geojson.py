@@ -21,9 +21,9 @@ def refused(reason: str) -> CommandError:
 
 
 def stored_shape(value: Value) -> Shape | None:
-    """The geometry that a stored value is; None for one that is none."""
+    """Return the geometry of a stored value; None if it is not a geometry."""
     if value[0] not in (ARRAY, OBJECT):
-        # Said without an error's text: the numbers of a pair are asked for too.
+        # No error is made here: the numbers of a pair are tested, too.
         return None
     try:
         return parse_stored(value)
@@ -32,7 +32,7 @@ def stored_shape(value: Value) -> Shape | None:
 
 
 def parse_stored(value: Value) -> Shape:
-    """The geometry that a stored value is: a GeoJSON object or a pair of coordinates."""
+    """Return the geometry of a stored value: a GeoJSON object or a pair of coordinates."""
     if value[0] not in (ARRAY, OBJECT):
         raise refused(f"geo element must be an array or object: {display(value)}")
     if value[0] == OBJECT and (_kind(value) is not None or not _begins_with_number(value)):
@@ -46,7 +46,7 @@ def _begins_with_number(value: Value) -> bool:
 
 
 def locations(value: Value) -> list[Value]:
-    """The geometries in a stored value: itself, or the members of an array, or of a document, of pairs."""
+    """Return the geometries in a stored value: itself, or the members of an array, or of a document, of pairs."""
     if value[0] == ARRAY or (value[0] == OBJECT and _kind(value) is None):
         members = values(value[1])
         if members and members[0][0] in (ARRAY, OBJECT):
@@ -55,12 +55,12 @@ def locations(value: Value) -> list[Value]:
 
 
 def parse_pair(value: Value) -> Point:
-    """Two coordinates: an array, or the first fields of a document."""
+    """Return the point of two coordinates: an array, or the first fields of a document."""
     return Point(_position(value, only=False), legacy=True)
 
 
 def parse_geometry(value: Value) -> Shape:
-    """A GeoJSON object."""
+    """Return the geometry of a GeoJSON object."""
     kind = _kind(value)
     parse = _KINDS.get(kind or "")
     if parse is None:
@@ -102,7 +102,7 @@ def _is_wound(fields: Mapping[str, Value]) -> bool:
 
 
 def _position(value: Value | None, *, only: bool = True) -> Position:
-    """The coordinates in an array or a document. `only`: more than two are not allowed to be anything but numbers."""
+    """Return the coordinates in an array or a document. `only`: after the first two, members must be numbers."""
     if value is None or value[0] not in (ARRAY, OBJECT):
         raise refused("Point must be an array or object")
     members = [(code, data) for _, code, data in elements(value[1])]
@@ -116,7 +116,7 @@ def _position(value: Value | None, *, only: bool = True) -> Position:
 
 
 def on_sphere(value: Value | None) -> Position:
-    """A longitude and a latitude."""
+    """Return a longitude and a latitude."""
     at = _position(value)
     if not is_on_sphere(at):
         raise refused(f"longitude/latitude is out of bounds, lng: {at[0]:g} lat: {at[1]:g}")
@@ -141,7 +141,7 @@ def _point(value: Value | None, wound: bool) -> Shape:
 
 
 def _positions(value: Value, what: str) -> list[Position]:
-    """Positions one after the other, without repetitions of the one before."""
+    """Return the positions, without those equal to the one before."""
     found: list[Position] = []
     for member in _array(value, what):
         at = on_sphere(member)

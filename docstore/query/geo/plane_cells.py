@@ -1,7 +1,7 @@
-"""Cells of a square of the plane, and those that cover a region of it.
+"""Cells of a square of the plane, and coverings of regions by them.
 
 The square from `low` to `high` on both axes is divided into four `bits` times. A cell is (column, row, level). Points
-are rounded when they are put into cells, so what is said of a cell is judged by a rectangle that is a little larger.
+are rounded when they are put into cells, so tests of a cell use a rectangle that is a little larger.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Square:
         return self.low <= at[0] <= self.high and self.low <= at[1] <= self.high
 
     def spare(self) -> float:
-        """By how much a rectangle is to be larger on each side that holds all positions of a cell."""
+        """Return the margin on each side of a cell within which all its positions lie."""
         return max((self.high - self.low) * _ROUNDING, 4 * math.ulp(max(abs(self.low), abs(self.high))))
 
     def covering(self, regions: Sequence[Region], most: int) -> list[Cell]:
-        """About `most` cells that hold all positions of the square that lie in one of the regions."""
+        """Return about `most` cells that contain all positions of the square in one of the regions."""
         outlines = [region for region in regions if isinstance(region, Outline)]
         areas = [_area(region) for region in regions if not isinstance(region, Outline)]
         found: list[Cell] = []
@@ -47,7 +47,7 @@ class Square:
 
 
 def _area(region: Box | Circle) -> Area:
-    """The region as the kernel has it."""
+    """Return the region in the kernel's form."""
     if isinstance(region, Circle):
         return True, *region.centre, region.radius, 0.0
     (a, b), (c, d) = region.corners

@@ -1,9 +1,9 @@
-"""Cells of the sphere, and those that cover a shape.
+"""Cells of the sphere, and coverings of shapes by them.
 
-The sphere is seen from its middle through the six faces of a cube. A face is a square, divided evenly by angle along
+The sphere is projected from its centre on the six faces of a cube. A face is a square, divided evenly by angle along
 its axes into four, and each part again, up to `LEVELS` times. A cell is (face, column, row, level). Its borders are
-arcs of great circles, so it is convex and lies within the circle around its middle that goes through its farthest
-corner: what is said of a cell is judged by that circle, which is a little too large, never too small.
+arcs of great circles, so it is convex and lies within the circle around its middle through its farthest corner. Tests
+of a cell use that circle, which is a little too large, never too small.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_CELLS = 20_000
 
 
 def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = LEVELS) -> list[Cell]:
-    """Cells of the levels from `coarsest` to `finest` that hold all of the region: about `most` of them, unless the
-    coarsest are more. BadValue when they are more than `MOST_CELLS`. Not for circles.
+    """Return cells of the levels from `coarsest` to `finest` that contain all of the region. They are about `most`,
+    unless more coarsest cells are needed; BadValue if these are more than `MOST_CELLS`. Not for circles.
     """
     assert region.cap is None
     found = covering_cells(region.edges(), region.surrounds, most, coarsest, finest, MOST_CELLS)

@@ -1,4 +1,4 @@
-"""The values at a dotted path, for what has to look at each of them."""
+"""The values at a dotted path, for functions that read each of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docstore.bson.walk import ARRAY, OBJECT, Value, get_field, place_in_array, 
 
 
 def values_at(value: Value, names: Sequence[str]) -> Iterator[Value]:
-    """The values at the path below a document, through arrays on the way; an array at its end is one value."""
+    """Yield the values at the path below a document, through arrays on the way; an array at its end is one value."""
     if not names:
         yield value
         return

@@ -1,6 +1,6 @@
-"""Plans of a disjunction: the union of what its branches find, each through an index of its own.
+"""Plans of a disjunction: the union of its branches' documents, each branch through an index of its own.
 
-Where there is an index with the order asked for to each of the branches, what they find is merged in it.
+If each branch has an index with the requested order, the union is a merge in that order.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from docstore.query.sort import Sort
 from docstore.query.value.long_lists import paced
 
 _ByForm = dict[tuple[int, ...], list[tuple[IndexScan, int]]]
-"""(scan, how many leading fields it fixes) by the direction of the scan and those of the fields of the order."""
+"""(scan, number of leading fields it fixes) by the direction of the scan and those of the order's fields."""
 
 
 def union_plans(
     tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, choose: Callable[[Filter, Sequence[IndexInfo]], Plan]
 ) -> list[Candidate]:
-    """The plans that unite what the branches of a disjunction find. `choose` plans a branch in any order."""
+    """Return the plans that unite the documents of a disjunction's branches. `choose` plans a branch in any order."""
     found: list[Candidate] = []
     if isinstance(tree, And):
         for child in tree.children:
             if isinstance(child, Or):
-                # Which of the indexes of the conjunction is better is for others to say.
+                # The caller chooses between these and the indexes of the conjunction.
                 united = _united(child, indexes, sort, choose)
                 found += [((0, *score[1:]), replace(plan, residual=tree)) for score, plan in united]
         return found[:1]
@@ -67,7 +67,7 @@ def _united(
 
 
 def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | None:
-    """The branches of a disjunction merged in the order asked for, where there is an index with it for each."""
+    """Return the merge of a disjunction's branches in the requested order, if each has an index with it; else None."""
     exact = True
     by_form: _ByForm | None = None
     for child in paced(tree.children):
@@ -85,7 +85,7 @@ def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | 
 
 
 def _by_form(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> tuple[_ByForm, bool]:
-    """(the scans that can be merged with others, whether all of them meet the whole filter) of one branch."""
+    """Return (the mergeable scans, whether all of them satisfy the whole filter) of one branch."""
     choices: _ByForm = {}
     met: dict[tuple[int, ...], bool] = {}
     for _, plan in index_plans(tree, indexes, sort):
@@ -99,7 +99,7 @@ def _by_form(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> tuple[_B
 
 
 def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | None:
-    """One scan in the place of several that bound only the first field of one index."""
+    """Return one scan instead of several that bound only the first field of one index; None if there are others."""
     scans = [branch for branch in branches if isinstance(branch, IndexScan)]
     if len(scans) < len(branches) or len({scan.index.name for scan in scans}) > 1:
         return None

@@ -1,4 +1,4 @@
-"""The plan of a `distinct` that reads an index only once for each value."""
+"""The plan of a `distinct` that reads one index entry for each value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docstore.query.plan.intervals import EVERYTHING
 
 
 def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPath, hint: Hint | None) -> Plan | None:
-    """A plan that reads an index only once for each value of the path that the filter lets through; None: there is
+    """Return a plan that reads one index entry for each value of the path that the filter admits; None if there is
     none.
     """
     path = asked.path
@@ -29,7 +29,8 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
         if arrays_on(path, index.arrays) and (
             not asked.by_element or tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))
         ):
-            # The first entry for an element may be that of another array. What a filter says of one leaves out others.
+            # The first entry for an element may be of another array, and bounds on one element would exclude the
+            # others.
             continue
         bounds = _bounds(tree, index, place)
         if bounds is not None:
@@ -38,7 +39,9 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
 
 
 def _bounds(tree: Filter, index: IndexInfo, place: int) -> Sequence[FieldBounds] | None:
-    """Bounds that are all of the filter and fix the fields before `place` to one value; None where there are none."""
+    """Return bounds that express the whole filter and fix the fields before `place` to one value; None if there are
+    none.
+    """
     coverage = covers(tree, index)
     bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
     if (not bounds and not coverage.whole) or index.collation is not None:

@@ -1,4 +1,4 @@
-"""Plans that the request has a say in: a hint names the index, `min` and `max` the keys to be read of it."""
+"""Plans that the request determines: a hint names the index, `min` and `max` the keys to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from docstore.query.value.collation import holds_strings
 
 
 def hinted_plan(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint) -> Plan:
-    """The plan that a hint leaves. Errors: BadValue, IndexNotFound, NoQueryExecutionPlans."""
+    """Return the plan that a hint requires. Errors: BadValue, IndexNotFound, NoQueryExecutionPlans."""
     if sort.natural and not hint.natural:
         raise CommandError(Code.BadValue, "index hint not allowed with $natural sort order")
     if hint.natural:
@@ -27,7 +27,7 @@ def hinted_plan(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hi
 
 
 def named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
-    """The index of a hint. Errors: BadValue for none, IndexNotFound for several."""
+    """Return the index of a hint. Errors: BadValue for none, IndexNotFound for several."""
     found = [
         index for index in indexes if index.name == hint.name or (hint.key is not None and index.key_id == hint.key)
     ]
@@ -41,8 +41,8 @@ def named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
 def between_plan(
     tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None, between: KeyBetween
 ) -> Plan:
-    """The scan of the keys between `min` and `max`. Errors: 51173 without a hint, 51174 where the index has other
-    fields or compares otherwise, 51175 for bounds in the wrong order, NoQueryExecutionPlans for the natural order.
+    """Return the scan of the keys between `min` and `max`. Errors: 51173 without a hint, 51174 if the index has other
+    fields or another collation, 51175 for bounds in the wrong order, NoQueryExecutionPlans for the natural order.
     """
     if hint is None:
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")

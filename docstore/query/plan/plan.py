@@ -1,14 +1,17 @@
 """The choice of an access path, as a pure function of the filter, the order, the hint and the indexes.
 
-A plan says where the documents come from; the filter is applied to all of them unless the bounds are `exact`. Always
-true: a plan's source holds every document that satisfies the filter (`docstore.query.plan.bounds`), and `provides_sort`
-is only set when the source yields them in the order asked for.
+A plan is a source of documents; the filter is applied to all of them unless the bounds are `exact`. Invariants:
 
-* A filter that fixes `_id` is a lookup (`id_lookup`), unless it says more and that index may not be used.
-* Otherwise the best of what the indexes offer is taken (`candidates`), in the order that they give (`ordering`).
-* A disjunction is a union when every branch finds an index of its own (`disjunction`).
-* An index that does not hold every document serves the filters of `docstore.query.plan.index_bounds.covers`.
-* A hint, or `min` and `max`, leave no choice (`hinted`).
+- A plan's source holds every document that satisfies the filter (`docstore.query.plan.bounds`).
+- `provides_sort` is only set if the source yields them in the requested order.
+
+The choice:
+
+* A filter that fixes `_id` is a lookup (`id_lookup`), unless it has other conditions and that index may not be used. *
+Otherwise the best of the indexes' plans is taken (`candidates`), in the order that they yield (`ordering`). * A
+disjunction is a union if every branch has an index of its own (`disjunction`). * An index that does not hold every
+document serves the filters of `docstore.query.plan.index_bounds.covers`. * A hint, or `min` and `max`, leave no choice
+(`hinted`).
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def choose(
     hint: Hint | None = None,
     between: KeyBetween | None = None,
 ) -> Plan:
-    """The plan for a filter and an order. A hint that names no index is refused with BadValue.
+    """Return the plan for a filter and an order. Error: BadValue for a hint that names no index.
 
     `between` needs a hint whose index has its fields: errors 51173, 51174, 51175 for bounds in the wrong order.
     """

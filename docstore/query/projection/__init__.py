@@ -1,1 +1,1 @@
-"""Projections, and the array positions that they may ask for."""
+"""Projections, and the array positions that they may refer to."""

@@ -1,7 +1,7 @@
 """Parsing of projection documents, for `find` and for the stage `$project`.
 
-Whether the projection includes or excludes is decided by its first plain field other than `_id`. Embedded documents
-spell dotted paths. What is neither a number, a boolean nor one of find's operators is an expression.
+The first plain field other than `_id` decides between inclusion and exclusion. Embedded documents spell dotted paths. A
+value that is neither a number, a boolean nor one of find's operators is an expression.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from docstore.query.value.paths import REFERENCE_FIELDS, check_field_path
 from docstore.query.value.values import NUMBERS, is_true, text_of, truncated_of, type_name
 
 _LONG = 512
-"""Bytes of a projection from which parsing it may take a while."""
+"""Least bytes of a projection whose parsing may take a while."""
 _PER_FIELD = 512
-"""What it costs to parse a field."""
+"""Units of work charged for parsing a field."""
 _POSITIONAL = ".$"
 _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSphere", "$where"))
 
@@ -58,11 +58,11 @@ _NOT_ABOUT_ELEMENTS = frozenset(("$geoNear", "$jsonSchema", "$near", "$nearSpher
 def parse_projection(
     raw: bytes, *, query_context: QueryContext = PLAIN, tree: Filter = MATCH_ALL, metadata: bool = False
 ) -> Projection | PositionalProjection | None:
-    """The projection of a find command; None for an empty one, which returns whole documents.
+    """Return the projection of a find command; None for an empty one, which returns whole documents.
 
-    `tree` is the filter of the same find: it decides what a positional projection (`a.$`) picks, and whether there
-    are distances (`$meta`). With `metadata` who reads the documents can give the key by which they are sorted, their
-    record id and the key of their index entry.
+    `tree` is the filter of the same find: it determines the element of a positional projection (`a.$`), and the
+    availability of distances (`$meta`). `metadata`: the reader of the documents can supply their sort key, their record
+    id and the key of their index entry.
     """
     if not elements(raw):
         return None
@@ -74,7 +74,7 @@ def parse_projection(
 
 
 def parse_project_stage(raw: bytes, *, query_context: QueryContext = PLAIN) -> Projection:
-    """The projection of a `$project` stage."""
+    """Return the projection of a `$project` stage."""
     if not elements(raw):
         raise CommandError(51272, "projection specification must have at least one field")
     return _Parser(query_context, for_find=False).parse(raw)
@@ -82,7 +82,7 @@ def parse_project_stage(raw: bytes, *, query_context: QueryContext = PLAIN) -> P
 
 @dataclass(slots=True)
 class _Parser:
-    """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None while it is open."""
+    """Collects (path, leaf) pairs and the kind of the projection; `excludes` is None until it is decided."""
 
     query_context: QueryContext
     for_find: bool
@@ -91,7 +91,7 @@ class _Parser:
     excludes: bool | None = None
     leaves: list[tuple[str, Leaf | None]] = field(default_factory=list)
     of_id: list[str] = field(default_factory=list)
-    """The paths among them that begin with `_id`."""
+    """The collected paths that begin with `_id`."""
     id_kept: bool | None = None
     slices: bool = False
     positional: str | None = None
@@ -222,9 +222,10 @@ class _Parser:
 
 
 def _slice(value: Value) -> Rewrite | None:
-    """`{$slice: n}` (first or last n) or `{$slice: [skip, limit]}` of an array; other values stay.
+    """Return the projection of `{$slice: n}` (first or last n) or `{$slice: [skip, limit]}`; it keeps other values than
+    arrays.
 
-    None for everything else, which is the expression of the same name.
+    None for other arguments, which are those of the expression `$slice`.
     """
     if value[0] in NUMBERS:
         count = truncated_of(value) or 0
@@ -262,7 +263,7 @@ _POINTS_AT_NONE = frozenset(("$expr", "$jsonSchema", "$where"))
 
 
 def _refuse_without_elements(tree: Filter) -> None:
-    """Errors: those of an operator that points at no element, in the filter beside a positional projection."""
+    """Raise the error of a condition that matches no element, in the filter beside a positional projection."""
     match tree:
         case DocumentTest() if tree.name in _POINTS_AT_NONE:
             raise excluded_operator(tree.name)
@@ -282,9 +283,9 @@ def _refuse_without_elements(tree: Filter) -> None:
 
 
 def _metadata(value: Value, tree: Filter, query_context: QueryContext, given: bool) -> Computed:
-    """`{$meta: kind}`: what kinds there are, and which of them a find with that filter, or a pipeline, can have.
+    """Return the projection of `{$meta: kind}`, if a find with that filter, or a pipeline, has this kind.
 
-    `given`: also those of stored documents.
+    `given`: the metadata of stored documents are available, too.
     """
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
@@ -308,7 +309,9 @@ def _nothing(document: bytes) -> Value | None:
 
 
 def _elem_match(path: str, value: Value, query_context: QueryContext) -> Rewrite:
-    """The first element of an array that satisfies a condition; nothing when there is none."""
+    """Return the projection to the first element of an array that satisfies a condition; none if there is no such
+    element.
+    """
     if "." in path:
         raise CommandError(31275, "Cannot use $elemMatch projection on a nested field.")
     if value[0] != OBJECT:

@@ -1,9 +1,9 @@
-"""The array element that a filter matched: what `$` in an update's path or in a projection stands for.
+"""The array element that a filter matched: the meaning of `$` in an update's path or in a projection.
 
-It is the first element of the first array on the way of a condition that satisfies the condition all alone. Of several
+It is the first element, of the first array on a condition's path, that satisfies the condition alone. Of several
 conditions the last one counts: in the order of `_RANKS` and then of paths for an update, as written for a projection.
-Negations and disjunctions point at nothing,
-except a disjunction of equalities of one path, which is an `$in`. All as in MongoDB.
+Negations and disjunctions match no element, except a disjunction of equalities of one path, which is an `$in`. All as
+in MongoDB.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RANKS = {ElemMatchObject: 1, ElemMatchValue: 2, RegexMatch: 8, Mod: 9, Exists: 
 
 
 class Positions:
-    """The positions that one filter points at, in any number of documents."""
+    """The positions that one filter matches, in any number of documents."""
 
     def __init__(self, tree: Filter, *, as_written: bool = False) -> None:
         conditions = list(_conditions(tree))
@@ -50,14 +50,14 @@ class Positions:
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the conditions that may point at an element: an `_id` is no array."""
+        """Return the paths of the conditions that may match an element: an `_id` is never an array."""
         return [condition.path for condition in self._conditions if condition.path != "_id"]
 
     def of(self, raw: bytes) -> str | None:
-        """The position in a document that matches, as it stands in a path; None when the filter points at none."""
+        """Return the matched position in a document, in the form of a path's part; None if the filter matches none."""
         for place, condition in enumerate(self._conditions):
             if place == len(self._compiled):
-                # Mostly the first one says it.
+                # Usually the first condition decides.
                 self._compiled.append((condition.path.split("."), compile_filter(condition)))
             found = _position(*self._compiled[place], raw)
             if found is not None:
@@ -81,7 +81,7 @@ def _conditions(tree: Filter) -> Iterator[_Condition]:
 
 
 def _single(tree: Filter) -> In | Comparison | RegexMatch | None:
-    """An equality or a pattern; an `$in` of one is one."""
+    """Return an equality or a pattern; an `$in` of one value becomes its condition."""
     match tree:
         case In(path, (only,), (), collation):
             return Comparison(path, Op.EQ, only, collation)
@@ -94,7 +94,7 @@ def _single(tree: Filter) -> In | Comparison | RegexMatch | None:
 
 
 def _merged(children: tuple[Filter, ...]) -> In | None:
-    """A disjunction of equalities of one path as an `$in`."""
+    """Return a disjunction of equalities of one path as an `$in`."""
     members: list[Value] = []
     patterns: list[RegexMatch] = []
     paths: set[str] = set()
@@ -137,7 +137,7 @@ def _position(parts: list[str], predicate: Predicate, raw: bytes) -> str | None:
 
 
 def _nested(path: list[str], value: Value) -> bytes:
-    """A document that holds the value at the path and nothing else."""
+    """Return a document with only the value at the path."""
     code, data = value
     for name in reversed(path):
         code, data = OBJECT, document_from([(name, code, data)])

@@ -1,1 +1,1 @@
-"""`$jsonSchema`, and the details of why a document fails a validator."""
+"""`$jsonSchema`, and the details of a document's failure to match a validator."""

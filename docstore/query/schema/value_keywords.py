@@ -43,7 +43,7 @@ def wrong_type(keyword: str, wanted: str) -> CommandError:
 
 
 def distinct_texts(keyword: str, members: Sequence[Value]) -> Sequence[Value]:
-    """The members, which must be strings and each another one."""
+    """Return the members, which must be distinct strings."""
     for member in members:
         if member[0] != STRING:
             raise wrong_type(keyword, f"made of strings, but holds {display(member)}")
@@ -53,7 +53,7 @@ def distinct_texts(keyword: str, members: Sequence[Value]) -> Sequence[Value]:
 
 
 def equality_key(value: Value) -> bytes:
-    """The same bytes for values that are equal whatever their number types and the order of their fields."""
+    """Return a key that ignores number types and the order of fields: equal values have the same."""
     return encode_key(_ordered(value))
 
 
@@ -106,7 +106,7 @@ def _exclusive(keyword: str, bound: str) -> LeafParser:
 
 
 def _length(keyword: str, code: int, *, at_most: bool) -> LeafParser:
-    """A bound of how long values of a type are."""
+    """Return the parser of a bound on the length of a type's values."""
 
     def parse(fields: Fields, top: bool) -> Predicate:
         return Length(code, _count(keyword, fields[keyword]), at_most)
@@ -157,7 +157,7 @@ def _multiple_of(fields: Fields, top: bool) -> Predicate | None:
 
 
 def _decimal(value: Value) -> Decimal:
-    """The number as a decimal; a double has 15 digits of it."""
+    """Return the number as a decimal; a double is rounded to 15 digits."""
     if value[0] == DECIMAL:
         return decimal_of(value).to_decimal()
     return Decimal(f"{double_of(value):.15g}") if value[0] == DOUBLE else Decimal(int_of(value))

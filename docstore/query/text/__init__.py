@@ -1,1 +1,1 @@
-"""Words in texts: what a text index holds of a document, and what a text search finds in it."""
+"""Words in texts: the keys of documents in a text index, and the text search."""

@@ -1,4 +1,4 @@
-"""The words that a text search passes over, by language: what is so common that it says nothing."""
+"""The stop words of a text search by language: words too common to be useful."""
 
 from __future__ import annotations
 

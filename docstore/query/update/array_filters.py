@@ -1,6 +1,7 @@
-"""`arrayFilters`: the conditions that the identifiers of an update's paths (`$[id]`) stand for.
+"""`arrayFilters`: the conditions of the identifiers in an update's paths (`$[id]`).
 
-Every filter speaks of one top-level name, its identifier; each identifier has one filter, and each filter is used.
+Every filter has conditions on one top-level name, its identifier. Each identifier has one filter, and each filter is
+used.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from docstore.query.filter.tree import named_paths
 from docstore.query.update.tree import is_selector
 
 NOT_IN_UPDATES = frozenset(("$expr", "$geoNear", "$jsonSchema", "$near", "$nearSphere", "$text", "$where"))
-"""Operators that are about whole documents, which the conditions within an update do not see."""
+"""Operators on whole documents, to which the conditions within an update have no access."""
 
 _IDENTIFIER = re.compile(r"[a-z][a-zA-Z0-9]*")
 
 
 def within_update(query_context: QueryContext) -> QueryContext:
-    """The language of conditions on array elements."""
+    """Return the context of conditions on array elements."""
     return replace(query_context, excluded=query_context.excluded | NOT_IN_UPDATES)
 
 
 def parse_array_filters(filters: Sequence[bytes], query_context: QueryContext) -> dict[str, Callable[[Value], bool]]:
-    """The test of elements for every identifier, by the part of a path that names it (`$[id]`).
+    """Return the test of elements for every identifier, by the part of a path that names it (`$[id]`).
 
     Errors: FailedToParse for a filter of none or of several names or for two of one name, BadValue for a bad name.
     """

@@ -26,7 +26,7 @@ from docstore.query.value.values import LONG_MAX, LONG_MIN, NUMBERS, integral_of
 class Push:
     """`$push`: insert at `position` (None: at the end, negative: from the end), then sort, then keep a slice.
 
-    What inserts or sorts counts as a modification even where the array comes out as it was.
+    An insert or a sort counts as a modification even if the array does not change.
     """
 
     members: tuple[Value, ...]
@@ -77,7 +77,7 @@ def _as_document(member: Value) -> bytes:
 
 
 def parse_push(value: Value, query_context: QueryContext) -> Push:
-    """A value to add, or `{$each: [...], $position, $slice, $sort}`."""
+    """Parse a value to add, or `{$each: [...], $position, $slice, $sort}`."""
     if value[0] != OBJECT or get_field(value[1], "$each") is None:
         return Push((value,))
     clauses: dict[str, Value] = {}
@@ -167,7 +167,7 @@ class AddToSet:
 
 
 def parse_add_to_set(value: Value, query_context: QueryContext) -> AddToSet:
-    """A value to add, or `{$each: [...]}`."""
+    """Parse a value to add, or `{$each: [...]}`."""
     fields = elements(value[1]) if value[0] == OBJECT else []
     if not fields or fields[0][0] != "$each":
         return AddToSet((value,), query_context.ordering.key)
@@ -244,11 +244,11 @@ _ABOUT_DOCUMENTS = frozenset(
         "$where",
     )
 )
-"""Operators of `$pull` that take elements as documents."""
+"""Operators of `$pull` that test elements as documents."""
 
 
 def parse_pull(value: Value, query_context: QueryContext) -> Pull:
-    """A condition on elements: operators on the value, a filter on embedded documents, a regex, or a value."""
+    """Parse a condition on elements: operators on the value, a filter on embedded documents, a regex, or a value."""
     query_context = within_update(query_context)
     if value[0] == OBJECT and not (is_operator_document(value[1]) and _names_value_operator(value[1])):
         predicate = compile_filter(parse_filter(value[1], query_context=query_context))

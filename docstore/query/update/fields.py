@@ -26,7 +26,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """`$unset`. In an array the tree puts a null in the removed element's place."""
+    """`$unset`. In an array, a null replaces the removed element."""
 
     blocked: ClassVar[Blocked] = Blocked.NOTHING
 
@@ -63,7 +63,7 @@ class CurrentDate:
 
 
 def parse_current_date(value: Value) -> CurrentDate:
-    """`true`, or `{$type: "date" | "timestamp"}`."""
+    """Parse `true`, or `{$type: "date" | "timestamp"}`."""
     if value[0] == BOOL:
         return CurrentDate(timestamp=False)
     if value[0] != OBJECT:
@@ -88,7 +88,7 @@ def parse_current_date(value: Value) -> CurrentDate:
 
 @dataclass(frozen=True, slots=True)
 class RenameSource:
-    """The end of `$rename` that loses its field. Whether it may is checked at the other end."""
+    """The end of `$rename` that loses its field. The other end checks that it may."""
 
     blocked: ClassVar[Blocked] = Blocked.NOTHING
 
@@ -112,7 +112,7 @@ class RenameTarget:
 
 
 def _source_value(situation: Situation, path: str) -> Value | None:
-    """The value to be moved, in the document before the update; an element of an array is refused."""
+    """Return the value to be moved, in the document before the update. An element of an array is an error."""
     value: Value = (OBJECT, situation.document)
     in_array = False
     name = ""
@@ -134,7 +134,7 @@ def _source_value(situation: Situation, path: str) -> Value | None:
 
 
 def _check_target(situation: Situation, path: str) -> None:
-    """Refuse a target inside an array."""
+    """Raise an error for a target inside an array."""
     value: Value | None = (OBJECT, situation.document)
     for part in path.split("."):
         if value is None or value[0] not in (ARRAY, OBJECT):
@@ -151,7 +151,7 @@ def _array_element(role: str, path: str, situation: Situation) -> CommandError:
 
 
 def parse_rename(source: str, value: Value) -> str:
-    """The target of a `$rename`."""
+    """Return the target of a `$rename`."""
     if value[0] != STRING:
         raise CommandError(Code.BadValue, f"The 'to' field for $rename must be a string: {source}: {display(value)}")
     target = text_of(value)

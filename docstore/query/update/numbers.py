@@ -18,9 +18,9 @@ from docstore.query.value.values import NUMBERS, int32_value, int64_value, int_o
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """`$inc` and `$mul`. A missing value counts as an int zero; a long that overflows is refused.
+    """`$inc` and `$mul`. A missing value counts as an int zero; a long that overflows is an error.
 
-    A result that equals the number of its type that is there leaves that as it is. NaN equals nothing.
+    If the result equals the current number of its type, that stays unchanged. NaN equals nothing.
     """
 
     operator: str
@@ -92,7 +92,7 @@ class Bit:
 
 
 def parse_bit(value: Value) -> Bit:
-    """`{and | or | xor: <integer>, ...}`."""
+    """Parse `{and | or | xor: <integer>, ...}`."""
     if value[0] != OBJECT:
         raise CommandError(
             Code.BadValue,

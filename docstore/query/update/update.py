@@ -61,7 +61,7 @@ class Update(Protocol):
         ...
 
     def moves_id(self, raw: bytes) -> bool:
-        """True if the result for the document has no `_id` in front, so that the caller moves or adds it there."""
+        """True if the update has to put the `_id` in front of its result, which counts as a modification."""
         ...
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:

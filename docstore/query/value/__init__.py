@@ -1,1 +1,1 @@
-"""Values as the query languages handle them: order, collation, arithmetic, paths."""
+"""Values in the query languages: order, collation, arithmetic, paths."""

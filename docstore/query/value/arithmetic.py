@@ -1,7 +1,7 @@
 """Arithmetic on BSON numbers with MongoDB's promotion: int < long < double < decimal.
 
-The result has the widest type among the operands, except that an int result that does not fit becomes a long. A double
-meets a decimal with 15 significant digits. Decimal arithmetic has 34 digits and never traps.
+The result has the widest type among the operands, except that an int result that does not fit becomes a long. In
+decimal arithmetic a double has 15 significant digits. Decimal arithmetic has 34 digits and never traps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ZERO: Value = integer_value(0)
 
 
 def widest(a: int, b: int) -> int:
-    """The type of a result of operands of these two types."""
+    """Return the type of a result of operands of these two types."""
     for code in (DECIMAL, DOUBLE, INT64):
         if code in (a, b):
             return code
@@ -39,7 +39,7 @@ def widest(a: int, b: int) -> int:
 
 
 def to_decimal(value: Value) -> Decimal:
-    """A number as a decimal operand: integers exactly, a double with 15 digits."""
+    """Return a number as a decimal operand: integers exactly, a double with 15 digits."""
     code = value[0]
     if code == DECIMAL:
         return decimal_of(value).to_decimal()
@@ -50,13 +50,13 @@ def to_decimal(value: Value) -> Decimal:
 
 
 def to_float(value: Value) -> float:
-    """A number as a double, rounded to the nearest."""
+    """Return a number as a double, rounded to the nearest."""
     code = value[0]
     if code == DOUBLE:
         return double_of(value)
     if code == DECIMAL:
         number = decimal_of(value).to_decimal()
-        # A signalling NaN is one like others.
+        # A signalling NaN is treated like others.
         return math.nan if number.is_nan() else float(number)
     return float(int_of(value))
 
@@ -66,17 +66,17 @@ def from_decimal(number: Decimal) -> Value:
 
 
 def add(a: Value, b: Value) -> Value | None:
-    """a + b, or None when a long overflows."""
+    """Return a + b, or None if a long overflows."""
     return _combine(a, b, int.__add__, float.__add__, DECIMAL_CONTEXT.add)
 
 
 def subtract(a: Value, b: Value) -> Value | None:
-    """a - b, or None when a long overflows."""
+    """Return a - b, or None if a long overflows."""
     return _combine(a, b, int.__sub__, float.__sub__, DECIMAL_CONTEXT.subtract)
 
 
 def multiply(a: Value, b: Value) -> Value | None:
-    """a * b, or None when a long overflows."""
+    """Return a * b, or None if a long overflows."""
     return _combine(a, b, int.__mul__, float.__mul__, DECIMAL_CONTEXT.multiply)
 
 

@@ -1,4 +1,4 @@
-"""Going through what may be long, and sorting it: others may run in the middle of it."""
+"""Iteration over long lists, and their sorting, during which other tasks may run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _AT_ONCE = 8 * 1024
 _PER_KEY = 8
 _MANY = 256
 _PER_MEMBER = 128
-"""What is likely to be done with one of many."""
+"""Units of work charged for each member."""
 
 T = TypeVar("T")
 
 
 def paced(members: Sequence[T]) -> Iterable[T]:
-    """The members of what is short as a rule."""
+    """Return the members; a long list lets other tasks run in between."""
     return members if len(members) <= _MANY else _paced(members)
 
 
@@ -28,7 +28,7 @@ def _paced(members: Sequence[T]) -> Iterator[T]:
 
 
 def sort_keys(keys: list[Any]) -> None:
-    """Sort a list in place, nobody else's, in parts that are then merged two by two."""
+    """Sort a list in place, in parts that are then merged pairwise. No other task may use the list."""
     count = len(keys)
     if count <= _AT_ONCE:
         keys.sort()

@@ -1,6 +1,6 @@
-"""Values as texts of errors show them: in the reference's notation, which is neither JSON nor the shell's.
+"""Values in error texts: in the reference's notation, which is neither JSON nor the shell's.
 
-`{ a: 1, when: new Date(0), id: ObjectId('...') }`; strings are cut where they are long.
+`{ a: 1, when: new Date(0), id: ObjectId('...') }`; long strings are cut.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CONSTANTS = {NULL: "null", UNDEFINED: "undefined", MIN_KEY: "MinKey", MAX_KEY: 
 
 
 def display(value: Value) -> str:
-    """A value in a message, cut to a bearable length."""
+    """Return the text of a value in a message, cut to a limited length."""
     text = ""
     for piece in _pieces(value):
         text += piece
@@ -58,12 +58,12 @@ def display(value: Value) -> str:
 
 
 def display_document(raw: bytes) -> str:
-    """A document in a message, cut as `display` does it."""
+    """Return the text of a document in a message, cut as in `display`."""
     return display((OBJECT, raw))
 
 
 def display_in_full(value: Value) -> str:
-    """A value in a message about index keys, which are short."""
+    """Return the text of a value in a message about index keys, which are short."""
     return "".join(_pieces(value))
 
 

@@ -1,6 +1,6 @@
-"""Read documents of options: of commands, statements, stages and what is nested in them.
+"""Read documents of options: of commands, statements, stages and nested documents in them.
 
-Parsers and the checks of privileges read options here alone, so that both see one value of each field.
+Parsers and the checks of privileges read options only here, so that both see one value of each field.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def option_fields(where: str, raw: bytes) -> dict[str, Value]:
 
 
 def refuse_nested_duplicates(where: str, value: Value) -> None:
-    """Raise Location40413 where any document in a value has a field twice."""
+    """Raise Location40413 if any document in a value has a field twice."""
     code, data = value
     if code not in (ARRAY, OBJECT):
         return
@@ -31,7 +31,7 @@ def refuse_nested_duplicates(where: str, value: Value) -> None:
 
 
 def refuse_duplicate(where: str, names: list[str]) -> None:
-    """Raise Location40413 where a name stands twice."""
+    """Raise Location40413 if a name occurs twice."""
     if len(set(names)) < len(names):
         name = next(name for position, name in enumerate(names) if name in names[:position])
         raise CommandError(40413, f"BSON field '{where}.{name}' is a duplicate field")

@@ -1,4 +1,4 @@
-"""Many values as the array that they came in: a list of them takes ten times the memory of its bytes."""
+"""Arrays as encoded values: a list of values takes ten times the memory of its bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docstore.bson.walk import Value, each_value, value_count
 
 
 class PackedValues(Sequence[Value]):
-    """The values of an array, read anew whenever they are gone through; one in the middle takes a walk to it."""
+    """The values of an array, decoded in each iteration; an access by index takes time linear in the index."""
 
     __slots__ = ("_count", "_raw")
 

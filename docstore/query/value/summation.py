@@ -1,10 +1,9 @@
-"""Sums of many numbers as MongoDB makes them, to the last digit: exact over integers, doubled precision over doubles,
+"""Sums of many numbers with MongoDB's results, to the last digit: exact over integers, doubled precision over doubles,
 34 digits over decimals.
 
-Decimals are kept apart from the rest until the end. The rest is a double and a second one that makes up for what
-rounding took from it, added to in the order in which numbers come; a sum of doubles is the first of the two, and both
-go into a decimal. The result has the widest type that was added; an int sum that does not fit is a long, a long sum
-that does not fit is a double.
+Decimals are summed separately until the end. The rest is a double and a second one for its rounding error, which take
+numbers in their order. A sum of doubles is the first of the two; both are added to a decimal. The result has the widest
+type that was added. An int sum that does not fit is a long, a long sum that does not fit is a double.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Summation:
 
     @classmethod
     def of_parts(cls, whole: int, high: float, low: float) -> Summation:
-        """A sum with these integers in it, and the two doubles that all of it is."""
+        """Return a sum from the integers in it, and the two doubles of the whole sum."""
         found = cls()
         found._whole, found._high, found._low = whole, high, low
         return found
@@ -59,7 +58,7 @@ class Summation:
         self._include(value, 1)
 
     def remove(self, value: Value) -> None:
-        """Take a number out again by adding what it lacks of zero; the kind stays."""
+        """Remove a number by adding its negative; the kind stays."""
         self._include(value, -1)
 
     def _include(self, value: Value, sign: int) -> None:
@@ -77,7 +76,7 @@ class Summation:
             self._add_long(sign * int_of(value))
 
     def _add_long(self, number: int) -> None:
-        """A long is added in two parts, of which each is a double exactly."""
+        """Add a long in two parts, each exactly a double."""
         self._whole += number
         upper = _upper(number)
         self._plus(float(number - upper))
@@ -90,7 +89,7 @@ class Summation:
         self._plus(number)
 
     def _plus(self, number: float) -> None:
-        """Add to both doubles. The first rounding error is exact only where `_low` is the smaller: so it is there."""
+        """Add to both doubles. The first rounding error is exact only if `_low` is the smaller, as in MongoDB."""
         term = number + self._low
         rest = self._low - (term - number)
         total = self._high + term
@@ -99,7 +98,7 @@ class Summation:
         self._high = total
 
     def merge_partial(self, parts: Sequence[Value]) -> None:
-        """Add everything that was added to the sum that these parts are of."""
+        """Add the numbers of the sum that these parts come from."""
         kind, whole, high, low, decimal = parts
         self.kind = widest(self.kind, int_of(kind))
         if whole[0] == DOUBLE:
@@ -112,13 +111,13 @@ class Summation:
             self._decimal = DECIMAL_CONTEXT.add(self._decimal, decimal_of(decimal).to_decimal())
 
     def as_float(self) -> float:
-        """The sum of what was added without decimals."""
+        """Return the sum of the numbers without decimals."""
         if self._special != 0.0 or math.isnan(self._special):
             return self._special
         return self._high
 
     def as_decimal(self) -> Decimal:
-        """The sum of everything."""
+        """Return the sum of everything."""
         if self._special != 0.0 or math.isnan(self._special):
             return DECIMAL_CONTEXT.add(self._decimal, Decimal(self._special))
         high = DECIMAL_CONTEXT.create_decimal_from_float(self._high)
@@ -126,11 +125,11 @@ class Summation:
         return DECIMAL_CONTEXT.add(self._decimal, DECIMAL_CONTEXT.add(high, low))
 
     def result(self) -> Value:
-        """The sum as a value of its kind."""
+        """Return the sum as a value of its kind."""
         return self.result_as(self.kind)
 
     def result_as(self, kind: int) -> Value:
-        """The sum where the widest type among the numbers that are in it is this one."""
+        """Return the sum as if this were the widest type among its numbers."""
         if kind == DECIMAL:
             return from_decimal(self.as_decimal())
         if kind == DOUBLE:
@@ -142,8 +141,8 @@ class Summation:
         return double_value(self._high)
 
     def resume(self, parts: Sequence[Value]) -> None:
-        """Let an empty sum be the one that these parts, without decimals, are of: both doubles as they were, which
-        merging would even out.
+        """Restore an empty sum from its parts, without decimals. Both doubles are as before; merging would normalize
+        them.
         """
         if int_of(parts[0]) != DOUBLE:
             self.merge_partial(parts)
@@ -152,10 +151,10 @@ class Summation:
         self._high, self._low = double_of(parts[2]), double_of(parts[3])
 
     def partial(self) -> list[Value]:
-        """The sum in parts that another process can add: [type byte, integers, two doubles, decimals].
+        """Return the sum in parts that another process can add: [type byte, integers, two doubles, decimals].
 
-        As long as there are only integers, they are all in the second (a double where they are beyond 64 bits), else in
-        the doubles.
+        While there are only integers, they are all in the second part (a double if they exceed 64 bits), else in the
+        doubles.
         """
         whole: Value = _NO_INTEGERS
         high, low = self._high, self._low
@@ -169,6 +168,6 @@ class Summation:
 
 
 def _upper(number: int) -> int:
-    """The part of an integer above its lowest 32 bits, cut towards zero."""
+    """Return the part of an integer above its lowest 32 bits, truncated towards zero."""
     upper = abs(number) >> 32 << 32
     return upper if number >= 0 else -upper

@@ -1,8 +1,8 @@
-"""The plan of a filter that asks for nearness: the one access path there is for it.
+"""The plan of a filter with a `$near`: its one access path, a near scan.
 
-An index serves a `$near` at one of its fields when it measures as that does and the filter bounds all the fields before
-that one. Where several do, pairs of coordinates are looked up in a `2d` index first, then in the one of which more
-fields are bounded.
+An index serves a `$near` at one of its fields if it measures distances in the same way. The filter must bound all
+fields before that one. Of several, a `2d` index comes first for coordinate pairs, then the index with more bounded
+fields.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docstore.query.sort import Sort
 
 
 def near_plan(tree: Filter, near: Near, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
-    """The plan of a filter with `near` in the conjunction at its top. Error: NoQueryExecutionPlans."""
+    """Return the plan of a filter with `near` in its top conjunction. Error: NoQueryExecutionPlans."""
     asked = indexes if hint is None else [named(indexes, hint)]
     scans = [scan for index in asked for scan in _scans(tree, near, index)]
     if not scans:
@@ -49,7 +49,7 @@ def _preference(scan: NearScan) -> tuple[bool, int]:
 
 
 def located_path(indexes: Sequence[IndexInfo], namespace: str) -> str:
-    """The field of the only `2d` index, or where there is none of the only `2dsphere` index. Error: IndexNotFound."""
+    """Return the field of the only `2d` index, or without any of the only `2dsphere` index. Error: IndexNotFound."""
     flat: list[str] = []
     spherical: list[str] = []
     for index in indexes:
