@@ -1,4 +1,4 @@
-"""The hash by which rows spread over the ring: the first half of MurmurHash3 x64 128 with the bytes of the tail taken
+"""The hash that distributes rows over the ring: the first half of MurmurHash3 x64 128 with the bytes of the tail taken
 as signed ones, as CQL drivers compute it. The lowest value stands for "before everything", so a hash of -2^63 becomes
 2^63-1.
 
@@ -20,16 +20,16 @@ _C2 = 0x4CF5AD432745937F
 _F1 = 0xFF51AFD7ED558CCD
 _F2 = 0xC4CEB9FE1A85EC53
 _OFFSET = 1 << 63
-"""Above every C type as a signed number, so an object of Python's."""
+"""A Python object, because it exceeds every signed C type."""
 
 
 def murmur3_token(key: bytes) -> int:
-    """The signed 64-bit token of a row key."""
+    """Return the signed 64-bit token of a row key."""
     return int(_hash(key) ^ _SIGN) - _OFFSET
 
 
 def murmur3_place(key: bytes) -> bytes:
-    """The token as eight bytes that compare as tokens do."""
+    """Return the token as eight bytes that compare as tokens do."""
     return int(_hash(key) ^ _SIGN).to_bytes(8, "big")
 
 
@@ -60,7 +60,7 @@ def _hash(key: bytes) -> cython.ulonglong:
 
 
 def _tail(key: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
-    """Bytes as signed numbers, each extended over those above it, all of them xored."""
+    """Return the xor of bytes as signed numbers, each sign-extended over the bytes above it."""
     k: cython.ulonglong = 0
     byte: cython.ulonglong
     shift: cython.int = 0

@@ -1,8 +1,8 @@
-"""The build backend: setuptools, plus the kernel's modules and some above it compiled by Cython; for installing alone.
+"""The build backend: setuptools, plus Cython for the kernel and some modules above it. Used for installation only.
 
-Where the kernel cannot be compiled (no C compiler, no headers, a big-endian machine) it is left to the interpreter: the
-installation succeeds, and the same `.py` files run. It is compiled as a whole or not at all, since compiled modules
-call each other in C. Finished modules are moved into place, so that no process sees half of one.
+If the kernel cannot be compiled (no C compiler, no headers, a big-endian machine) it is interpreted: the installation
+succeeds, and the same `.py` files run. It is compiled as a whole or not at all, since compiled modules call each other
+in C. Finished modules are moved into place, so that no process sees a partial one.
 """
 
 from __future__ import annotations
@@ -141,14 +141,15 @@ COMPILED_BESIDE = (
     "node.commands.insert",
     "node.commands.find",
 )
-"""Modules above the kernel that run per request: whose classes have attributes of known types once they are compiled.
-They are compiled as they would be interpreted, and call the kernel as anything else does. An annotation of a type of
-Python's, `int` say, admits no value of a subclass there; a module that is given such, as `Int64` is, begins with
+"""Modules above the kernel that run per request, and whose classes have typed attributes once they are compiled.
+
+They are compiled with the semantics of Python, and call the kernel like any other module. A compiled annotation of a
+Python type, such as `int`, rejects values of subclasses. A module that receives such values (`Int64`, say) begins with
 `annotation_typing=False`.
 """
 
 PLAIN_DIRECTIVES = {"language_level": "3", "binding": False}
-"""Of modules above the kernel."""
+"""The directives of modules above the kernel."""
 
 DIRECTIVES = {
     "language_level": "3",
@@ -157,7 +158,7 @@ DIRECTIVES = {
     "initializedcheck": False,
     "cdivision": True,
 }
-"""Offsets are checked by `docstore.bson.walk` itself and are never negative."""
+"""`docstore.bson.walk` checks offsets itself, and they are never negative."""
 
 
 class CompileKernel(build_ext):
@@ -174,7 +175,7 @@ class CompileKernel(build_ext):
         try:
             if sys.byteorder != "little":
                 raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
-            # Cython in processes, since it is Python; the C compiler by `parallel`, in threads that wait for it.
+            # Cython runs in processes, since it is Python; the C compiler by `parallel`, in threads that wait for it.
             for names, directives in ((COMPILED, DIRECTIVES), (COMPILED_BESIDE, PLAIN_DIRECTIVES)):
                 own = {f"docstore.{name}" for name in names}
                 extensions = [extension for extension in self.extensions if extension.name in own]
@@ -200,7 +201,7 @@ class CompileKernel(build_ext):
                 path.unlink()
 
     def copy_file(self, infile: Any, outfile: Any, *args: Any, **kwargs: Any) -> Any:
-        """Copy beside the target, then rename over it."""
+        """Copy to a file beside the target, then rename it over the target."""
         target = Path(outfile)
         fresh = target.with_name(target.name + ".new")
         shutil.copyfile(infile, fresh)
@@ -209,7 +210,7 @@ class CompileKernel(build_ext):
 
 
 class CompleteSdist(sdist):
-    """`sdist` with this file, which lies in no package."""
+    """`sdist` with this file, which is in no package."""
 
     def make_distribution(self) -> None:
         self.filelist.append(os.path.relpath(__file__))
@@ -217,7 +218,7 @@ class CompleteSdist(sdist):
 
 
 class Backend(build_meta._BuildMetaBackend):
-    """setuptools' backend, told of the extensions, which setup.cfg cannot name."""
+    """setuptools' backend, with the extensions, which setup.cfg cannot name."""
 
     def run_setup(self, setup_script: str = "setup.py") -> None:
         setup(

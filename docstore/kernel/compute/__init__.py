@@ -1,1 +1,1 @@
-"""Documents calculated from documents: expressions, dates, projections, the commonest updates."""
+"""Documents computed from documents: expressions, dates, projections, the most common updates."""

@@ -1,7 +1,7 @@
-"""Operators that bind variables: `$let`, and `$map`, `$filter` and `$reduce`, which do so for each element of an array.
+"""Operators that bind variables: `$let`, and `$map`, `$filter` and `$reduce`, which bind them for each array element.
 
-What they calculate with a variable finds its value in a `Variable`, where it is put before. They are calculated as
-`docstore.kernel.compute.expressions` says.
+The inner expression reads a variable's value from a `Variable`, which the operator sets before. The rules are those of
+`docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if not cython.compiled:
     _PER_MEMBER = 64
 
 _MOST_BYTES = 16 * 1024 * 1024
-"""What makes a larger array is left to the expression."""
+"""Most bytes of a resulting array; the general expression makes larger ones."""
 
 
 class Bindings(Made):
-    """`variables`: those that are bound, in the order of the operands that they stand for."""
+    """`variables` are the bound variables, in the order of their operands."""
 
     _variables: list[Variable]
 
@@ -38,7 +38,7 @@ class Bindings(Made):
 
 
 class Bound(Bindings):
-    """`$let`: values of variables, and what is calculated with them."""
+    """`$let`: the values of variables, and an expression that uses them."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         position: cython.Py_ssize_t
@@ -51,7 +51,7 @@ class Bound(Bindings):
 
 
 class OfElements(Bindings):
-    """An array, and what is calculated for an element of it: what makes another array, element by element."""
+    """An operator that makes an array, element by element, from an array and an expression over an element."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         raw: bytes
@@ -82,12 +82,14 @@ class OfElements(Bindings):
         return True
 
     def _take(self, element: Place, made: Place, position: cython.Py_ssize_t) -> cython.int:
-        """Write what comes of an element, of which that was made: 1, 0 where it is nothing, UNKNOWN."""
+        """Write the result for an element, given the expression's value `made`. Return 1, 0 for no result, or
+        UNKNOWN.
+        """
         raise NotImplementedError
 
 
 class Mapped(OfElements):
-    """`$map`: what is calculated."""
+    """`$map`: the expression's values."""
 
     def _take(self, element: Place, made: Place, position: cython.Py_ssize_t) -> cython.int:
         if made.code == 0:
@@ -100,7 +102,7 @@ class Mapped(OfElements):
 
 
 class Filtered(OfElements):
-    """`$filter`: the elements of which it is true."""
+    """`$filter`: the elements for which the expression is true."""
 
     def _take(self, element: Place, made: Place, position: cython.Py_ssize_t) -> cython.int:
         truth: cython.int = truth_of(made)
@@ -111,7 +113,7 @@ class Filtered(OfElements):
 
 
 class Reduced(Bindings):
-    """`$reduce`: an array, what to begin with, and what is calculated of an element and what there was before it."""
+    """`$reduce`: an array, the initial value, and an expression over an element and the previous value."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         raw: bytes

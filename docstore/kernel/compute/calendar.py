@@ -1,7 +1,7 @@
-"""The proleptic Gregorian calendar in whole numbers: any 64-bit number of milliseconds has a date.
+"""The proleptic Gregorian calendar in integers: any 64-bit number of milliseconds has a date.
 
-Days are counted from 1970-01-01. A 400-year cycle has 146,097 days, which is a whole number of weeks; years are counted
-from March inside, so that the leap day is the last one. Weekdays are 0 for Sunday to 6 for Saturday.
+Days are counted from 1970-01-01. A 400-year cycle has 146,097 days, which is an integral number of weeks. Internally
+years begin in March, so that the leap day is the last one. Weekdays are 0 for Sunday to 6 for Saturday.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ MILLISECONDS_A_DAY = 86_400_000
 
 
 def floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlong:
-    """The quotient rounded down, compiled too."""
+    """Return the quotient rounded down, compiled too."""
     if number >= 0:
         return number // divisor
     return -((-(number + 1)) // divisor) - 1
 
 
 def day_and_rest(milliseconds: cython.longlong) -> tuple[int, int]:
-    """(day, milliseconds since its midnight)."""
+    """Return (day, milliseconds since its midnight)."""
     day: cython.longlong = floored(milliseconds, 86_400_000)
     return day, milliseconds - day * 86_400_000
 
 
 def civil(day: cython.longlong) -> tuple[int, int, int]:
-    """(year, month, day of the month) of a day."""
+    """Return (year, month, day of the month) of a day."""
     shifted: cython.longlong = day + 719_468
     cycle: cython.longlong = floored(shifted, 146_097)
     of_cycle: cython.longlong = shifted - cycle * 146_097
@@ -39,7 +39,7 @@ def civil(day: cython.longlong) -> tuple[int, int, int]:
 
 
 def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longlong) -> int:
-    """The day of a date. Months and days beyond their bounds are carried into years and months."""
+    """Return the day of a date. Months and days beyond their bounds are carried into years and months."""
     carried: cython.longlong = floored(month - 1, 12)
     month -= carried * 12
     year += carried
@@ -55,18 +55,20 @@ def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longl
 
 
 def weekday(day: cython.longlong) -> int:
-    """0 for Sunday to 6 for Saturday."""
+    """Return 0 for Sunday to 6 for Saturday."""
     return day + 4 - 7 * floored(day + 4, 7)
 
 
 def day_of_year(day: cython.longlong) -> int:
-    """1 for the first of January."""
+    """Return the day of the year, 1 for the first of January."""
     year, _, _ = civil(day)
     return day - day_of(year, 1, 1) + 1
 
 
 def iso_week(day: cython.longlong) -> tuple[int, int, int]:
-    """(week-numbering year, week, weekday 1 for Monday to 7) by ISO 8601: a week belongs to its Thursday's year."""
+    """Return (week-numbering year, week, weekday 1 for Monday to 7) by ISO 8601: a week belongs to its
+    Thursday's year.
+    """
     of_week: cython.longlong = weekday(day + 6) + 1
     thursday: cython.longlong = day - of_week + 4
     year, _, _ = civil(thursday)
@@ -74,7 +76,7 @@ def iso_week(day: cython.longlong) -> tuple[int, int, int]:
 
 
 def day_of_iso_week(year: int, week: int, of_week: int) -> int:
-    """The day of an ISO week date; weeks and weekdays beyond their bounds are carried on."""
+    """Return the day of an ISO week date; weeks and weekdays beyond their bounds are carried over."""
     first_thursday: cython.longlong = day_of(year, 1, 4)
     monday: cython.longlong = first_thursday - weekday(first_thursday + 6)
     return monday + (week - 1) * 7 + of_week - 1

@@ -1,6 +1,6 @@
-"""Functions of numbers, and what turns values into numbers and truths.
+"""Functions of numbers, and conversions of values to numbers and booleans.
 
-They are calculated as `docstore.kernel.compute.expressions` says.
+The rules are those of `docstore.kernel.compute.expressions`.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ FUNCTIONS = {
     "$log10": _COMMON_LOGARITHM,
     "$sqrt": _ROOT,
 }
-"""The functions of one number, as `Function` knows them."""
+"""The codes of the functions of one number, for `Function`."""
 
 
 class Function(Calculation):
-    """A function of one number that is finite, by its number in `FUNCTIONS`; null of null."""
+    """A function of one finite number, by its code in `FUNCTIONS`; null for null."""
 
     _function: cython.int
 
@@ -114,7 +114,7 @@ class Function(Calculation):
 
 
 class Rounded(Calculation):
-    """`$round`, or `$trunc` of doubles to whole numbers; to places behind the point."""
+    """`$round`, or `$trunc`, of doubles, to a number of decimal places."""
 
     _cut: cython.bint
 
@@ -151,7 +151,7 @@ class Rounded(Calculation):
 
 
 class Power(Calculation):
-    """`$pow` where one of both is a double."""
+    """`$pow` if one of both is a double."""
 
     def _calculated(self, document: bytes, found: Place) -> cython.bint:
         number: cython.double
@@ -169,7 +169,7 @@ class Power(Calculation):
 
 
 class Converted(Calculation):
-    """`$toInt`, `$toLong`, `$toDouble`, `$toBool` and `$toDate` of numbers, truths and dates; null of null."""
+    """`$toInt`, `$toLong`, `$toDouble`, `$toBool` and `$toDate` of numbers, booleans and dates; null for null."""
 
     _code: cython.int
 
@@ -222,7 +222,7 @@ class Converted(Calculation):
 
 
 class TypeName(Calculation):
-    """`$type`: `names` by type byte, 0 for what is missing."""
+    """`$type`: `names` by type byte, 0 for a missing value."""
 
     _names: dict[int, Value]
 

@@ -1,1 +1,1 @@
-"""Points of documents, and cells and regions of the sphere and the plane (`docstore.query.geo` says what they are)."""
+"""Points of documents, and cells and regions of the sphere and the plane (defined by `docstore.query.geo`)."""

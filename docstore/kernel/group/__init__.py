@@ -1,1 +1,1 @@
-"""`$group` on raw bytes: where values come from, the states of accumulators, the groups."""
+"""`$group` on raw bytes: sources of values, the states of accumulators, the groups."""

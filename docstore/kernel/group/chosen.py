@@ -1,8 +1,8 @@
-"""The states of accumulators that keep so many values of a group: its first or last, its least or greatest, and those
-that stand first or last in an order of documents.
+"""The states of accumulators that keep n values of a group: the first or last, the least or greatest, and those that
+are first or last in an order of documents.
 
-The latter take in what a `RankedSource` makes: {k: sort key, v: value}, of which parts are arrays. Values are kept in
-order, each beside its key; of equal ones the earlier stands first.
+The latter take pairs from a `RankedSource`: {k: sort key, v: value}, with arrays of pairs as their parts. Values are
+kept in order, each beside its key; of equal ones the earlier is first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if not cython.compiled:
     _KEY_AT = 12
 
 _member = Place()
-"""The member of the parts that are merged; nobody is asked in between."""
+"""The member of the parts being merged; shared, since no other task runs during a merge."""
 
 _writer = KeyWriter()
 
@@ -35,8 +35,8 @@ _writer = KeyWriter()
 class RankedSource(Source):
     """{k: the key of a document in an order, v: a value of it}; `rank`: (source, 1 or -1) of each field of the order.
 
-    What is missing counts, and comes out, as null. Where an array is what a document is ranked by, `otherwise` is asked
-    for the pair of the document. Cannot be used with `unwind`.
+    Missing values count, and are returned, as null. If a rank value is an array, `otherwise` makes the document's pair.
+    Cannot be used with `unwind`.
     """
 
     _rank: list[Source]
@@ -75,7 +75,7 @@ class RankedSource(Source):
 @cython.no_gc
 @cython.cclass
 class ManyState(State):
-    """Values, of which there are at most `count`; as parts the array of them."""
+    """At most `count` values; its part is the array of them."""
 
     _count: cython.Py_ssize_t
     _last: cython.bint
@@ -101,7 +101,7 @@ class ManyState(State):
 class EndsState(ManyState):
     """The first or the last values; a missing one as null.
 
-    `_oldest`: where the next of the last ones goes, which is where the oldest stands.
+    `_oldest`: the position of the oldest value, which the next of the last ones replaces.
     """
 
     _oldest: cython.Py_ssize_t
@@ -141,14 +141,14 @@ def _value_or_null(found: Place) -> Value:
 
 
 def _more(grown: cython.Py_ssize_t) -> cython.int:
-    """Never less than zero, which would be taken for an exception where this is compiled."""
+    """Return at least zero: compiled, a negative value would be taken for an exception."""
     return cython.cast(cython.int, grown) if grown > 0 else 0
 
 
 @cython.no_gc
 @cython.cclass
 class OrderedState(ManyState):
-    """Values in the order of their keys. Unless one `replaces` it, the first of those kept stays before its equals."""
+    """Values in the order of their keys. Of equal ones the first kept is first, unless a new one `replaces` it."""
 
     _replaces: cython.bint
     _keys: list[bytes]
@@ -187,7 +187,7 @@ class OrderedState(ManyState):
 @cython.no_gc
 @cython.cclass
 class ExtremesState(OrderedState):
-    """The least values, or with `last` the greatest, which come out first; null and missing ones do not count."""
+    """The least values, or with `last` the greatest, which are returned first; null and missing ones do not count."""
 
     def add(self, found: Place) -> cython.int:
         out: KeyWriter = _writer
@@ -207,7 +207,7 @@ class ExtremesState(OrderedState):
 @cython.no_gc
 @cython.cclass
 class RankedState(OrderedState):
-    """The values of which the keys are the least, or with `last` the greatest; a `single` one is no array."""
+    """The values with the least keys, or with `last` the greatest; a `single` one is not in an array."""
 
     _single: cython.bint
 
@@ -240,7 +240,7 @@ def _pair(key: bytes, value: Value) -> Value:
 
 
 def _begin_pair(out: KeyWriter) -> cython.int:
-    """Write what stands in front of the key of a pair."""
+    """Write the bytes in front of the key of a pair."""
     out.clear()
     out.begin_document()
     out.put(BINARY)
@@ -250,7 +250,7 @@ def _begin_pair(out: KeyWriter) -> cython.int:
 
 
 def _ended_pair(out: KeyWriter, value: Place) -> bytes:
-    """The pair of the key that has been written and a value."""
+    """Return the pair of the key that has been written and a value."""
     out.set_little(_KEY_AT - 5, out.size - _KEY_AT, 4)
     out.put(value.code)
     out.put_bytes(b"v\0")

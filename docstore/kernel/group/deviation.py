@@ -39,8 +39,8 @@ def _double_of(decimal: bytes) -> cython.double:
 @cython.no_gc
 @cython.cclass
 class DeviationState(State):
-    """`$stdDevPop`, or `$stdDevSamp` of a `sample`; as parts [how many numbers, their mean, the sum of the squares of
-    what they are off it].
+    """`$stdDevPop`, or `$stdDevSamp` of a `sample`. Its parts are [count of numbers, their mean, the sum of the squared
+    deviations].
     """
 
     _sample: cython.bint
@@ -106,6 +106,6 @@ class DeviationState(State):
         if divisor <= 0:
             return NULL, b""
         if self._squares != self._squares:
-            # Which of several NaNs comes out is the machine's business.
+            # The hardware decides which of several NaNs results.
             return DOUBLE, double_bytes(nan)
         return DOUBLE, double_bytes(sqrt(self._squares / cython.cast(cython.double, divisor)))

@@ -1,4 +1,4 @@
-"""The accumulators that a `docstore.kernel.group.grouping.Grouping` knows, by name."""
+"""The accumulators of `docstore.kernel.group.grouping.Grouping`, by name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from docstore.kernel.group.chosen import EndsState, ExtremesState, RankedState
 from docstore.kernel.group.deviation import DeviationState
 
 Start = Callable[[], State]
-"""What a state is made by."""
+"""Makes a state."""
 
 LAST_MIN = "last $min"
 LAST_MAX = "last $max"
-"""`$min` and `$max` that give the last of equal values."""
+"""`$min` and `$max` that return the last of equal values."""
 
 STATES: dict[str, Start] = {
     "$sum": lambda: SumState(False),
@@ -40,4 +40,4 @@ CHOOSING_STATES: dict[str, Callable[[int], State]] = {
     "$bottom": lambda count: RankedState(count, True, True),
     "$bottomN": lambda count: RankedState(count, True, False),
 }
-"""Of those that keep so many values."""
+"""Accumulators that keep n values."""

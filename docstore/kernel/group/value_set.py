@@ -1,4 +1,4 @@
-"""The different values at a path of many documents: through arrays on the way, and one level of an array at the end."""
+"""The distinct values at a path of many documents: through arrays on the way, and one level of an array at the end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
 
 _PER_VALUE = 32
-"""What it costs to take in a value, besides its bytes."""
+"""Units of work charged for adding a value, besides its bytes."""
 
 
 class ValueSet:
     """Values by their encoded key, so that equal ones of different types count once; the first of them is kept.
 
-    `fold`: what makes values that count as equal the same. `size`: of the values, with a few bytes for each.
+    `fold` makes values that count as equal the same. `size`: the bytes of the values, with a few more for each.
     """
 
     found: dict[bytes, Value]
@@ -36,13 +36,13 @@ class ValueSet:
         self.found = {}
         self.size = 0
         self._names = [name.encode() for name in names]
-        # A number means a place in an array, never a field of its members.
+        # A number means a position in an array, never a field of its members.
         self._places = [int(name) if name.isascii() and name.isdigit() else -1 for name in names]
         self._fold = fold
         self._out = KeyWriter()
 
     def add(self, documents: list[bytes]) -> None:
-        """Take in the values of documents."""
+        """Add the values of documents."""
         raw: bytes
         for raw in documents:
             self._take(raw, OBJECT, 0, len(raw), 0)
@@ -50,7 +50,7 @@ class ValueSet:
     def _take(
         self, raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> None:
-        """Take in what is below the value at [at, end), at the names from `depth` on."""
+        """Add the values below the one at [at, end), at the names from `depth` on."""
         name: bytes
         place: cython.Py_ssize_t
         if depth == len(self._names):
@@ -75,7 +75,7 @@ class ValueSet:
         depth: cython.Py_ssize_t,
         place: cython.Py_ssize_t,
     ) -> None:
-        """The same of the members of an array, or of the one at a place in it (-1: of all)."""
+        """Add those of the members of an array, or of the one at a position in it (-1: of all)."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         begin: cython.Py_ssize_t
@@ -100,7 +100,7 @@ class ValueSet:
         value: Value | None = None
         folded: Value
         data: bytes
-        # Others may run here: nothing is under way in the writer.
+        # Other tasks may run here, and use the buffer: it is not in use.
         spend(_PER_VALUE + end - at)
         self._out.clear()
         if self._fold is None:

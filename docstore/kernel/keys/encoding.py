@@ -1,9 +1,8 @@
-"""Order-preserving keys: `encode_key(a) < encode_key(b)` exactly when `compare(a, b) < 0`; equal values, equal bytes.
+"""Order-preserving keys: `encode_key(a) < encode_key(b)` exactly if `compare(a, b) < 0`; equal values, equal bytes.
 
-A key says where it ends, so keys can be put one behind the other, and no key is the beginning of another. A
-descending key is the ascending one with every byte inverted. This is a format on disk (index keys, chunk bounds). By
-class of the value (the byte is the class number of `docstore.bson.order`, for numbers and booleans one of its
-sub-numbers):
+Keys are self-delimiting, so they can be concatenated, and no key is a prefix of another. A descending key is the
+ascending one with every byte inverted. This is a format on disk (index keys, chunk bounds). By class of the value (the
+byte is the class number of `docstore.bson.order`, for numbers and booleans one of its sub-numbers):
 
     10 MinKey   18 undefined   20 null   F0 MaxKey      nothing more
     28 NaN   30 zero                                    nothing more
@@ -20,8 +19,8 @@ sub-numbers):
     98 code with scope                                  text of the code, then as for an object
 
 All lengths and numbers are big-endian. Text is its bytes with 00 written 01 01 and 01 written 01 02, then 00. A
-magnitude is the nearest double towards zero (8 bytes), then 00 if that is exact, else 01 and what is missing as a
-decimal fraction: adjusted exponent + 0x4000 (2 bytes), the digits in ASCII without trailing zeros, 00.
+magnitude is the nearest double towards zero (8 bytes), then 00 if that is exact. Else 01 and the remainder as a decimal
+fraction follow: adjusted exponent + 0x4000 (2 bytes), the digits in ASCII without trailing zeros, 00.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ KEY_OF_NULL = b"\x20"
 
 
 def encode_key(value: Value, descending: bool = False) -> bytes:
-    """The key of one value."""
+    """Return the key of one value."""
     out: KeyWriter = writer()
     append_key(out, value[0], value[1], 0, len(value[1]))
     if descending:
@@ -89,7 +88,7 @@ def encode_key(value: Value, descending: bool = False) -> bytes:
 
 
 def identity_key(prefix: bytes, raw: bytes) -> bytes:
-    """`prefix` and the key of the document's `_id`, which must be there."""
+    """Return `prefix` and the key of the document's `_id`, which must exist."""
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
     assert at >= 0, "a stored document has an _id"
     out: KeyWriter = writer()
@@ -101,7 +100,7 @@ def identity_key(prefix: bytes, raw: bytes) -> bytes:
 def append_key(
     out: KeyWriter, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.int:
-    """Append the ascending key of the value that lies at [at, end)."""
+    """Append the ascending key of the value at [at, end)."""
     kind: cython.int = class_of(code)
     if kind == CLASS_NUMBER:
         return _append_number(out, code, raw, at)

@@ -1,10 +1,11 @@
 """The hash of a value by which hashed indexes and hashed shard keys order documents.
 
 It is the first eight bytes, as a little-endian integer, of the MD5 of a seed (an int32 zero) and of the value: its
-canonical type as an int32, then its bytes. Values of the four number types hash as the 64-bit integer that is left of
-them (doubles are cut, decimals rounded, what does not fit is held within 64 bits), so that equal numbers have one hash.
-Documents and arrays contribute their elements with their names, and an int32 zero at their end. Nothing here may ever
-change: hashes are on disk and in chunk maps.
+canonical type as an int32, then its bytes. Values of the four number types hash as a 64-bit integer, so that equal
+numbers have one hash: doubles are truncated, decimals rounded, both clamped to 64 bits. Documents and arrays contribute
+their elements with their names, and an int32 zero at their end.
+
+Nothing here may ever change: hashes are on disk and in chunk maps.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _END = b"\0\0\0\0"
 
 
 def hashed_key(value: Value | None) -> int:
-    """The hash of a value as a signed 64-bit integer; a missing value has that of null."""
+    """Return the hash of a value as a signed 64-bit integer; a missing value has that of null."""
     parts: list[bytes] = [_END]
     _gather(parts, (NULL, b"") if value is None else value, b"")
     return int.from_bytes(md5(b"".join(parts), usedforsecurity=False).digest()[:8], "little", signed=True)
@@ -97,7 +98,7 @@ def _gather_elements(parts: list[bytes], raw: bytes) -> None:
 
 
 def _whole(code: int, raw: bytes) -> int:
-    """The 64-bit integer that stands for a number: 0 for NaN."""
+    """Return the 64-bit integer that a number hashes as: 0 for NaN."""
     if code in (INT32, INT64):
         return int.from_bytes(raw, "little", signed=True)
     if code == DOUBLE:

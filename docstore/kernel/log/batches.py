@@ -1,6 +1,6 @@
-"""A batch of changes as it goes into the engine, key by key.
+"""Write batches for the storage engine, filled key by key.
 
-`changes` has for each family of keys, by its number, a mapping from keys to values; None stands for a key that goes.
+`changes` has for each family of keys, by its number, a mapping from keys to values; None deletes the key.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 import cython
 
 _SORTED_FROM = 64
-"""From so many changes of a family on, they go in by order of their keys: each finds its place near the one before."""
+"""Least changes of a family that are put in the order of their keys: each key is then inserted near the one before."""
 
 
 def put_changes(
     target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, bytes | None], ...], removed: list[int]
 ) -> cython.Py_ssize_t:
-    """Put all changes into `target`, a mapping into one family at a time: that whose handle was selected last. Return
-    how many keys go; `removed` counts them by family.
+    """Put all changes into `target`, a mapping into one family at a time: the one whose handle was selected last.
+    Return the number of deletions; `removed` counts them by family.
     """
     gone: cython.Py_ssize_t
     all_gone: cython.Py_ssize_t = 0
@@ -43,7 +43,7 @@ def put_changes(
 
 
 def note_keys(noted: tuple[dict[bytes, None], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
-    """Note the keys that change, by family, in the order of their first change; return how many are noted now."""
+    """Record the changed keys, by family, in the order of their first change; return how many are recorded now."""
     place: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
     key: bytes

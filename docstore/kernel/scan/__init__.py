@@ -1,1 +1,1 @@
-"""The loops over stored documents and index entries: iterator in, matches out; and sorting."""
+"""The loops over stored documents and index entries, from an iterator to the matches; and sorting."""

@@ -50,8 +50,8 @@ ABOVE = b"\xfe"
 _PASSED_BY_READING = 24
 _SOUGHT_BLINDLY = 16
 _TRIED_AGAIN = 4
-"""After reading on failed, the scan seeks immediately this many times if the iterator can seek. Then it tries to read
-on over this many entries again.
+"""If reading on failed and the iterator can seek, the scan seeks immediately `_SOUGHT_BLINDLY` times. Then it reads on
+over up to `_TRIED_AGAIN` entries again.
 """
 
 

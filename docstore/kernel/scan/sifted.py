@@ -1,7 +1,7 @@
-"""The entries of an index whose documents may satisfy a condition on the values that the entries tell.
+"""Filters index entries by a condition on their covered values, before their documents are read.
 
-Always true: no entry is left out of whose document the condition holds. An opaque entry passes, and so does every
-256th that would not, so that who reads them can look at a clock: what passes is still to be asked of its document.
+Invariant: no entry is dropped whose document satisfies the condition. Opaque entries pass. Every 256th rejected entry
+passes, too, so that the reader can check a clock. So the condition must still be tested on each document.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _MOST_LEFT_OUT = 255
 
 
 class Sifted:
-    """An iterator over the entries of `items`, (key, value) pairs, that pass: what ends in their record ids.
+    """An iterator over the entries of `items`, (key, value) pairs, that pass: it yields the part that ends in the
+    record id.
 
-    `covering` makes documents of entries; `is_id`: their values end in the record ids, else their keys. Those that are
-    left out are counted in `examined`.
+    `covering` makes documents of entries; `is_id`: their values end in the record ids, else their keys. Dropped entries
+    are counted in `examined`.
     """
 
     _items: Iterator[tuple[bytes, bytes]]

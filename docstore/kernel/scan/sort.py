@@ -1,7 +1,4 @@
-"""Sorting raw documents by a key pattern, all of them or the first few.
-
-Documents with equal keys stay in the order in which they came.
-"""
+"""Sorting of raw documents by a key pattern, all of them or the first few. The sort is stable."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from docstore.kernel.scan.pairs import items_of, sorted_pairs
 
 
 def keyed(pattern: KeyPattern, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-    """(sort key, document) of each document, in the order given."""
+    """Return (sort key, document) of each document, in the given order."""
     document: bytes
     pairs: list[tuple[bytes, bytes]] = []
     for document in documents:
@@ -23,12 +20,12 @@ def keyed(pattern: KeyPattern, documents: Iterable[bytes]) -> list[tuple[bytes, 
 
 
 def sort_documents(pattern: KeyPattern, documents: Iterable[bytes]) -> list[bytes]:
-    """The documents in order."""
+    """Return the documents in order."""
     return items_of(sorted_pairs(keyed(pattern, documents)))
 
 
 class FirstDocuments:
-    """The first `limit` documents of a stream in order, holding at most twice as many."""
+    """The first `limit` documents of a stream in order (a top-n sort), holding at most twice as many."""
 
     _pattern: KeyPattern
     _limit: cython.Py_ssize_t
@@ -44,11 +41,11 @@ class FirstDocuments:
 
     @property
     def held(self) -> int:
-        """Bytes of the documents and keys that are held."""
+        """The bytes of the documents and keys held."""
         return sum(len(key) + len(document) for key, document in self._kept)
 
     def push(self, documents: Iterable[bytes]) -> None:
-        """Take documents in."""
+        """Add documents."""
         document: bytes
         key: bytes
         for document in documents:
@@ -66,6 +63,6 @@ class FirstDocuments:
             self._worst = self._kept[self._limit - 1][0]
 
     def documents(self) -> list[bytes]:
-        """The first ones of all that were pushed, in order."""
+        """Return the first of all documents that were pushed, in order."""
         self._prune()
         return [document for _, document in self._kept]

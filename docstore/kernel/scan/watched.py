@@ -1,8 +1,9 @@
-"""Iterators over stored items that do not end unseen.
+"""Iterators over stored items that detect an end by error.
 
-The engine's iterators stop at damage on the disk as they stop at the end of a range. Invariants: what is given has come
-from the source, in its order; the end of the iteration is reached only after it was asked why it has ended, and has
-raised nothing.
+The engine's iterators stop at damage on the disk as they stop at the end of a range. Invariants:
+
+- Items come from the source, in its order.
+- The iteration ends only after the engine's status was checked, and that raised nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import cython
 
 
 class Watched:
-    """Items of `source`, the newest of which is remembered; `at_end(newest, or None)` is called when there is no more.
+    """Yields the items of `source`; calls `at_end(last item, or None)` when there is no more.
 
-    `source` gives pairs, keys or values. With a `floor` (keys and pairs, downwards) the first key below it ends the
-    iteration as the end of the source would, and is not given. `second` gives only the second half of pairs.
+    `source` yields pairs, keys or values. With a `floor` (keys and pairs, downwards) the first key below it ends the
+    iteration like the end of the source, and is not yielded. `second` yields only the second half of pairs.
     """
 
     _source: Iterator[Any]
@@ -62,12 +63,12 @@ class Watched:
 
 
 class Moved:
-    """The keys, or the values, in half-open ranges, one after the other, by one iterator of the engine that is moved
-    from each to the next: cheaper than one for each range where ranges are short. `check(walk)` raises what has ended
-    it; `options` are those that it was made with, which must live as long.
+    """Yields the keys, or the values, in half-open ranges, one after the other, by one iterator of the engine that
+    seeks from each to the next. For short ranges that is cheaper than an iterator for each. `check(walk)` raises the
+    iterator's error; `options` are its options, which must live as long.
 
-    Where it stands behind a range, there is nothing before that from the end of the range on: ranges that begin there
-    are passed over, or begun with, without moving it.
+    An iterator after the end of a range shows that no key lies between the two. Ranges that begin there are skipped, or
+    begun, without a seek.
     """
 
     _walk: Any
@@ -107,7 +108,7 @@ class Moved:
             if self._end is None:
                 bounds = next(self._ranges)
                 if self._empty_from is not None and bounds[0] >= self._empty_from:
-                    # At its end it stands nowhere, and behind everything.
+                    # At its end the iterator has no position, and is after everything.
                     if self._stands_at is None or self._stands_at >= bounds[1]:
                         continue
                     if self._stands_at >= bounds[0]:
@@ -119,7 +120,7 @@ class Moved:
                 walk.seek(bounds[0])
             else:
                 walk.next()
-            # Where it stands nowhere it has no key.
+            # Without a position it has no key.
             key = walk.key()
             if key is None:
                 self._check(walk)
@@ -131,9 +132,9 @@ class Moved:
 
 
 class Sought:
-    """The keys, or (key, value) `pairs`, from the place on that was sought last, by one iterator of the engine: cheaper
-    than one for each place. `check(walk)` raises what has ended it; `options` are those that it was made with, which
-    must live as long. Nothing may be asked for before a place was sought.
+    """Yields the keys, or (key, value) `pairs`, from the last sought key on, by one iterator of the engine: cheaper
+    than one for each seek. `check(walk)` raises the iterator's error; `options` are its options, which must live as
+    long. `seek` must be called first.
     """
 
     _walk: Any
@@ -150,7 +151,7 @@ class Sought:
         self._begins = True
 
     def seek(self, place: bytes) -> None:
-        """Go on from the first key that is not below `place`."""
+        """Continue from the first key that is not below `place`."""
         self._walk.seek(place)
         self._begins = True
 

@@ -205,7 +205,7 @@ class Bucket:
 
 
 def tally(buckets: list[Bucket]) -> tuple[int, list[int]]:
-    """Return (measurements written with these buckets, number of new ones by `full`)."""
+    """Return (number of measurements written with these buckets, number of new buckets by `full`)."""
     bucket: Bucket
     measurements: cython.Py_ssize_t = 0
     counts = [0] * (SCHEMA + 1)

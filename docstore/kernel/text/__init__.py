@@ -1,1 +1,1 @@
-"""Words of texts, and what text indexes hold of them."""
+"""Words of texts, and the keys of documents in text indexes."""
