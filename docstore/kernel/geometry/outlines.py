@@ -179,7 +179,9 @@ class _Covering:
     def sort_out(
         self, face: cython.int, column: cython.longlong, row: cython.longlong, level: cython.int, edges: Sequence[_Edge]
     ) -> None:
-        """Add a cell inside the shape to the covering, queue one that the border may meet, and drop others."""
+        """Add a cell inside the shape to the covering, queue one that is too coarse or that the border may meet, and
+        drop others.
+        """
         around: CellCircle = self._around
         edge: _Edge
         near: list[_Edge] = []

@@ -3,9 +3,10 @@
 A predicate is a tree: `And`, `Or`, `Nor`, `Not` over leaves. A leaf tests the values at a dotted path:
 
 * on the way, an array stands for its embedded documents (arrays directly inside arrays do not). A number in the path
-also selects the array's element at that position; * at the end, an array stands for its elements and for itself. It
-stands only for itself for `Size` and `ElemMatch`, and if a number in the path named it; * a path without a value yields
-one missing value, except after an array element that a number in the path named.
+  also selects the array's element at that position;
+* at the end, an array stands for its elements and for itself. It stands only for itself for `Size` and `ElemMatch`, and
+  if a number in the path named it;
+* a path without a value yields one missing value, except after an array element that a number in the path named.
 
 The leaf holds if one of these values passes. Negation is `Not`: `{a: {$ne: 1}}` is `Not(Compare("a", "eq", 1))`.
 

@@ -290,7 +290,7 @@ class Filling:
         lane = self._lanes.get(meta)
         if lane is None:
             if not meta or _is_normal(meta, meta[0], 1, len(meta), 0):
-                # Most metadata are already normalized, and so are the key of their series.
+                # Most metadata are already normalized, so their bytes are the key of the series.
                 lane = Lane(meta, (meta[0], part(meta, 1, len(meta))) if meta else None)
                 self._lanes[meta] = lane
             else:

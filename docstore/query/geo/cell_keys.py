@@ -3,8 +3,8 @@
 A key is the number of a cell (`docstore.query.geo.sphere_cells`, `plane_cells`) as binary data of a fixed length. The
 cells inside a cell are one range of keys. The format on disk:
 
-* `2dsphere`: face (3 bits), place on the Z-order curve at the finest level (60 bits), level (5 bits), in 9 bytes; *
-`2d`: place on the Z-order curve, in the upper bits of 8 bytes.
+* `2dsphere`: face (3 bits), place on the Z-order curve at the finest level (60 bits), level (5 bits), in 9 bytes;
+* `2d`: place on the Z-order curve, in the upper bits of 8 bytes.
 
 A geometry has the keys of the cells that cover it. If it meets a region, one of its cells lies inside a cell of the
 region's covering, or contains one. The filter then tests the documents found.
@@ -149,7 +149,7 @@ class PlaneKeys:
     square: Square
 
     def serves(self, *, spherical: bool, geojson: bool) -> bool:
-        """True as in `SphereKeys.serves`."""
+        """True if the index finds these distances (see `SphereKeys.serves`)."""
         return not geojson
 
     def check_centre(self, at: Position) -> None:
@@ -175,7 +175,7 @@ class PlaneKeys:
         return f"point not in interval of [ {self.square.low:g}, {self.square.high:g} ]"
 
     def points_at(self, path: str) -> SquareKeys:
-        """Like `SphereKeys`."""
+        """Return the function that computes keys, like `SphereKeys.points_at`."""
         return SquareKeys(path, self.square.low, self.square.high, self.square.bits)
 
     def key_at(self, at: Position) -> bytes:
@@ -183,12 +183,12 @@ class PlaneKeys:
         return _places(self.square).of_place(*at)
 
     def distances(self, centre: Position, unit: float) -> CellDistances:
-        """Like `SphereKeys`; `unit` is 0 for a distance in the plane."""
+        """Return the measure of distances, like `SphereKeys.distances`; `unit` is 0 for a distance in the plane."""
         low, high = self.square.low, self.square.high
         return PlaneDistances(centre, unit, low, high - low, self.square.spare(), self.square.bits)
 
     def reach(self, region: Region) -> Reach | None:
-        """Like `SphereKeys`, for circles and boxes."""
+        """Return the test of keys, like `SphereKeys.reach`, for circles and boxes."""
         match region:
             case sphere.Spherical(cap=sphere.Cap(centre, radius)):
                 return self.distances(centre, 1.0), radius
@@ -204,7 +204,9 @@ class PlaneKeys:
                 return None
 
     def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
-        """Like `SphereKeys`, for positions in the region; None for a region of the sphere that is not a circle."""
+        """Return key ranges like `SphereKeys.ranges`, for positions in the region. None for a region of the sphere that
+        is not a circle.
+        """
         found = self.pairs(region, most, single=single)
         return None if found is None else tuple(starmap(Range, found))
 

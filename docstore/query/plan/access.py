@@ -25,8 +25,8 @@ class Eof:
 class CollectionScan:
     """All documents in natural order, forwards (1) or backwards (-1).
 
-    `within`: the scan of the cluster key's index whose bounds limit the scan of a clustered collection; the residual
-    filter still applies. `least` and `greatest` are the first and the last `_id` read (None: no bound).
+    `within`: in a clustered collection, the scan of the cluster key's index that bounds the documents read; the filter
+    must still be applied to them. `least` and `greatest` are the first and the last `_id` read (None: no bound).
     """
 
     direction: int = 1

@@ -7,10 +7,11 @@ Keys follow `docstore.kernel.keys.pattern`: an array is represented by its eleme
 missing field by null. So if there are arrays on the way to a field
 
 * two elements may meet two conditions on one path: their ranges are not intersected, one of them is chosen. Only
-conditions in one `$elemMatch`, which one element meets, are intersected; * two fields of a pattern whose paths share an
-array may get their values from two of its elements: only one of them is bounded, unless one `$elemMatch` on the shared
-array has conditions on both; * a number in a path may mean a position or a name: such a field is not bounded; * an
-expression on the path reads the array itself: it bounds nothing.
+  conditions in one `$elemMatch`, which one element meets, are intersected;
+* two fields of a pattern whose paths share an array may get their values from two of its elements: only one of them is
+  bounded, unless one `$elemMatch` on the shared array has conditions on both;
+* a number in a path may mean a position or a name: such a field is not bounded;
+* an expression on the path reads the array itself: it bounds nothing.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _compound_wildcard_plans(tree: Filter, index: IndexInfo, paths: WildcardPath
     """
     asked = asked_of(tree, index.collation)
     before = list(takewhile(lambda each: each[1] != 0, index.fields))
-    # The index does not record at which of its paths documents have arrays.
+    # A compound wildcard index does not record at which paths documents have arrays.
     names = [path.split(".") for path, _ in before] if index.arrays else []
     arrays = frozenset(".".join(parts[: place + 1]) for parts in names for place in range(len(parts)))
     bounds = field_bounds(asked, before, arrays=arrays) if before else []

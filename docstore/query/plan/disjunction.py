@@ -99,7 +99,7 @@ def _by_form(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> tuple[_B
 
 
 def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | None:
-    """Return one scan instead of several that bound only the first field of one index; None if there are others."""
+    """Return one scan in place of several, if all bound only the first field of one index; else None."""
     scans = [branch for branch in branches if isinstance(branch, IndexScan)]
     if len(scans) < len(branches) or len({scan.index.name for scan in scans}) > 1:
         return None

@@ -95,7 +95,7 @@ class IndexInfo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """True for `bounded` if an index may serve a filter within bounds, for `whole` if also without."""
+    """The scans that an index may serve: `bounded`, within the bounds of a filter; `whole`, also without bounds."""
 
     bounded: bool
     whole: bool

@@ -1,4 +1,4 @@
-"""Partial indexes that a filter's values admit: the one decision about its plan, besides ranges, that values make.
+"""Decides which partial indexes a filter's values admit. Besides ranges, nothing else in a plan depends on the values.
 
 Invariant: filters of a form with equal outcomes have equal outcomes as shapes (`docstore.query.plan.shapes`).
 """

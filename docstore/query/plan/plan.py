@@ -7,11 +7,11 @@ A plan is a source of documents; the filter is applied to all of them unless the
 
 The choice:
 
-* A filter that fixes `_id` is a lookup (`id_lookup`), unless it has other conditions and that index may not be used. *
-Otherwise the best of the indexes' plans is taken (`candidates`), in the order that they yield (`ordering`). * A
-disjunction is a union if every branch has an index of its own (`disjunction`). * An index that does not hold every
-document serves the filters of `docstore.query.plan.index_bounds.covers`. * A hint, or `min` and `max`, leave no choice
-(`hinted`).
+* A filter that fixes `_id` is a lookup (`id_lookup`), unless it has other conditions and that index may not be used.
+* Otherwise the best of the indexes' plans is taken (`candidates`), in the order that they yield (`ordering`).
+* A disjunction is a union if every branch has an index of its own (`disjunction`).
+* An index that does not hold every document serves the filters of `docstore.query.plan.index_bounds.covers`.
+* A hint, or `min` and `max`, leave no choice (`hinted`).
 """
 
 from __future__ import annotations

@@ -59,17 +59,17 @@ class DirectUpdate:
 
     @property
     def changed_in_place(self) -> frozenset[bytes]:
-        """Like that of `OperatorUpdate`."""
+        """See `OperatorUpdate.changed_in_place`."""
         return self._changes.names_in_place
 
     def changed_through(self, paths: Iterable[str]) -> frozenset[bytes]:
-        """Like that of `OperatorUpdate`."""
+        """See `OperatorUpdate.changed_through`."""
         changes = self._changes
         return changes.names_in_place if lead_through(paths, changes.arrays) else changes.names
 
     @property
     def paths(self) -> ChangedPaths:
-        """Like that of `OperatorUpdate`; empty if the log entry holds whole top-level fields."""
+        """See `OperatorUpdate.paths`; empty if the log entry holds whole top-level fields."""
         return self._changes.paths or {}
 
     def moves_id(self, raw: bytes) -> bool:

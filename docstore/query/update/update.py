@@ -199,11 +199,11 @@ class Replacement:
     changed: frozenset[bytes] | None = None
 
     def change(self, raw: bytes) -> bytes | None:
-        """Like that of `DirectUpdate`."""
+        """See `DirectUpdate.change`."""
         return None if self.dollar or _may_be_filled(self.document) else self._in_place_of(raw, self.document)
 
     def identified(self, identity: Value) -> bytes | None:
-        """Like that of `DirectUpdate`."""
+        """See `DirectUpdate.identified`."""
         own = get_field(self.document, "_id")
         if _may_be_filled(self.document) or (own is not None and own != identity):
             return None
