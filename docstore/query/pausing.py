@@ -1,4 +1,4 @@
-"""Yield policy: the level of interruption that evaluation allows to the code it runs in.
+"""Yield policy: whether evaluation may raise on interruption, or let other tasks run.
 
 Expressions, filters and stages are plain functions, called inside code that must not be interrupted. Their caller sets
 `PAUSING.level`, which is restored when the call returns:

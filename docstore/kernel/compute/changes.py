@@ -20,7 +20,7 @@ if not cython.compiled:
     from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, appended, is_element
 
 LARGE_ARRAY = 1 << 16
-"""Bytes from which an array is left to the general update."""
+"""Most bytes of an array whose members are all taken apart; the general update handles larger ones."""
 _FEW: cython.Py_ssize_t = 8
 """Most values that are searched for one by one in an array."""
 

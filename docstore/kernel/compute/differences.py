@@ -1,8 +1,8 @@
 """Diffs of two documents, in the format of updates in the oplog (`docstore.collection.oplog.diff`).
 
 A document's diff has sections of fields: deleted (`d`), updated in place (`u`), put at the end (`i`, also if they
-existed elsewhere), and changed inside (`s` + name). An array's (`a: true`) has the new length (`l`), new elements (`u`
-+ position) and changed ones (`s` + position).
+existed elsewhere), and changed inside (`s` and name). An array's (`a: true`) has the new length (`l`), new elements
+(`u` and position) and changed ones (`s` and position).
 
 A field is diffed inside or written as a whole, whichever takes less room. With `paths`, those that operators changed
 decide: names to their subtrees, or, for an operator on the field itself, True if its appended members are a diff of

@@ -8,7 +8,7 @@
 `FieldChanges.apply` returns None if the general update (`docstore.query.update`) must decide:
 
 - the path has a scalar, or a position beyond the array's end; an element is to be unset;
-- the operand of `$inc` has another type, overflows a long, or is NaN;
+- under `$inc` or `$mul`, the field has another type than int, long or double, a long may overflow, or there is a NaN;
 - the target of an array operator is not an array, or a large one; a `$push` changes nothing.
 
 Invariant: the result is that of the general update, byte for byte. Existing fields keep their place, the first of equal

@@ -114,7 +114,7 @@ class Function(Calculation):
 
 
 class Rounded(Calculation):
-    """`$round`, or `$trunc`, of doubles, to a number of decimal places."""
+    """`$round` to decimal places, or `$trunc`, of doubles and integers."""
 
     _cut: cython.bint
 

@@ -108,7 +108,7 @@ class Covering:
 def _holds(
     area: Area, left: cython.double, low: cython.double, right: cython.double, high: cython.double
 ) -> cython.bint:
-    """True if all of a rectangle lies in the area; False may be wrong by rounding."""
+    """True if all of a rectangle lies in the area: True is certain."""
     x: cython.double = area[1]
     y: cython.double = area[2]
     radius: cython.double = area[3]

@@ -2,7 +2,7 @@
 
 The score of a term in a text is the product of
 
-- its frequency: 1 for the first occurrence, 1/2 for the second, 1/4 for the third and so on;
+- its frequency, the sum of 1 for the first occurrence, 1/2 for the second, 1/4 for the third and so on;
 - half of one plus its share of the text's words;
 - 1.1 if the text is the term alone;
 - the weight of the text's field.
