@@ -1,9 +1,9 @@
-"""What makes a data node a shard: which documents it serves, migrations in both directions, range deletions, and their
-commands.
+"""The parts that make a data node a shard: the shard filter, migrations in both directions, range deletions, and
+their commands.
 
-What a migration does next is decided by the cores `docstore.sharding.donor` and `docstore.sharding.recipient`, events
-in and effects out; `donor` and `recipient` here carry that out. What survives a failover are the documents of
-`records`: `shard` goes on from them when this member becomes primary.
+The pure cores `docstore.sharding.donor` and `docstore.sharding.recipient` decide each step of a migration: events in,
+effects out. The packages `donor` and `recipient` here carry the effects out. The documents of `records` survive a
+failover: `shard` resumes from them when this member becomes primary.
 
 An executable adds it to a node as an extension:
 
@@ -24,7 +24,7 @@ __all__ = ["COMMANDS", "Shard", "Tunables", "attach"]
 
 
 def attach(node: DataNode, pool: Pool, tunables: Tunables) -> Shard:
-    """Make the node a shard: the service to start and stop with it. Installs the node's ownership."""
+    """Make the node a shard and return the service to start and stop with it. Installs the node's shard filter."""
     shard = Shard(node, pool, tunables)
     node.shard_filter = shard.shard_filter
     node.parts[Shard] = shard

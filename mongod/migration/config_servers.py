@@ -1,4 +1,4 @@
-"""The config servers as a shard reaches them."""
+"""A shard's client of the config servers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConfigServers:
             raise CommandError(Code.HostUnreachable, f"the config servers do not answer: {error}") from error
 
     async def routing(self, namespace: str, known: Routing | None) -> Routing:
-        """`known` brought up to date."""
+        """Return `known` brought up to date."""
         for _ in range(10):
             read = RoutingRead(namespace, known)
             try:
@@ -57,7 +57,7 @@ class ConfigServers:
         raise CommandError(Code.OperationFailed, f"the routing of {namespace} does not become consistent")
 
     async def shard_host(self, shard: str) -> str:
-        """The connection string of a shard. ShardNotFound."""
+        """Return the connection string of a shard. Errors: ShardNotFound."""
         command = {"find": "shards", "filter": {"_id": shard}, "readConcern": {"level": "majority"}}
         rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
         if not rows:
@@ -76,8 +76,10 @@ class ConfigServers:
         return {row["_id"]: row["version"]["timestamp"] for row in rows}
 
     async def is_removed(self, shard: str) -> bool:
-        """Whether the cluster has no shard of that name, which no config server that was deposed, or lags, may say.
-        Errors: those of `command`.
+        """True if the cluster has no shard of that name.
+
+        The read is linearizable, because a deposed or lagging config server may not answer this. Errors: those of
+        `command`.
         """
         command = {
             "find": "shards", "filter": {"_id": shard}, "readConcern": {"level": "linearizable"},

@@ -1,4 +1,4 @@
-"""What operations wait for while a collection or a database changes hands or is changed itself."""
+"""Critical sections: operations wait while a collection or database changes hands, or while its definition changes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ class CriticalSection:
 
 
 class CriticalSections(dict[str, CriticalSection]):
-    """Those of one kind, by collection or database. `on_end` is told the name before what waits goes on."""
+    """The critical sections of one kind, by collection or database. `on_end` gets the name before the waiting
+    operations resume.
+    """
 
     def __init__(self, on_end: Callable[[str], None] = lambda _name: None) -> None:
         super().__init__()
         self._on_end = on_end
 
     def of(self, namespace: str) -> CriticalSection | None:
-        """The section that an operation on the namespace meets."""
+        """Return the section that an operation on the namespace meets."""
         found = self.get(namespace) or self.get(split_namespace(namespace)[0])
         return found if found is not None and found.concerns(namespace) else None
 
     def begin(
         self, name: str, concerns: Callable[[str], bool] = lambda _namespace: True, *, reads: bool
     ) -> CriticalSection:
-        """Have operations wait, from now on reads too where that is asked for."""
+        """Block operations; with `reads`, block reads too from now on."""
         section = self.setdefault(name, CriticalSection(concerns))
         section.reads = section.reads or reads
         return section
 
     def end(self, name: str, section: CriticalSection | None = None) -> None:
-        """Have what waits for the section go on, for that of the name where none is given."""
+        """End the section and resume the operations that wait for it. Without a section: the one of that name."""
         self._on_end(name)
         section = section or self.get(name)
         if section is not None:

@@ -1,9 +1,9 @@
-"""What operations wait for on every member of a donor while the config servers decide whether a chunk, or a database,
-changes hands.
+"""Blocks operations on every member of a donor while the config servers decide whether a chunk or a database changes
+hands.
 
-Always true, on every member: operations on what moves wait while a coordinator document says that reads do and has no
-decision, however it came to be there. A secondary has the document before anything that happens under the new owner has
-a time, so whoever asks it for a causal read of such a time waits, and then finds the routing changed.
+Invariant, on every member: operations on the migrated namespace wait while a coordinator document blocks reads and
+has no decision, however the document got there. A secondary applies the document before any operation of the new
+owner has a time. A causal read of such a time on the secondary therefore waits, and then finds the routing changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Handovers:
-    """`sections`: what waits, by collection or database. `on_end` is told of that, before what waits for it goes on."""
+    """`sections`: the critical sections, by collection or database. `on_end` gets the name before the waiting
+    operations resume.
+    """
 
     def __init__(self, records: MigrationRecords, on_end: Callable[[str], None]) -> None:
         self.sections = CriticalSections(on_end)
@@ -26,7 +28,7 @@ class Handovers:
         self.load()
 
     def load(self) -> None:
-        """Have wait what the documents say, and nothing else."""
+        """Block exactly the operations that the documents name."""
         standing = {
             coordinator.migration.namespace: coordinator.migration
             for coordinator in self._records.coordinators()

@@ -54,7 +54,7 @@ class Holds:
         self._unsubscribe()
 
     def load(self) -> None:
-        """Have stand what the documents say, and nothing else."""
+        """Make exactly the holds of the documents stand."""
         stored = {bytes(hold.operation): hold for hold in self._stored() if not hold.released}
         for identity in self._standing.keys() - stored.keys():
             self._end(self._standing[identity])
@@ -63,7 +63,7 @@ class Holds:
 
     @property
     def any(self) -> bool:
-        """Whether one stands."""
+        """True if any hold stands."""
         return bool(self._standing)
 
     def over(self, namespace: str) -> Hold | None:
@@ -81,15 +81,15 @@ class Holds:
         return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
 
     def all_standing(self) -> list[Hold]:
-        """Those of all operations."""
+        """Return the standing holds of all operations."""
         return list(self._standing.values())
 
     def stands(self, operation: Binary) -> bool:
-        """Whether the operation's hold stands."""
+        """True if the operation's hold stands."""
         return bytes(operation) in self._standing
 
     def standing(self, operation: Binary) -> Hold:
-        """The operation's hold. OperationFailed, with `notHeld`, where it does not stand (any more)."""
+        """Return the operation's hold. Errors: OperationFailed with `notHeld` if it does not stand."""
         found = self._standing.get(bytes(operation))
         if found is None:
             text = "the operation does not hold the namespace here"
@@ -97,12 +97,12 @@ class Holds:
         return found
 
     def take(self, records: MigrationRecords, wanted: Hold) -> None:
-        """Have it stand. Errors: those of `taken`, NotWritablePrimary."""
+        """Make the hold stand. Errors: those of `taken`, NotWritablePrimary."""
         hold = taken(self._remembered(wanted.operation), self.over(wanted.namespace), wanted)
         records.write((HOLDS, hold.document()))
 
     def release(self, records: MigrationRecords, wanted: Hold) -> None:
-        """Have it stand no more, nor ever again; some of those that were released long ago are forgotten."""
+        """Release the hold for good. Also forgets some of those released long ago."""
         hold = let_go(self._remembered(wanted.operation), wanted)
         outdated = islice(self._released_before(wanted.seconds - REMEMBERED_SECONDS), MAX_FORGOTTEN_AT_ONCE)
         records.write((RELEASED_HOLDS, hold.document()), (HOLDS, hold.operation), *outdated)
@@ -117,7 +117,9 @@ class Holds:
         return None
 
     def _released_before(self, seconds: int) -> Iterator[tuple[str, Binary]]:
-        """The records of holds that were released before that, the oldest first, and of earlier versions in `HOLDS`."""
+        """Return the records of holds released before that time, oldest first. Includes those of earlier versions in
+        `HOLDS`.
+        """
         yield from ((HOLDS, hold.operation) for hold in self._stored() if hold.released and hold.seconds < seconds)
         released = self._node.store.collection(RELEASED_HOLDS)
         for raw in () if released is None else released.documents(self._node.engine):

@@ -1,7 +1,7 @@
-"""What migrations need of collections that hold no documents: their ranges are read, deleted and cut differently, and a
-shard that gets one needs definitions first. Such a collection has the option `columnFamily`.
+"""The operations that migrations need of collections without documents (option `columnFamily`).
 
-Composition registers the cloner of the mode that the node's store has.
+Reading, deleting and splitting ranges differ there, and a recipient needs definitions first. Composition registers
+the cloner of the mode of the node's store.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ class RangeCloner(Protocol):
     """See the module. Collections are the node's."""
 
     def source(self, migration: Migration, collection: Collection) -> CloneSource:
-        """What a donor sends of the migration's range; the documents are those of entries that merge."""
+        """Return the clone source of the migration's range. It sends the documents of merge entries."""
 
     def delete_some(self, unit: WriteUnitOfWork, collection: Collection, bounds: KeyRange, limit: int) -> int:
-        """Remove at most `limit` records of the range; how many there were."""
+        """Remove at most `limit` records of the range; return how many there were."""
 
     async def split_points(
         self, collection: Collection, key: ShardKey, bounds: KeyRange, target: int | None
     ) -> list[Bound]:
-        """Where to cut a chunk: at every half of `target` bytes; once in the middle with None."""
+        """Return the bounds at which to split a chunk: at every half of `target` bytes, or once in the middle if it
+        is None.
+        """
 
     def sized(self, collection: Collection, key: ShardKey, bounds: KeyRange) -> Steps[list[tuple[Bound, int]]]:
-        """(place, bytes) of what is in a range, in order: everything between two cuts."""
+        """Yield (place, bytes) of the range's data in order: everything between two splits."""
 
     def partitioner(self, collection: Collection) -> str:
-        """The class name of what makes places on the ring of its keys."""
+        """Return the class name of the partitioner, which maps keys to places on the ring."""
 
     def mark(self, collection: Collection) -> Collection:
         """The collection whose options a recipient needs besides."""
@@ -56,5 +58,5 @@ def cloner_of(node: DataNode, collection: Collection) -> RangeCloner | None:
 
 
 def registered_cloner(node: DataNode) -> RangeCloner:
-    """That of the node's mode."""
+    """Return the cloner of the node's mode."""
     return node.parts[RangeCloner]

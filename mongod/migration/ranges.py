@@ -73,7 +73,7 @@ def bound_at(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyR
 def range_bytes(
     node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, most: int = 1 << 62
 ) -> Steps[int]:
-    """How large what is in a range is, documents by their number and their average size; no further than `most`."""
+    """Return the bytes of data in a range; stop counting at `most`. Documents are estimated by their average size."""
     if not collection.count:
         return 0
     cloner = cloner_of(node, collection)
@@ -96,8 +96,10 @@ def range_bytes(
 def part_of(
     node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, wanted: int, most: int, *, upper: bool
 ) -> Steps[KeyRange | None]:
-    """The lower or the `upper` end of a range with about `wanted` bytes, at most `most`; None where keys with too much
-    data leave none. All of the range where it is little enough."""
+    """Return the lower or the `upper` end of a range with about `wanted` bytes, at most `most`.
+
+    All of the range if it is small enough. None if keys with too much data leave no such part.
+    """
     scan = PartScan(wanted, most, upper=upper)
     cloner = cloner_of(node, collection)
     if cloner is not None:
@@ -125,8 +127,9 @@ def part_of(
 
 
 class RangeRemoval:
-    """Deleting a range unit by unit. Each goes on where the one before it ended, not through what is deleted already;
-    when the end is reached the whole range is looked at once more."""
+    """Deletes a range unit by unit. Each unit resumes where the previous one ended and so skips the deleted keys. At
+    the end it scans the whole range once more.
+    """
 
     def __init__(self, node: DataNode, key: ShardKey, bounds: KeyRange) -> None:
         self._node = node
@@ -135,8 +138,9 @@ class RangeRemoval:
         self._start = bounds.min.key
 
     def step(self, collection: Collection, limit: int) -> int:
-        """Delete at most `limit` documents in one unit, or eight times as many records of rows; how many, 0 when
-        nothing is left."""
+        """Delete at most `limit` documents, or eight times as many records of rows, in one unit. Return how many; 0
+        when the range is empty.
+        """
         with self._node.store.unit(from_migrate=True) as unit:
             cloner = cloner_of(self._node, collection)
             if cloner is not None:
@@ -161,7 +165,7 @@ class RangeRemoval:
 
 
 def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:
-    """Whether a document's shard key is in the range; a document that cannot have one is in none."""
+    """True if the document's shard key is in the range; false for a document that cannot have a shard key."""
     try:
         return bounds.holds(key.key_of(document))
     except CommandError as error:

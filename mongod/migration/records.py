@@ -41,7 +41,7 @@ _MAJORITY = WriteConcern("majority", timeout_ms=MAJORITY_MS)
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The document with that `_id` goes."""
+    """Marks the removal of the document with that `_id`."""
 
     identity: Any
 
@@ -53,24 +53,24 @@ class MigrationRecords:
         self._node = node
 
     def coordinators(self) -> list[Coordinator]:
-        """The migrations in which this shard gives documents away and which it has not forgotten yet."""
+        """Return the migrations away from this shard that it has not forgotten yet."""
         return [Coordinator.from_raw(raw) for raw in self._all(COORDINATORS)]
 
     def deletions(self) -> list[RangeDeletion]:
-        """The ranges that are to be deleted here, now, later or perhaps."""
+        """Return the ranges to be deleted here, now, later or only if an undecided migration ends so."""
         return [RangeDeletion.from_raw(raw) for raw in self._all(RANGE_DELETIONS)]
 
     def may_have_orphans(self, namespace: str) -> bool:
-        """Whether ranges of the collection are to be deleted here: there may be documents that are not owned."""
+        """True if ranges of the collection await deletion here: there may be orphaned documents."""
         collection = self._node.store.collection(namespace)
         return collection is not None and any(each.uuid.as_uuid() == collection.uuid for each in self.deletions())
 
     def database_deletions(self) -> list[DatabaseDeletion]:
-        """The collections that are to be dropped here because their database has gone, or has not come."""
+        """Return the collections to be dropped here because their database has left, or has not arrived."""
         return [DatabaseDeletion.from_raw(raw) for raw in self._all(DATABASE_DELETIONS)]
 
     def deletion(self, identity: Any) -> Deletion | None:
-        """The deletion of one migration."""
+        """Return the deletion of one migration."""
         found = self._find(RANGE_DELETIONS, identity)
         if found is not None:
             return RangeDeletion.from_raw(found[1])
@@ -78,7 +78,7 @@ class MigrationRecords:
         return None if found is None else DatabaseDeletion.from_raw(found[1])
 
     def is_leaving(self, namespace: str, uuid: bytes) -> bool:
-        """Whether there may still be an old copy of an unsharded collection here, which goes."""
+        """True if an old copy of an unsharded collection may still be here, to be deleted."""
         return any(uuid in each.uuids for each in self.database_deletions()) or any(
             isinstance(each.migration, DatabaseMigration) and each.migration.concerns(namespace)
             for each in self.coordinators()
@@ -119,7 +119,7 @@ class MigrationRecords:
         return self._node.store.last_optime if deletion is None else self.write((deletions_of(deletion), change))
 
     def may_write(self) -> bool:
-        """Whether this member is the primary."""
+        """True if this member is the primary."""
         try:
             self._node.replication.check_write()
         except CommandError:
@@ -142,7 +142,7 @@ class MigrationRecords:
 
 
 def deletions_of(deletion: Deletion) -> str:
-    """The collection in which such a document is."""
+    """Return the collection that holds such a document."""
     return RANGE_DELETIONS if isinstance(deletion, RangeDeletion) else DATABASE_DELETIONS
 
 

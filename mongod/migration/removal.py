@@ -1,8 +1,8 @@
-"""A shard that was removed from its cluster lets go of what operations held on it.
+"""A shard that was removed from its cluster releases the holds of other shards' operations.
 
-Whoever has held a namespace there, or was sending it a chunk, cannot reach it any more by its name, and goes on without
-it. A hold that stayed would keep the namespace from the shard for good when it is added again, and what was received
-would keep its range; so that waits until neither stands.
+A coordinator or donor cannot reach the removed shard by its name any more, and goes on without it. A hold that stayed
+would block the namespace for good once the shard is added again, and an undecided range would stay reserved. Adding
+the shard therefore waits until it has neither.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LOOK_SECONDS = 5.0
 
 
 def undecided(shard: ShardParts) -> list[Deletion]:
-    """What was received from other shards and is nobody's as long as these have not told whether it is ours."""
+    """Return the deletions of ranges that other shards sent and whose ownership they have not decided."""
     deletions: list[Deletion] = [*shard.records.deletions(), *shard.records.database_deletions()]
     return [each for each in deletions if each.pending and each.donor != shard.name]
 
 
 class RemovalWatch(PeriodicTask):
-    """Looks now and then, while anything is held here or undecided, whether this is a shard of the cluster still."""
+    """Checks periodically, while a hold or an undecided range exists, that this shard is still in the cluster."""
 
     name = "removal"
 

@@ -1,21 +1,21 @@
-"""The retryable writes that a shard has executed, so that a retry which arrives where the documents have gone, with a
-chunk or with a database that got another primary shard, is not executed again.
+"""Transfer of the retryable writes that a shard has executed along with a chunk or a database, so that the new owner
+does not execute a retry again.
 
-A statement is known by session, transaction number and statement number; what a retry answers is read from its oplog
-entry. The recipient therefore logs, under the same numbers, an entry of the same kind with the same content, on a
-collection of its own that is empty before and after: nothing but the session table and the oplog keep it.
+A statement is identified by session, transaction number and statement number. The reply to a retry is read from its
+oplog entry. The recipient therefore logs an entry of the same kind and content under the same numbers. It is on a
+collection of its own, empty before and after: only the session table and the oplog keep the entry.
 
-Always true of what is sent:
+Invariants of what is sent:
 
-* a majority of the donor has it, so no rollback undoes it (`read_batch`). A recipient may keep it whatever becomes of
-  the move: it says what the donor would say;
-* of a session whose history is incomplete on the donor goes along that it is (a dead end, as an entry of its own), so
-  the recipient refuses what the donor would refuse;
-* of a session that has gone on to write elsewhere goes along that the numbers before are over: what they wrote in the
-  range cannot be told from the log, and a late retry must not be executed by who does not know the session;
-* sessions that have not written for half an hour, as long as sessions live, stay behind.
+- a majority of the donor has it, so no rollback undoes it (`read_batch`). A recipient may keep it even if the
+  migration aborts: it repeats what the donor would answer;
+- an incomplete history of a session is marked by a dead end, an entry of its own. The recipient then refuses what the
+  donor would refuse;
+- for a session that went on to write elsewhere, the earlier numbers are sent as ended. The log cannot tell what they
+  wrote in the range, and a recipient that does not know the session must not execute a late retry;
+- sessions without a write for half an hour, the lifetime of sessions, are not sent.
 
-Whoever reads does so by pages, each a bounded number of rows and entries, and lets others run in between.
+Readers go by pages, each of a bounded number of rows and entries, and yield in between.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Statement:
         return len(self.document or b"") + (len(self.image[1]) if self.image else 0) + 16 * len(self.stmt_ids)
 
     def fields(self) -> dict[str, Any]:
-        """As sent to the recipient."""
+        """Return the statement as sent to the recipient."""
         body: dict[str, Any] = {
             "lsid": Binary(self.lsid),
             "txnNumber": Int64(self.txn_number),
@@ -115,7 +115,7 @@ def _dead_end(lsid: bytes, txn_number: int) -> Statement:
     return Statement(lsid, txn_number, (DEAD_END,), _NOTHING)
 
 
-# What moves
+# # Tests of log entries
 
 
 def concern_of(migration: AnyMigration) -> Concern:
@@ -164,7 +164,7 @@ def _named_key(key: ShardKey, named: bytes) -> bytes | None:
 
 
 def _changes(o: bytes, names: set[str]) -> bool:
-    """Whether the diff of an update touches any of these fields of the document."""
+    """True if the diff of an update changes any of these fields of the document."""
     diff = get_field(o, "diff")
     assert diff is not None, "an update entry that is no document has a diff"
     for part, _, data in elements(diff[1]):
@@ -189,7 +189,7 @@ class Position:
 
 
 class _Page:
-    """Statements that are gathered, until enough has been read."""
+    """Statements collected until the page is full."""
 
     def __init__(self, oplog: Oplog, concerns: Concern) -> None:
         self.statements: list[Statement] = []
@@ -214,7 +214,7 @@ class _Page:
         self._bytes += statement.size
 
     def take(self, entry: bytes) -> bool:
-        """Add what an entry says, where it is of what moves; whether it is."""
+        """Add the statements of an entry that concerns the migration; return whether it does."""
         fields = {name: (code, data) for name, code, data in elements(entry)}
         session = entry_session(fields)
         if session is None or not session[1]:
@@ -299,7 +299,7 @@ class SessionPages:
         self.is_over = False
 
     def next_page(self) -> list[Statement] | None:
-        """None behind the last."""
+        """Return the next page; None after the last."""
         if self.is_over:
             return None
         statements, self.position = read_sessions(self._store, self._concerns, self.position)
@@ -308,7 +308,7 @@ class SessionPages:
 
 
 class SessionHistory:
-    """The history that concerns a move, read page by page: that of all sessions, then what the log has got since."""
+    """Pages of the history that concerns a migration: first of all sessions, then of entries logged since."""
 
     def __init__(self, store: Store, concerns: Concern) -> None:
         self._store = store
@@ -318,11 +318,11 @@ class SessionHistory:
         """Up to where the log has been read: first of all, where it ended when the reading of sessions began."""
 
     def next_page(self, until: OpTime) -> list[Statement] | None:
-        """What follows, which may be nothing; None when all up to `until` has been read."""
+        """Return the next page, perhaps empty; None when all up to `until` has been read."""
         oplog = self._store.oplog
         assert oplog is not None, "a member of a shard has one"
         if self._sessions is None or (self._scanned.timestamp < oplog.first.timestamp):
-            # The log was cut behind what has been read: what the sessions know is read anew.
+            # # The log was truncated past the position that was read: read the sessions anew.
             self._sessions, self._scanned = SessionPages(self._store, self._concerns), self._store.last_optime
         statements = self._sessions.next_page()
         if statements is None and self._scanned < until:
@@ -343,11 +343,11 @@ class SessionHistory:
 
 
 async def read_batch(node: DataNode, next_page: Callable[[], list[Statement] | None]) -> tuple[list[Statement], bool]:
-    """About as many statements as go into one message, and whether there are more. A majority of this shard has them:
-    the pages are read first, and then what this member's log held is waited for.
+    """Return about one message of statements, and whether there are more.
 
-    Errors: those of `MigrationRecords.committed`; InterruptedDueToReplStateChange where this member has been elected
-    anew meanwhile, so that what was read may have been rolled back.
+    A majority of this shard has them: the pages are read first, then the newest optime is awaited. Errors: those of
+    `MigrationRecords.committed`; InterruptedDueToReplStateChange if this member was elected anew meanwhile, because
+    the statements may then have been rolled back.
     """
     oplog = node.store.oplog
     assert oplog is not None, "a member of a shard has one"
@@ -373,7 +373,9 @@ async def read_batch(node: DataNode, next_page: Callable[[], list[Statement] | N
 
 
 def remember(store: Store, statements: Sequence[Statement]) -> None:
-    """Log statements of one transaction number of one session here, unless they or a later number are known already."""
+    """Log statements of one transaction number of one session, except those already known; none if a later number is
+    known.
+    """
     lsid, txn_number = statements[0].lsid, statements[0].txn_number
     row = store.engine.get(Family.META, SESSION_PREFIX + lsid)
     if row is not None:
@@ -392,7 +394,7 @@ def remember(store: Store, statements: Sequence[Statement]) -> None:
 
 
 def _unknown(statements: Iterable[Statement], known: Iterable[int]) -> Iterable[Statement]:
-    """Of the statements those whose numbers are not known yet, each number once."""
+    """Yield the statements whose numbers are not known yet, each number once."""
     numbers = set(known)
     for statement in statements:
         stmt_ids = tuple(stmt_id for stmt_id in statement.stmt_ids if stmt_id not in numbers)

@@ -1,7 +1,7 @@
-"""A shard's own parts, over those of a data node: who it is, what it owns, its migrations and range deletions.
+"""A shard's parts beside those of a data node: its identity, shard filter, migrations and range deletions.
 
-A shard takes part in one migration at a time, as donor or recipient; what is left of a donation after its decision
-(telling the recipient, forgetting) goes on beside the next one.
+A shard takes part in one migration at a time, as donor or recipient. The rest of a donation after its decision
+(telling the recipient, forgetting) runs beside the next migration.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Shard:
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:
-        """Read the identity and begin to watch for being primary."""
+        """Read the identity and begin to watch for elections of this member."""
         self.load_identity()
         await self.deleter.start()
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
@@ -76,7 +76,7 @@ class Shard:
         await self._database_notes.start()
 
     async def stop(self) -> None:
-        """End what runs; the durable documents say where to go on."""
+        """Stop all work; it resumes from the durable documents."""
         self._unsubscribe()
         tasks = [task for task in (self._watch, *(task for _, task in self._donations.values())) if task is not None]
         for task in tasks:
@@ -95,7 +95,7 @@ class Shard:
     # Identity
 
     def load_identity(self) -> None:
-        """Take the identity from disk, where there is one."""
+        """Read the identity from disk if there is one."""
         identity = stored_identity(self.node.store)
         if identity != self.identity:
             LOG.info("This shard's identity", name=identity and identity.name, config=identity and identity.config)
@@ -107,7 +107,7 @@ class Shard:
             self._config = None if identity is None else ConfigServers(identity, self.pool)
 
     def config_servers(self) -> ConfigServers:
-        """NotYetInitialized before the shard was added to a cluster."""
+        """Return the config servers' client. Errors: NotYetInitialized before the shard was added to a cluster."""
         if self._config is None:
             raise CommandError(Code.NotYetInitialized, "this node has not been added to a cluster as a shard")
         return self._config
@@ -147,7 +147,7 @@ class Shard:
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 
     def _new_term(self) -> None:
-        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         for _, task in self._donations.values():
             task.cancel()
         self._donations.clear()
@@ -164,7 +164,7 @@ class Shard:
     # Donor
 
     async def donate(self, collection: CollectionRouting, chunk: Chunk, to: str) -> Migration:
-        """Begin to give a chunk away. ConflictingOperationInProgress, ShardNotFound."""
+        """Begin to give a chunk away. Errors: ConflictingOperationInProgress, ShardNotFound."""
         self.check_free(collection.namespace)
         migration = Migration(
             id=Binary(uuid.uuid4().bytes, 4),
@@ -181,7 +181,9 @@ class Shard:
         return migration
 
     async def donate_database(self, operation: Operation, version: DatabaseVersion) -> None:
-        """Give away what is not sharded of the database that a DDL operation holds. Returns once that is committed.
+        """Give away the unsharded collections of the database that a DDL operation holds; return once that is
+        committed.
+
         Errors: ConflictingOperationInProgress, ShardNotFound, those of the migration.
         """
         self.shard_filter.holds.standing(operation.id)
@@ -195,7 +197,7 @@ class Shard:
         await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
 
     async def end_of_database(self, database: str) -> None:
-        """Return when no migration of that database away from here is undecided, however it ends."""
+        """Return when no migration of that database away from here is undecided."""
         while self._starting:
             await asyncio.sleep(_STARTING_SECONDS)
         running = [donation for donation, _ in self._donations.values() if donation.migration.namespace == database]
@@ -211,11 +213,11 @@ class Shard:
         self._run(DonorDriver(self, migration, client), None)
 
     def donating(self) -> list[AnyMigration]:
-        """The migrations away from here that are not decided."""
+        """Return the undecided migrations away from here."""
         return [donation.migration for donation, _ in self._donations.values() if not donation.decided]
 
     async def donated(self, migration: AnyMigration) -> Binary:
-        """The migration's id, once it is committed. OperationFailed when it is aborted."""
+        """Wait for the commit and return the migration's id. Errors: OperationFailed when it is aborted."""
         await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
         return migration.id
 
@@ -231,8 +233,8 @@ class Shard:
         task.add_done_callback(ended)
 
     def donation_conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
-        """ConflictingOperationInProgress while this shard gives something away, or is about to, or while the collection
-        or database is held, but by that operation.
+        """Return ConflictingOperationInProgress while this shard donates or is about to, or while another operation
+        holds the collection or database.
         """
         for migration in self.donating():
             return conflict_with(migration)
@@ -241,20 +243,20 @@ class Shard:
         return self.shard_filter.holds.conflict(namespace, operation)
 
     def conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
-        """The same, or while a migration comes here."""
+        """Return `donation_conflict`, or an error while this shard receives a migration."""
         found = self.donation_conflict(namespace, operation)
         if found is None and self.recipient.running is not None:
             found = conflict_with(self.recipient.running)
         return found
 
     def check_free(self, namespace: str, operation: Binary | None = None) -> None:
-        """The same, raised."""
+        """Raise the error of `conflict`, if any."""
         found = self.conflict(namespace, operation)
         if found is not None:
             raise found
 
     async def end_migrations(self, held: str) -> None:
-        """Return when nothing of a namespace or database is being given away here: what can be given up is."""
+        """Return when nothing of a namespace or database is being given away here. Aborts the migrations it can."""
         while self._starting:
             await asyncio.sleep(_STARTING_SECONDS)
         concerned = [
@@ -267,7 +269,7 @@ class Shard:
             await asyncio.wait([donation.finished])
 
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:
-        """ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
+        """Raise ConflictingOperationInProgress while a chunk that overlaps is being moved away."""
         for migration in self.donating():
             if not isinstance(migration, Migration) or migration.namespace != namespace:
                 continue
@@ -276,5 +278,5 @@ class Shard:
 
 
 def shard_of(context: Context) -> Shard:
-    """The shard that answers this request."""
+    """Return the shard that serves this request."""
     return context.services.parts[Shard]

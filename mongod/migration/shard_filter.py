@@ -1,24 +1,24 @@
-"""Which documents this shard serves: the version check and the filter of every operation, and critical sections.
+"""The shard filter: version check, ownership filter and critical sections of every operation on a shard.
 
-Always true:
+Invariants:
 
-* an operation that carries a shard version runs only under a routing in which this shard has that version, and sees
-  only documents of ranges that the shard owns in it;
-* an unsharded collection is served only by the primary shard of its database;
-* what was dropped here is not served again, whoever still shows it: the durable documents of
-  `docstore.sharding.ddl.incarnations` say which incarnations are gone, or that the config servers must confirm one;
-* what this shard believes of its own ownership is never older than the last migration that it gave away: the durable
-  document in `config.cache.collections` holds the least version, and an older routing, read from a config server that
-  lags, is not used;
-* while a routing is known, the log names documents by the shard key that it shows;
-* between BLOCK_WRITES and UNBLOCK of a migration no write to what it moves is let in, and none that was let in before
-  is still uncommitted (writes commit without awaiting after `check_version`, and the unit that commits or prepares a
-  transaction asks again);
-* on a secondary a routing is used only once the member has applied what its primary had written when the routing was
-  read, and knows to be committed what the primary knew to be, so documents that came with a migration are there before
-  they are asked for, in the newest state and in that of the majority.
+- an operation that carries a shard version runs only under a routing in which this shard has that version. It sees
+  only documents of ranges that the shard owns in that routing;
+- an unsharded collection is served only by the primary shard of its database;
+- a dropped incarnation is not served again, even if a routing still shows it: the durable documents of
+  `docstore.sharding.ddl.incarnations` list those that are gone, or say that the config servers must confirm one;
+- the shard's routing is never older than the last migration away from it. The durable document in
+  `config.cache.collections` holds the least version; an older routing, read from a lagging config server, is not
+  used;
+- while a routing is known, the oplog identifies documents by the shard key that it shows;
+- between BLOCK_WRITES and UNBLOCK of a migration no write to its scope is admitted, and no write admitted before is
+  still uncommitted. Writes commit without awaiting after `check_version`; the unit that commits or prepares a
+  transaction checks again;
+- a secondary uses a routing only once it has applied everything that its primary had written when the routing was
+  read. It also knows then to be committed what the primary knew to be. Migrated documents are thus present before
+  they are read, in the newest snapshot and in that of the majority.
 
-Routing is read from the config servers when it is first needed or was forgotten; requests that come meanwhile wait.
+Routing is read from the config servers when it is first needed or was forgotten; requests wait for it meanwhile.
 """
 
 from __future__ import annotations
@@ -81,10 +81,9 @@ class Membership(Protocol):
 
 
 class FilteringMetadata:
-    """The routing of one namespace as this shard uses it; `accepted` are encoded versions that were found right.
-
-    `foreign`: the collection is not sharded and its database lives on another shard, or nowhere; or what the routing
-    shows has been dropped.
+    """The routing of one namespace as this shard uses it. `accepted`: encoded versions that were found current.
+    `foreign`: the collection is unsharded and its database has another primary shard or none; or it has been dropped
+    here.
     """
 
     def __init__(self, routing: Routing, shard: str, *, dropped: bool = False) -> None:
@@ -106,7 +105,7 @@ class FilteringMetadata:
 
     @property
     def shard_key(self) -> ShardKey | None:
-        """Of a sharded collection of documents."""
+        """Return the shard key; None for an unsharded collection and for column families."""
         return None if self.collection is None or self.post_images is None else self.collection.key
 
 
@@ -145,7 +144,7 @@ class RangeShardFilter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What every operation asks
+    # # The checks of every operation
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """See the protocol. An operation without a version sees everything, but its writes wait like any other."""
@@ -193,7 +192,7 @@ class RangeShardFilter:
         return self.statements.begin(namespace, self.current(namespace), self.shard_name, within, now)
 
     def current(self, namespace: str) -> FilteringMetadata:
-        """What an operation was let in by. Errors: MustWait where that has been forgotten while it waited."""
+        """Return the metadata under which an operation was admitted. Errors: MustWait if it was forgotten meanwhile."""
         known = self._known.get(namespace)
         if known is None:
             raise MustWait(partial(_refreshed, self, namespace))
@@ -217,7 +216,7 @@ class RangeShardFilter:
         raise MustWait(partial(self._check_fresh, namespace, received))
 
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
-        """Read the routing anew; who waited for this enters again afterwards."""
+        """Read the routing anew; operations that waited for it enter again."""
         known = await self.refresh(namespace)
         if known.foreign or not received.routes_like(known.version):
             raise stale_config(namespace, received, known.version, self.shard_name)
@@ -349,7 +348,7 @@ class RangeShardFilter:
 
 
 def _is_too_old(node: DataNode, routing: Routing) -> bool:
-    """Whether this shard has given away chunks that the routing still shows as its own."""
+    """True if this shard has given away chunks that the routing still shows as its own."""
     found = stored_document(node, ROUTING_SIGNALS, routing.namespace)
     if found is None or routing.collection is None:
         return False
@@ -378,13 +377,13 @@ def _filter_of(routing: Routing, shard: str) -> Predicate | None:
 
 
 def _owns(chunks: ChunkMap, shard: str, document: bytes) -> bool:
-    """Whether the document is in a chunk of the shard; one whose shard key runs into an array is in none."""
+    """True if the document is in a chunk of the shard; false if its shard key runs into an array."""
     key = chunks.key.pattern.plain_key(document)
     return key is not None and chunks.chunk_at(key).shard == shard
 
 
 def _shows_dropped(node: DataNode, routing: Routing) -> bool:
-    """Whether the routing shows what was dropped here."""
+    """True if the routing shows a collection or database that was dropped here."""
     collection = stored_document(node, ROUTING_SIGNALS, routing.namespace)
     database = stored_document(node, DATABASES, split_namespace(routing.namespace)[0])
     if collection is None and database is None:

@@ -1,16 +1,14 @@
-"""Statements over many documents while they run on a shard, and the moves that wait for them.
+"""Statements over many documents while they run on a shard, and the migrations that wait for them.
 
-Such a statement goes through its documents in slices, and a router counts on each of them being looked at once. Always
-true:
+Such a statement scans its documents in slices, and a router relies on each being read once. Invariants:
 
-* what the shard owned when a statement began (or the part of it that the router asks for) is the statement's until it
-  ends: a chunk of the collection, or all of it with its database, does not leave before, and a version that rises
-  because a chunk came does not end it;
-* a move that is ready waits until the statements that run have ended, and those that come meanwhile wait for the move:
-  neither keeps the other from going on for good. They wait too for a move that does not catch up with what is written,
-  for a while. Writes of single documents wait for neither;
-* an open transaction counts as such a statement on every collection that it uses, but what it has begun to use it goes
-  on using.
+- the ranges that the shard owned when a statement began (or the part that the router asks for) stay until it ends. No
+  chunk of the collection leaves before, nor does its database. A version that rises because a chunk arrived does not
+  end the statement;
+- a migration that is ready waits until the running statements have ended, and statements that arrive meanwhile wait
+  for the migration: neither starves the other. For a while they also wait for a migration that cannot catch up with
+  the writes. Writes of single documents wait for neither;
+- an open transaction counts as such a statement on every collection that it uses, and may go on using them.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _LOOK_SECONDS = 0.1
 
 
 class Held(Protocol):
-    """What a shard knows of its own part of a collection."""
+    """A shard's knowledge of its own part of a collection."""
 
     @property
     def routing(self) -> Routing: ...
@@ -65,7 +63,9 @@ class Hold:
             self.owned = Ranges(collection.key.pattern, ranges) if ranges else Always(False)
 
     def kept(self) -> bool:
-        """Whether the shard still owns what is the statement's. Errors: MustWait where it does not know at present."""
+        """True if the shard still owns the statement's ranges. Errors: MustWait if the shard does not know at
+        present.
+        """
         now = self._now()
         if now.owned is None:
             return True
@@ -78,12 +78,12 @@ class Hold:
         return _covers(after.chunks.owned(self._shard), mine)
 
     def close(self) -> None:
-        """Again is the same as once."""
+        """End the statement. Idempotent."""
         self._ended(self)
 
 
 def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
-    """Whether each of the wanted ranges lies in one that is owned; neighbours are joined in both."""
+    """True if each of the wanted ranges lies in one that is owned; neighbours are joined in both."""
     lows = [low for low, _ in owned]
     for low, high in wanted:
         place = bisect_right(lows, low) - 1
@@ -93,17 +93,17 @@ def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
 
 
 class Scope(Protocol):
-    """What a move waits for, and what waits for it: a `Migration`, or a `DatabaseMigration`."""
+    """The scope of a migration that waits for statements: a `Migration` or a `DatabaseMigration`."""
 
     @property
     def namespace(self) -> str:
-        """A collection, or a database. At any time one move has it."""
+        """A collection or a database; at most one migration at a time has it."""
 
     def concerns(self, namespace: str) -> bool: ...
 
 
 class RunningStatements:
-    """Those of one shard. `claims`: of its open transactions."""
+    """The running statements of one shard. `claims`: those of its open transactions."""
 
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
@@ -112,15 +112,15 @@ class RunningStatements:
         self._changed = asyncio.Event()
 
     def check_begin(self, namespace: str, used: Collection[str] = ()) -> None:
-        """Errors: MustWait while a move waits for others. `used`: what a transaction uses already; a move that waits
-        for it does not have it wait.
+        """Raise MustWait while a migration waits for statements. `used`: the collections that a transaction uses
+        already, for which it does not wait.
         """
         for scope, gate in self._gates.values():
             if scope.concerns(namespace) and not any(map(scope.concerns, used)):
                 raise MustWait(partial(_opened, gate))
 
     def gated(self, namespace: str) -> bool:
-        """Whether a move of the collection, or of its database, waits for those that run."""
+        """True if a migration of the collection, or of its database, waits for the running statements."""
         return any(scope.concerns(namespace) for scope, _ in self._gates.values())
 
     def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
@@ -141,18 +141,18 @@ class RunningStatements:
         return hold
 
     def hold_back(self, scope: Scope) -> None:
-        """Let none begin from now on."""
+        """Admit no further statement of the scope."""
         self._gates.setdefault(scope.namespace, (scope, asyncio.Event()))
 
     def running(self, scope: Scope) -> Callable[[], Awaitable[Any]] | None:
-        """What to await for one that runs; None where none does."""
+        """Return a function to await the end of a running statement; None if none runs."""
         if any(map(scope.concerns, self._holds)):
             return self._changed.wait
         transaction = self._claims.holder_of_any(scope.concerns)
         return None if transaction is None else transaction.over
 
     async def ended(self, scope: Scope, seconds: float) -> bool:
-        """Wait so long for those that run; whether none runs any more."""
+        """Wait at most that long for the running statements; return whether all have ended."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (others := self.running(scope)) is not None:
@@ -168,7 +168,7 @@ class RunningStatements:
         return True
 
     def let_begin(self, scope: Scope) -> None:
-        """The move has gone on, or was given up."""
+        """Admit statements again: the migration has gone on, or was aborted."""
         gate = self._gates.pop(scope.namespace, None)
         if gate is not None:
             gate[1].set()
@@ -179,7 +179,7 @@ async def _opened(gate: asyncio.Event) -> None:
 
 
 class MovesTurn:
-    """When one move may have its scope to itself, but for writes of single documents."""
+    """Decides when one migration may have its scope to itself, except for writes of single documents."""
 
     def __init__(self, statements: RunningStatements, scope: Scope) -> None:
         self._statements = statements
@@ -189,9 +189,9 @@ class MovesTurn:
         self._holds_back = False
 
     async def comes(self, *, few: bool) -> bool:
-        """Whether it is the move's turn. `few`: so few changes are left to be sent that it is ready.
+        """Return whether it is the migration's turn. `few`: few changes remain to be sent, so it is ready.
 
-        Errors: LockTimeout where it has waited too long for statements that run.
+        Errors: LockTimeout if it has waited too long for running statements.
         """
         now = asyncio.get_running_loop().time()
         if few:
@@ -216,14 +216,16 @@ class MovesTurn:
         self._statements.hold_back(self._scope)
 
     def check(self) -> None:
-        """In the step in which the move begins to have it to itself: it has been its turn, and still is. Errors:
-        LockTimeout where a transaction has come back to what it knew before.
+        """Check again, in the step in which the migration takes its scope, that it still has its turn. Errors:
+        LockTimeout if a transaction has returned to a collection that it used before.
         """
         if self._statements.running(self._scope) is not None:
             raise CommandError(Code.LockTimeout, "a transaction has just gone on")
 
     def over(self) -> None:
-        """The move has gone on, or was given up. Again is the same as once: the next one may have its turn by now."""
+        """End the turn: the migration has gone on, or was aborted. Idempotent, because the next migration may have
+        its turn by now.
+        """
         if self._holds_back:
             self._holds_back = False
             self._statements.let_begin(self._scope)

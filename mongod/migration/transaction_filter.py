@@ -1,13 +1,14 @@
-"""The ownership of a shard as a transaction asks for it.
+"""The shard filter of a transaction.
 
-Always true:
+Invariants:
 
-* what a transaction sees of a collection is all that this shard owns of it, although it reads an earlier state: a
-  collection of which a chunk has come since is refused, and while it uses one no chunk of it goes;
-* a transaction waits for nobody who may wait for a transaction, but for moments: what it holds on other shards this
-  one does not know, so any such wait may be part of a cycle. It is refused (LockTimeout) after
-  `maxTransactionLockRequestTimeoutMillis` by a change of definitions, after `MAX_MOVE_WAIT_SECONDS` by a move, and a
-  collection that it uses it goes on using while a move waits.
+- a transaction sees all that this shard owns of a collection, although it reads an earlier state. It may not use a
+  collection to which a chunk has come since its snapshot, and no chunk leaves a collection that it uses;
+- a transaction waits only briefly for anything that may wait for a transaction. This shard does not know what the
+  transaction holds on other shards, so any such wait may be part of a deadlock;
+- it fails with LockTimeout after `maxTransactionLockRequestTimeoutMillis` of waiting for a change of definitions, and
+  after `MAX_MOVE_WAIT_SECONDS` for a migration;
+- a collection that it uses remains usable while a migration waits.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class TransactionShardFilter:
             raise self._refused_later(namespace, move.over) from None
 
     def _refused_later(self, namespace: str, over: Callable[[], Awaitable[None]]) -> MustWait:
-        """A wait that ends with LockTimeout where `over` does not end soon."""
+        """Return a wait that raises LockTimeout if `over` does not end soon."""
         below = self._below
         moves = below.moving(namespace) is not None or below.statements.gated(namespace)
         seconds = MAX_MOVE_WAIT_SECONDS if moves else self._patience_seconds()
@@ -120,7 +121,7 @@ class TransactionShardFilter:
 
 
 async def _wait_briefly(over: Callable[[], Awaitable[None]], seconds: float, namespace: str) -> None:
-    """Errors: LockTimeout where `over` does not end in so many seconds."""
+    """Wait for `over`. Errors: LockTimeout if it does not end in that many seconds."""
     waits = asyncio.ensure_future(over())
     try:
         done, _ = await asyncio.wait([waits], timeout=seconds)

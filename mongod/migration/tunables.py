@@ -25,7 +25,7 @@ class Tunables:
     wait_for_deletion: float = 10.0
 
     def parameters(self) -> tuple[ServerParameter, ...]:
-        """As getParameter and setParameter know them."""
+        """Return the parameters for getParameter and setParameter."""
         return (
             ServerParameter(
                 name="orphanCleanupDelaySecs",
@@ -53,7 +53,7 @@ class Tunables:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number that is not negative, also as the text that a command line gives. BadValue otherwise."""
+    """Return a whole number that is not negative; accepts text of a command line. Errors: BadValue."""
     if isinstance(value, str) and value.isdigit():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:

@@ -1,9 +1,9 @@
-"""_shardsvrHoldColumnFamily: the primary shard of a keyspace has a column family made here, or its definition changed.
+"""_shardsvrHoldColumnFamily: the primary shard of a keyspace creates a column family on this shard, or alters it.
 
     {_shardsvrHoldColumnFamily: ns, uuid, options: {columnFamily}, keyspace: {keyspace}}
 
-`options` are those of the collection, `keyspace` those of the keyspace's mark. The answer is given when a majority of
-the shard has it. Again is the same as once.
+`options` belong to the collection, `keyspace` to the keyspace's mark. The reply is sent once a majority of the shard
+has the change. The command is idempotent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a donor has to send: the documents as they were when the capture began, then what has changed since.
+"""The documents that a donor sends: first a snapshot taken when the capture began, then the changes captured since.
 
-Always true: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
+Invariant: snapshot and capture begin in one step, so a change is in the snapshot or in the capture.
 
-A collection of another mode than documents has a source of its own (`mongod.migration.range_cloner`). What is sent are
-documents in any case.
+A collection that does not hold documents has a source of its own (`mongod.migration.range_cloner`). That one sends
+documents, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONG_DOCUMENT = 4096
 
 
 class Changes(Protocol):
-    """What has been captured. `overflowed`: more than could be kept."""
+    """Captured changes. `overflowed`: they exceeded the limit, and some are lost."""
 
     overflowed: bool
 
@@ -48,7 +48,7 @@ class CloneBatch(NamedTuple):
 
 
 class CloneSource(ABC):
-    """What one migration moves, on the donor. Close it in any case."""
+    """The data that one migration moves, on the donor. The caller must close it."""
 
     def __init__(self, node: DataNode, migration: AnyMigration, capture: Changes) -> None:
         self._node = node
@@ -94,8 +94,8 @@ class CloneSource(ABC):
         return False
 
     def new_definitions(self) -> list[CollectionDefinition]:
-        """The collections of which the recipient does not know yet. ConflictingOperationInProgress where one has
-        changed that it knows.
+        """Return the collections that the recipient does not know yet. Errors: ConflictingOperationInProgress if one
+        that it knows has changed.
         """
         return []
 
@@ -104,7 +104,7 @@ class CloneSource(ABC):
         """Some captured changes, of each collection at most once. Errors: CommandError."""
 
     def left(self) -> int:
-        """How many captured changes are left. Errors: those of `take_changes`."""
+        """Return how many captured changes have not been sent. Errors: those of `take_changes`."""
         self._check()
         return len(self._changes)
 
@@ -115,7 +115,7 @@ class CloneSource(ABC):
 
 
 class DocumentSource(CloneSource):
-    """Documents, and of those that have changed what they are like now."""
+    """Documents of the snapshot, and the newest version of those that have changed."""
 
     def __init__(self, node: DataNode, migration: Migration) -> None:
         """NamespaceNotFound, IndexNotFound."""

@@ -26,7 +26,7 @@ _REFUSED = frozenset(
 
 
 async def commit(config: ConfigServers, migration: AnyMigration) -> ConfigAnswered:
-    """Have the recipient own what moves."""
+    """Ask the config servers to make the recipient the owner."""
     if isinstance(migration, DatabaseMigration):
         command = requests.commit_move_primary(migration.namespace, migration.version, migration.recipient)
     else:
@@ -41,7 +41,10 @@ async def commit(config: ConfigServers, migration: AnyMigration) -> ConfigAnswer
 
 
 async def find_out(config: ConfigServers, migration: AnyMigration) -> ConfigAnswered:
-    """Whether the recipient owns what moves; afterwards it can no longer get it by this migration."""
+    """Ask whether the recipient owns the migrated range or database.
+
+    Afterwards it can no longer become the owner by this migration.
+    """
     if isinstance(migration, DatabaseMigration):
         command = requests.ensure_database_version_greater(migration.namespace, migration.version)
     else:
@@ -69,7 +72,9 @@ async def _ask(
 
 
 def _version(migration: AnyMigration, reply: dict[str, Any], *, committed: bool) -> Lastmod | DatabaseVersion | None:
-    """Below which no routing is used on the donor any more; of a database, the one that is over."""
+    """Return the version below which the donor may no longer use a routing. For a database: the version that has
+    ended.
+    """
     if isinstance(migration, DatabaseMigration):
         return migration.version if committed else None
     return Lastmod.from_timestamp(reply["collectionVersion"]["v"])

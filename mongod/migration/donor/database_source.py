@@ -1,9 +1,11 @@
-"""What a donor sends of a database that goes to another primary shard: its unsharded collections, each whole.
+"""The unsharded collections that a donor sends, each whole, when a database gets another primary shard.
 
-Documents go in the order in which they are stored, which is that of capped collections. Always true: the recipient is
-told of a collection before it is sent a document of it. A collection that is made meanwhile goes along; none of those
-that it was told of changes, because changes of definitions wait (`docstore.sharding.ddl.operation.Blocks.CHANGES`), or
-the migration is given up.
+Documents are sent in storage order, which is the order of capped collections. Invariants:
+
+- the recipient hears of a collection before it gets a document of it;
+- a collection created meanwhile is sent along;
+- no collection of which the recipient has heard changes: changes of definitions wait
+  (`docstore.sharding.ddl.operation.Blocks.CHANGES`), or the migration is aborted.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class DatabaseCapture:
 
 
 class DatabaseSource(CloneSource):
-    """See the module."""
+    """The clone source of a database; see the module."""
 
     def __init__(self, node: DataNode, migration: DatabaseMigration) -> None:
         self._migration = migration
@@ -124,7 +126,7 @@ class DatabaseSource(CloneSource):
         return True
 
     def new_definitions(self) -> list[CollectionDefinition]:
-        """See the base. Those of sharded collections too, which a primary shard shows."""
+        """See the base. Includes the definitions of sharded collections, which a primary shard shows."""
         catalog = self._node.store.catalog
         if catalog.version == self._catalog_version:
             return []
@@ -150,7 +152,7 @@ class DatabaseSource(CloneSource):
         )
 
     def take_changes(self) -> list[CollectionChanges]:
-        """See the base. Of as many collections as have some: a round takes no longer where there are many."""
+        """See the base. One call takes changes of several collections: a round takes no longer for many collections."""
         self._check()
         taken: list[CollectionChanges] = []
         count = size = 0

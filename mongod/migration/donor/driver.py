@@ -93,11 +93,11 @@ class DonorDriver:
 
     @property
     def decided(self) -> bool:
-        """Whether another migration may begin: what is left is to tell and to forget."""
+        """True if another migration may begin: only telling the recipient and forgetting remain."""
         return self.finished.done()
 
     def give_up(self, reason: str) -> None:
-        """Abort it, unless it is being committed: what is waited for is waited for no longer."""
+        """Abort the migration unless it is being committed, and end its waits."""
         self._given_up_for = reason
         self._given_up.set()
 
@@ -120,7 +120,7 @@ class DonorDriver:
             while pending:
                 event = await self._carry_out(pending.popleft())
                 if isinstance(event, Failed):
-                    # What was to follow has lost its meaning: the core says how to give up.
+                    # # The remaining effects are void: the core says how to abort.
                     pending.clear()
                 if event is not None:
                     assert not pending, "an effect that is answered comes last"
@@ -263,7 +263,7 @@ class DonorDriver:
         return answered
 
     def _failure(self, reason: str) -> CommandError:
-        """What is told to who has asked for the migration."""
+        """Return the error for the client that asked for the migration."""
         if isinstance(self.migration, Migration):
             return CommandError(Code.OperationFailed, f"the chunk did not move: {reason}")
         code = Code.OperationFailed if self._refusal is None else self._refusal.code

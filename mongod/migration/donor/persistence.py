@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class NoLongerPrimary(Exception):
-    """The donation goes on elsewhere."""
+    """This member is no longer primary: the next primary resumes the donation."""
 
 
 def check_primary(shard: ShardParts) -> None:
@@ -97,7 +97,7 @@ async def persist_decision(shard: ShardParts, migration: AnyMigration, decision:
 
 
 async def forget(shard: ShardParts, migration: AnyMigration, decision: Decision) -> None:
-    """What is left of the migration is a deletion that may be carried out, or nothing."""
+    """Remove the coordinator document; after a commit, make the deletion of the donor's copy ready to run."""
     committed, seconds = decision is Decision.COMMITTED, int(shard.node.wall_clock())
     changes: list[tuple[str, Any]] = [(COORDINATORS, migration.id)]
     if isinstance(migration, DatabaseMigration):
@@ -115,7 +115,7 @@ async def forget(shard: ShardParts, migration: AnyMigration, decision: Decision)
 
 
 def _left_behind(shard: ShardParts, migration: DatabaseMigration) -> DatabaseDeletion:
-    """All that is not sharded, temporary collections too."""
+    """Return the deletion of all unsharded collections, temporary ones too."""
     uuids = frozenset(
         collection.uuid.bytes
         for collection in shard.node.store.catalog.in_database(migration.namespace)

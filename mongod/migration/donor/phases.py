@@ -1,4 +1,4 @@
-"""How long each state of a donation lasted, for the changelog and the log."""
+"""Durations of the states of a donation, for the changelog and the log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Phases:
         self._since = now
 
     def reached(self, state: State, now: float) -> None:
-        """The donation is in this state now; again is the same as once."""
+        """Note that the donation enters this state. Idempotent."""
         if state is not self._state:
             self._seconds[self._state] = self._seconds.get(self._state, 0.0) + now - self._since
             self._state, self._since = state, now
 
     def milliseconds(self) -> dict[str, int]:
-        """Of each state that has ended, in their order."""
+        """Return the duration of each ended state, in the order of the states."""
         return {state.name.lower(): round(seconds * 1000) for state, seconds in self._seconds.items()}

@@ -1,4 +1,6 @@
-"""What a donor asks of the recipient's primary; the other end is `recv_chunk_*` in `mongod.migration.commands`."""
+"""The donor's requests to the recipient's primary. The `recv_chunk_*` modules of `mongod.migration.commands` serve
+them.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class RecipientLink:
         return _progress(await self._ask(command, retry=True))
 
     async def status(self) -> RecipientPrepares:
-        """How far it is, as soon as it is ready or has ended, or after a second."""
+        """Return the recipient's progress once it is ready or has ended, or after a second."""
         status = {"_recvChunkStatus": 1, "migrationId": self._migration.id, "waitMillis": 1000}
         return _progress(await self._ask(status, retry=True))
 
@@ -88,7 +90,7 @@ class RecipientLink:
         await self._ask(raw, sequences={"documents": list(changes.documents)} if changes.documents else None)
 
     async def push_database_changes(self, changes: Sequence[CollectionChanges], *, majority: bool) -> None:
-        """The same of several collections of a database."""
+        """Send changes of several collections of a database; otherwise like `push_changes`."""
         listed = []
         for each in changes:
             head = bson.encode({"ns": each.namespace, "documents": len(each.documents)})

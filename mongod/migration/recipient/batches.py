@@ -29,13 +29,13 @@ _MERGED_BYTES = 64 * 1024
 
 
 async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> None:
-    """Errors: DuplicateKey."""
+    """Insert the documents. Errors: DuplicateKey."""
     await _store(node, migration.namespace, _insert(node, migration, documents))
 
 
 async def replace(node: DataNode, replacements: Sequence[ReplaceDocuments]) -> None:
-    """What is replaced of a collection goes before anything comes, so that values of unique indexes can move between
-    documents.
+    """Replace documents, collection by collection. Each first removes the old versions, so that values of unique
+    indexes can move between documents.
     """
     for each in replacements:
         migration = each.migration
@@ -43,12 +43,12 @@ async def replace(node: DataNode, replacements: Sequence[ReplaceDocuments]) -> N
 
 
 async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:
-    """Do what the entries of a column family say, in their order."""
+    """Apply the entries of a column family in their order."""
     await _store(node, migration.namespace, _merge(node, migration, entries))
 
 
 async def remember(node: DataNode, statements: Sequence[bytes]) -> None:
-    """Take in retryable writes that the donor has executed."""
+    """Store the retryable writes that the donor has executed."""
     await _store(node, session_history.STATEMENTS, _remember(node, statements))
 
 
@@ -111,7 +111,9 @@ def _remove_all(
 
 
 def _replace_in_place(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> Iterator[None]:
-    """A collection that moves as a whole keeps its order, which of capped ones is relied on. Errors: DuplicateKey."""
+    """Replace documents in place: a collection that moves as a whole keeps its order, on which capped ones rely.
+    Errors: DuplicateKey.
+    """
     for at in range(0, len(documents), _INSERT_BATCH):
         collection = collection_of(node, migration)
         with node.store.unit(from_migrate=True) as unit:

@@ -71,7 +71,7 @@ LOG = component("MIGRATE")
 
 
 class RecipientDriver:
-    """The receiving side of a shard. Errors of what a donor asks: CommandError as the core answers."""
+    """The receiving side of a shard. Errors of the donor's requests: CommandError as the core answers."""
 
     def __init__(self, shard: ShardParts) -> None:
         self._shard = shard
@@ -85,7 +85,7 @@ class RecipientDriver:
 
     @property
     def running(self) -> AnyMigration | None:
-        """What is being received, if anything."""
+        """Return the migration being received; None if there is none."""
         return self._core.running
 
     async def stop(self) -> None:
@@ -97,10 +97,10 @@ class RecipientDriver:
         await asyncio.gather(*ending, return_exceptions=True)
 
     def interrupt(self, reason: str) -> None:
-        """What an earlier term began here is over."""
+        """End the migration that an earlier term began here."""
         self._deliver(Interrupted(reason))
 
-    # What a donor asks
+    # # Requests of the donor
 
     async def start(self, migration: AnyMigration, definition: Definition | None) -> Status:
         shard = self._shard
@@ -112,7 +112,7 @@ class RecipientDriver:
         return status
 
     async def status(self, identity: bytes, seconds: float) -> Status:
-        """How far it is, when the preparation has ended or after so many seconds."""
+        """Return the progress once the preparation has ended, or after that many seconds."""
         status: Status = await self._ask(lambda token: GetStatus(token=token, id=identity, seconds=seconds))
         return status
 
@@ -195,7 +195,7 @@ class RecipientDriver:
         group.add(task)
         task.add_done_callback(group.discard)
 
-    # What takes time
+    # # Long-running work
 
     async def _do(self, work: Work) -> None:
         event: Event
