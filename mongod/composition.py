@@ -1,4 +1,4 @@
-"""What mongod adds to a data node: map-reduce everywhere, and on a shard ownership and migrations."""
+"""The parts that mongod adds to a data node: map-reduce everywhere; on a shard the shard filter and migrations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The DDL operations that this shard coordinates: one at a time for a namespace, none beside one on its database.
 
-Always true on the primary: what is under way is here, what an earlier primary has left too, before anything new begins.
-Who asks for what is under way already joins it; others wait for its end.
+Invariant on the primary: operations under way, also those of an earlier primary, are registered here before a new one
+begins. A client that asks for an operation already under way joins it; others wait for its end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Coordinators:
         await self._peers.close()
 
     async def run(self, context: Context, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Have it done; its result. Errors: those of the operation, LockBusy, MaxTimeMSExpired (it goes on then)."""
+        """Carry out the operation and return its result. Errors: those of the operation, LockBusy; MaxTimeMSExpired,
+        after which it goes on.
+        """
         same = await self._turn(context, namespace, lambda operation: operation.same_as(kind, namespace, request))
         if same is not None:
             return await self._outcome(context, same)
@@ -61,7 +63,7 @@ class Coordinators:
         return await self._outcome(context, driver)
 
     async def drop_if_sharded(self, context: Context, namespace: str) -> None:
-        """Have dropped on all shards whatever the config servers show under that name."""
+        """Drop, on all shards, the collection that the config servers show under that name, if any."""
         self._shard.shard_filter.forget(namespace)
         collection = (await self._shard.shard_filter.refresh(namespace)).routing.collection
         if collection is not None:
@@ -69,7 +71,7 @@ class Coordinators:
 
     @contextlib.asynccontextmanager
     async def alone(self, context: Context, namespace: str) -> AsyncIterator[None]:
-        """No operation on the namespace begins or runs meanwhile. What is done here is not taken up by anyone."""
+        """Keep DDL operations on the namespace out meanwhile. No later primary resumes what is done here."""
         await self._turn(context, namespace, lambda _operation: False)
         claim = self._claims[namespace] = asyncio.get_running_loop().create_future()
         try:
@@ -79,7 +81,7 @@ class Coordinators:
             claim.set_result(None)
 
     async def _turn(self, context: Context, namespace: str, joins: Callable[[Operation], bool]) -> Driver | None:
-        """Wait until nothing is in the way of an operation; or give what is under way already and is the same."""
+        """Wait until no other operation conflicts; return the driver of an equal one that is under way."""
         node = self._shard.node
         give_up = node.clock() + LOCK_SECONDS
         until = give_up if context.deadline is None else min(give_up, context.deadline)
@@ -123,7 +125,7 @@ class Coordinators:
         task.add_done_callback(ended)
 
     def _take_up(self) -> None:
-        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         for _, task in self._running.values():
             task.cancel()
         self._running.clear()
@@ -141,5 +143,5 @@ def _check_deadline(context: Context, now: float) -> None:
 
 
 def coordinators_of(context: Context) -> Coordinators:
-    """Those of the shard that answers this request."""
+    """Return the coordinators of the shard that serves this request."""
     return context.services.parts[Coordinators]

@@ -60,7 +60,7 @@ _INDEXES_AND_OPTIONS = frozenset((Kind.CREATE_INDEXES, Kind.DROP_INDEXES, Kind.C
 
 
 class NoLongerPrimary(Exception):
-    """The operation goes on elsewhere."""
+    """This member is no longer primary: the next one resumes the operation."""
 
 
 class Driver:
@@ -156,14 +156,14 @@ class Driver:
             what = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"
             await log(self._shard, what, operation.namespace, {})
 
-    # What is durable here
+    # # Durable state
 
     def _check_primary(self) -> None:
         if not self._shard.records.may_write():
             raise NoLongerPrimary
 
     def _event(self) -> Callable[[WriteUnitOfWork], None] | None:
-        """What change streams are told by the unit that notes that the operation is done."""
+        """Return the change stream event of the unit that marks the operation done; None if there is none."""
         operation = self.operation
         done = operation.phase is Phase.RELEASING and operation.failure is None and "uuid" in operation.facts
         if not done or operation.kind is not Kind.SHARD_COLLECTION:
@@ -255,7 +255,9 @@ class Driver:
             pause = _RETRY_SECONDS if waits_for_another else min(2 * pause, _MAX_RETRY_SECONDS)
 
     async def _is_removed(self, shard: str, error: CommandError) -> bool:
-        """Whether a shard that is not found is certainly none any more: one that is goes on holding the namespace."""
+        """True if a shard that is not found was certainly removed from the cluster. One that was not goes on holding
+        the namespace.
+        """
         if error.code != Code.ShardNotFound:
             return False
         try:
@@ -265,12 +267,12 @@ class Driver:
             return False
 
     def _waits_for_another(self, error: CommandError) -> bool:
-        """Whether a shard is held by an operation that another shard coordinates, and that is about to end."""
+        """True if an operation of another coordinator holds the shard; that one is about to end."""
         return self.operation.phase is Phase.HOLDING and error.code == Code.ConflictingOperationInProgress
 
     @property
     def _keeps_refusals(self) -> bool:
-        """Whether what a shard refuses, once the first has done it, is told as that shard's reply."""
+        """True if refusals become part of the reply: once the first shard has applied the change, others may refuse."""
         return self.operation.kind in _INDEXES_AND_OPTIONS and self.operation.phase is Phase.APPLYING
 
     async def _ask(self, shard: str, command: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
@@ -284,6 +286,6 @@ _OF_ERRORS = frozenset(("ok", "code", "codeName", "errmsg"))
 
 
 def error_of(failure: Mapping[str, Any]) -> CommandError:
-    """The error that a reply was."""
+    """Return the error of a failed reply."""
     extra = {name: value for name, value in failure.items() if name not in _OF_ERRORS}
     return CommandError(failure.get("code", Code.UnknownError), failure["errmsg"], extra=extra)

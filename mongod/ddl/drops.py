@@ -59,7 +59,7 @@ async def drop_database(shard: Shard, _context: Context, operation: Operation) -
 
 
 def tells(shard: Shard, operation: Operation) -> bool:
-    """Whether change streams are to hear from this shard what all shards do."""
+    """True if change streams hear from this shard of what all shards do."""
     return bool(operation.facts.get("primary", shard.name) == shard.name)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
-    """See the module."""
+    """Return the participants; see the module."""
     if operation.kind is Kind.DROP_DATABASE:
         return await _database(shard, operation)
     if operation.kind is Kind.MOVE_PRIMARY:
@@ -105,7 +105,9 @@ async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
 
 
 async def _routing(shard: Shard, namespace: str) -> Routing:
-    """As the config servers have it. Errors: StaleDbVersion where this is not the primary shard of its database."""
+    """Return the routing of the config servers. Errors: StaleDbVersion if this is not the primary shard of its
+    database.
+    """
     shard.shard_filter.forget(namespace)
     routing = (await shard.shard_filter.refresh(namespace)).routing
     if routing.primary != shard.name or routing.database is None:
@@ -147,7 +149,7 @@ def _changed_collection(shard: Shard, operation: Operation, routing: Routing) ->
 
 
 def owners(collection: CollectionRouting, primary: Shard) -> tuple[str, ...]:
-    """The shards with chunks, and the primary shard, which shows the definition to whoever lists it."""
+    """Return the shards with chunks, and the primary shard, which shows the definition in listings."""
     return tuple(sorted(collection.chunks.shards | {primary.name}))
 
 
@@ -166,6 +168,6 @@ async def _config_rows(shard: Shard, collection: str, condition: Mapping[str, An
 
 
 def key_of(operation: Operation) -> ShardKey:
-    """The key by which a collection is to be sharded."""
+    """Return the shard key that the request names."""
     key: ShardKey = ShardKey.parse(operation.request["key"])
     return key

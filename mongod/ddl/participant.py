@@ -1,7 +1,7 @@
-"""What a shard does for a DDL operation whose hold stands here.
+"""A shard's part in a DDL operation whose hold stands here.
 
-Asked again, it is done once: whoever asks while it is being done waits for the same. Each answer is given when a
-majority of the shard has what was done.
+Each act is idempotent: repeated requests wait for the act under way. A reply is sent once a majority of the shard has
+the change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Participant:
         self._acting: dict[tuple[bytes, Phase], asyncio.Task[dict[str, Any]]] = {}
 
     async def hold(self, operation: Binary, namespace: str, blocks: Blocks) -> None:
-        """Have the operation hold the namespace here. Errors: ConflictingOperationInProgress, OperationFailed."""
+        """Take the operation's hold on the namespace. Errors: ConflictingOperationInProgress, OperationFailed."""
         shard = self._shard
         shard.shard_filter.settle_term()
         wanted = self._hold(operation, namespace, blocks)
@@ -56,7 +56,7 @@ class Participant:
         shard.shard_filter.holds.standing(operation)
 
     async def release(self, operation: Binary, namespace: str, blocks: Blocks) -> None:
-        """End the operation's hold, for ever."""
+        """Release the operation's hold for good."""
         shard = self._shard
         shard.shard_filter.settle_term()
         await self._end_acts(operation)
@@ -70,7 +70,7 @@ class Participant:
         return Hold(operation=operation, namespace=namespace, blocks=blocks, seconds=seconds)
 
     async def act(self, context: Context, operation: Operation) -> dict[str, Any]:
-        """Do what the operation's phase is. Errors: OperationFailed where it does not hold the namespace."""
+        """Carry out the operation's phase. Errors: OperationFailed if it does not hold the namespace."""
         shard = self._shard
         shard.shard_filter.settle_term()
         shard.node.replication.check_write()
@@ -94,7 +94,7 @@ class Participant:
         return reply
 
     async def _carry_out(self, act: Act, context: Context, operation: Operation) -> dict[str, Any]:
-        """Once no open transaction uses what is to be changed."""
+        """Carry out the phase once no open transaction uses what it changes."""
         claims, namespace = self._shard.node.store.claims, operation.namespace
         if operation.kind in _BESIDE_TRANSACTIONS:
             return await act(self._shard, context, operation)
@@ -114,7 +114,7 @@ class Participant:
                 await conflict.over()
 
     async def _end_acts(self, operation: Binary, *, but: Phase | None = None) -> None:
-        """End what an earlier coordinator has asked for: the operation has gone on."""
+        """End the acts of earlier coordinators: the operation has moved on."""
         acting = [
             task
             for (identity, phase), task in self._acting.items()
@@ -127,5 +127,5 @@ class Participant:
 
 
 def participant_of(context: Context) -> Participant:
-    """That of the shard that answers this request."""
+    """Return the participant of the shard that serves this request."""
     return context.services.parts[Participant]

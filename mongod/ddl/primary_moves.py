@@ -1,7 +1,7 @@
-"""A database that gets another primary shard: what is not sharded of it moves as a chunk does.
+"""movePrimary: the unsharded collections of a database move to another primary shard as a chunk does.
 
-The migration (`mongod.migration.donor.driver`) decides by itself whether the database changes hands, and goes on
-whatever becomes of the operation; while it runs, the operation's hold keeps definitions as they are.
+The migration (`mongod.migration.donor.driver`) alone decides whether the database changes hands, and goes on even if
+the operation ends. While it runs, the operation's hold keeps definitions unchanged.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _MAY_PASS = frozenset((Code.ConflictingOperationInProgress, Code.HostUnreachable
 
 
 async def move(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
-    """On the old primary shard. Returns once the database has changed hands. Errors: those of the migration, of which
-    nothing is left then but what is cleaned up.
+    """Move the database away from the old primary shard; return once it has changed hands.
+
+    Errors: those of the migration; only its cleanup remains then.
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + PATIENCE_SECONDS

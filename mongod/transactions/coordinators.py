@@ -111,5 +111,5 @@ def _aborted(session: Session) -> CommandError:
 
 
 def coordinators_of(context: Context) -> CommitCoordinators:
-    """Those of the shard that answers this request."""
+    """Return the coordinators of the shard that serves this request."""
     return context.services.parts[CommitCoordinators]

@@ -1,11 +1,11 @@
-"""Driving one commit over several shards: `docstore.sharding.commitment` says what must hold.
+"""Drives two-phase commit for one transaction; `docstore.sharding.commitment` has the rules.
 
-Before a decision is on its way to disk the coordinator may still decide to abort, and does where a participant refuses
-to prepare or does not answer for `PREPARE_SECONDS`. From then on participants are told until they have heard it, by
-this primary or the next one.
+Until a decision is on its way to disk, the coordinator may decide to abort. It does so if a participant refuses to
+prepare or does not answer for `PREPARE_SECONDS`. Afterwards this primary or the next one repeats the decision to each
+participant until it acknowledges.
 
-The client is answered when all participants have carried the decision out, so that whoever reads any of them next sees
-it; or, where one does not answer, `CARRY_OUT_SECONDS` after a majority has the decision, which nothing can change.
+The client gets its reply when all participants have carried the decision out, so later reads see it. If one does not
+answer, the reply comes `CARRY_OUT_SECONDS` after a majority has the decision, which nothing can change.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _FORGOTTEN = frozenset((Code.NoSuchTransaction, Code.TransactionTooOld))
 
 
 class NoLongerPrimary(Exception):
-    """The commit goes on elsewhere."""
+    """This member is no longer primary: the next one resumes the commit."""
 
 
 class CommitDriver:
-    """One commit. `finished` is done with the decision once who asked may be told of it."""
+    """One commit. `finished` is done with the decision once the client may hear it."""
 
     def __init__(self, shard: Shard, participants: Participants, commitment: Commitment) -> None:
         self.commitment = commitment
@@ -55,7 +55,7 @@ class CommitDriver:
         self.finished.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def run(self, *, resumed: bool) -> None:
-        """From where it stands to its end, or until this member is no longer primary."""
+        """Run the commit from its current state to its end, or until this member is no longer primary."""
         try:
             if not resumed:
                 await self._write((COORDINATORS, self.commitment.document()))
@@ -88,7 +88,9 @@ class CommitDriver:
         return Decision(max(timestamps))
 
     async def _prepare(self, shard: str) -> int | None:
-        """As of when the participant is prepared; None where it is not, and will not be."""
+        """Prepare the participant. Return its prepare timestamp; None if it refuses for good or does not answer in
+        time.
+        """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + PREPARE_SECONDS
         while loop.time() < give_up:
@@ -104,9 +106,7 @@ class CommitDriver:
         return None
 
     async def _tell_all(self, decision: Decision) -> None:
-        """Return when every participant has carried out the decision, which who asked is told before where one takes
-        long.
-        """
+        """Return when every participant has carried out the decision. The client hears it earlier if one takes long."""
         telling = [asyncio.ensure_future(self._tell(shard, decision)) for shard in self.commitment.participants]
         try:
             await asyncio.wait(telling, timeout=CARRY_OUT_SECONDS, return_when=asyncio.FIRST_EXCEPTION)

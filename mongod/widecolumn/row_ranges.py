@@ -1,9 +1,9 @@
 """The rows of a column family in a range of the ring: how a migration reads, sends, stores and deletes them.
 
-A range of places is a range of storage keys, and records say of themselves what they are. What is sent are documents
-of oplog entries (`docstore.widecolumn.node.rows`): merges of what a snapshot holds, with the number that a row's
-statistics count, then every merge and removal that came after it, in their order. So the recipient comes to hold what
-the donor holds: tombstones are there, and what was collected meanwhile is collected there too.
+A range of places is a range of storage keys, and records are self-describing. The donor sends documents of oplog
+entries (`docstore.widecolumn.node.rows`). First come merges of a snapshot, with the number that a row's statistics
+count; then every later merge and removal, in order. The recipient thus gets the donor's state, tombstones included,
+and collects what the donor collects meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 def partitioner_of(node: DataNode, collection: Collection) -> Partitioner:
-    """That of the column family's keyspace."""
+    """Return the partitioner of the column family's keyspace."""
     keyspace = wide_of(node).keyspace(collection.database)
     assert keyspace is not None, f"{collection.ns} is in a keyspace"
     return keyspace.partitioner
@@ -57,7 +57,7 @@ def _keys(collection: Collection, rows: RowRange) -> tuple[bytes, bytes]:
 
 
 def row_documents(reader: Reader, collection: Collection, partitioner: Partitioner, rows: RowRange) -> Iterator[bytes]:
-    """What makes these rows anew: the documents of entries, each for one row."""
+    """Yield the documents of oplog entries that recreate these rows, each for one row."""
     standing = b""
     entries: list[Entry] = []
     size = counted = 0

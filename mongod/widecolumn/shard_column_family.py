@@ -1,12 +1,12 @@
-"""Making column families that are spread over the shards from their beginning.
+"""Creation of column families that are sharded from their beginning.
 
-The primary shard of the keyspace does it, in an order in which no row comes to a shard that does not own it:
+The primary shard of the keyspace does it, in an order in which no row reaches a shard that does not own it:
 
-1. the change is tried and undone, so that what cannot be is refused before anything has been done;
-2. what is left of a try that came to nothing is dropped everywhere;
-3. the config servers give the column family its chunks, and it an identity;
-4. the shards that own some of them make it;
-5. the primary shard makes it: from then on it is there. Until then it can only be made anew.
+1. it tries the change and undoes it, so that an invalid one is refused before any effect;
+2. it drops the remains of failed attempts everywhere;
+3. the config servers give the column family its chunks and its identity;
+4. the shards that own some of them create it;
+5. the primary shard creates it, which makes it visible. Before that it can only be created anew.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOLD_SECONDS = 10.0
 async def change_spread(
     context: Context, families: Iterable[tuple[Keyspace, ColumnFamily]], act: Callable[[SchemaChange], None]
 ) -> dict[str, Any]:
-    """As `change_schema`, where `act` makes those of the families that are not there yet; they are spread.
+    """Like `change_schema`, where `act` creates the families that do not exist yet; these are sharded.
 
     Errors: those of `act`, of the config servers and of the other shards.
     """
@@ -90,7 +90,7 @@ async def copy_definition(context: Context, keyspace: str, name: str) -> None:
 
 
 async def drop_everywhere(context: Context, namespace: str) -> None:
-    """Have the other shards drop a column family that is not here any more."""
+    """Drop a column family on the other shards after it was dropped here."""
     await coordinators_of(context).drop_if_sharded(context, namespace)
 
 

@@ -1,6 +1,6 @@
-"""Where a chunk of a column family is to be cut: between rows, by their sizes, never inside one.
+"""Split points of column family chunks: between rows, by their sizes, never inside one.
 
-Rows with one token stay together: all of a place is on one side of a cut. A chunk with a single place has none.
+Rows with one token stay together: a split point never divides a place. A chunk with a single place has none.
 """
 
 from __future__ import annotations

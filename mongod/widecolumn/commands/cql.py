@@ -24,13 +24,13 @@ def run(context: Context, arguments: Arguments) -> Response:
     statements = wide_of(node).statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
     if node.shard_filter is None and arguments["consistency"] == "ONE":
-        # What reads or writes rows is kept waiting by a pause or a lock alone; everything else makes a pause first.
+        # # Statements that read or write rows wait only by a pause or a lock; all others pause first.
         return begun(running)
     return running
 
 
 def surroundings_of(context: Context) -> Environment:
-    """What this node lends to statements, with its limits."""
+    """Return the environment of CQL statements on this node, with its limits."""
     node = node_of(context)
     settings = wide_of(node).settings
     return Environment(
