@@ -1,1 +1,1 @@
-"""What commands of the mode have in common on nodes and routers."""
+"""Helpers that the commands of the wide-column mode share on nodes and routers."""

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class ConstantKind(Enum):
-    """What a constant was written as; the value is the name that error texts use."""
+    """The notation of a constant; the value is the name that error texts use."""
 
     STRING = "STRING"
     INTEGER = "INTEGER"
@@ -287,7 +287,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class DeletionTarget:
-    """What is to be deleted of a row: a column, or one element of it."""
+    """The target of a deletion within a row: a column, or one element of it."""
 
     column: str
     element: Term | None = None

@@ -44,14 +44,14 @@ class Cell(NamedTuple):
     ttl: int = 0
 
     def is_live(self, now: int) -> bool:
-        """Whether it is a value that has not expired at that second."""
+        """True if the cell is a value that has not expired at second `now`."""
         if self.flags & TOMBSTONE:
             return False
         return not self.flags & EXPIRING or now < self.local_deletion
 
 
 class Deletion(NamedTuple):
-    """A deletion of a row, super column or range: hides what has a timestamp up to its own."""
+    """A deletion of a row, super column or range: hides cells with timestamps up to its own."""
 
     timestamp: int
     local_deletion: int
@@ -93,7 +93,7 @@ def unpack_cell(record: bytes) -> Cell:
 
 
 def is_record(record: bytes) -> bool:
-    """Whether the bytes are a cell or a deletion."""
+    """True if the bytes are a cell or a deletion."""
     if not record:
         return False
     flags = record[0]
@@ -105,13 +105,13 @@ def is_record(record: bytes) -> bool:
 
 
 def _rank(cell: Cell) -> tuple[int, bool, bool, int, bytes, int]:
-    """What decides between two versions, most important first."""
+    """Return the sort key that decides between two versions, most important part first."""
     flags, timestamp, value, local_deletion, ttl = cell
     return timestamp, bool(flags & TOMBSTONE), bool(flags & EXPIRING), local_deletion, value, ttl
 
 
 def merge_cells(a: Cell, b: Cell) -> Cell:
-    """The version that stands when both have been seen."""
+    """Return the winner of two versions of a cell."""
     return a if _rank(a) >= _rank(b) else b
 
 

@@ -45,7 +45,7 @@ def level_named(name: str) -> Level:
 
 
 def members_needed(level: Level, factor: int) -> int:
-    """How many members the level asks for where there are `factor` copies."""
+    """Return how many members the level requires with a replication factor of `factor`."""
     if level in QUORUMS:
         return factor // 2 + 1
     return factor if level is Level.ALL else _NUMBERS[level]

@@ -78,12 +78,12 @@ def family_document(family: StoredFamily) -> dict[str, Any]:
 
 
 def digest_of(identity: UUID, options: bytes) -> bytes:
-    """Tells the definitions of a column family from one another; `options` as they are stored."""
+    """Return a digest that identifies a definition of a column family; `options` as they are stored."""
     return hashlib.md5(identity.bytes + options, usedforsecurity=False).digest()[:8]
 
 
 def loaded_document(loaded: Configuration) -> dict[str, Any]:
-    """What a text has defined."""
+    """Return the reply that lists the definitions loaded from a configuration."""
     return {
         "keyspaces": [keyspace.name for keyspace in loaded.keyspaces],
         "columnFamilies": [

@@ -1,7 +1,7 @@
-"""What can be done with keyspaces, column families and their rows, wherever they are: on this node or behind a router.
+"""The operations on keyspaces, column families and their rows, on this node or behind a router.
 
-Plans are carried out against an `Executor` and know nothing of where rows live. What is read are records as they are
-stored, dead ones included, already merged over the members that the consistency level asks for. Paths are those of
+Plans run against an `Executor` and do not know where rows are stored. Reads return records as they are stored, dead
+ones included, already merged over the members that the consistency level requires. Paths are those of
 `docstore.widecolumn.model.keys`, below a row's prefix.
 """
 
@@ -21,7 +21,7 @@ Stored = tuple[bytes, bytes]
 
 
 class StoredFamily(NamedTuple):
-    """A column family as it stands in the schema."""
+    """A column family as the schema has it."""
 
     keyspace: Keyspace
     definition: ColumnFamily
@@ -29,7 +29,7 @@ class StoredFamily(NamedTuple):
 
 
 class RowWrite(NamedTuple):
-    """What is merged into one row; it is applied as a whole. No two entries have one path."""
+    """Entries to merge into one row, atomically. No two entries have one path."""
 
     keyspace: str
     family: str
@@ -54,7 +54,7 @@ class PartitionRead:
 
 
 class RecordPage(NamedTuple):
-    """What one read gave, in the order of the walk. `more`: it was cut, and goes on behind the last path."""
+    """The result of one read, in scan order. `more`: it was truncated, and continues after the last path."""
 
     entries: list[Stored]
     more: bool
@@ -62,7 +62,7 @@ class RecordPage(NamedTuple):
 
 
 class ObservedPage(NamedTuple):
-    """What a read gave."""
+    """A read and its result, for a conditional write."""
 
     wanted: PartitionRead
     page: RecordPage
@@ -71,8 +71,8 @@ class ObservedPage(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingScan:
     """Records of all rows with row keys (`docstore.widecolumn.model.keys`) from `start` to before `end`, in the order
-    of tokens; an empty `end` is open. With `after`, only what stands behind that (row key, path). `statistics`: with
-    those of the rows, for a copy of them.
+    of tokens; an empty `end` is open. `after`: only records after that (row key, path). `statistics`: with those of
+    the rows, for a copy of them.
     """
 
     keyspace: str
@@ -85,7 +85,7 @@ class RingScan:
 
 
 class RingPage(NamedTuple):
-    """Records by row. The last row may be cut: then it goes on in the next page, which begins after `resume`."""
+    """Records by row. The last row may be truncated: it continues in the next page, which begins after `resume`."""
 
     rows: list[tuple[bytes, list[Stored]]]
     resume: tuple[bytes, bytes] | None
@@ -118,20 +118,20 @@ class Executor(Protocol):
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily: ...
 
     async def alter_family(self, keyspace: str, family: ColumnFamily) -> None:
-        """Replace the definition of the column family with that name; what it holds stays as it is."""
+        """Replace the definition of the column family with that name; its contents stay."""
 
     async def drop_family(self, keyspace: str, name: str) -> None: ...
 
     async def truncate(self, keyspace: str, name: str) -> None:
-        """Take every row out of a column family."""
+        """Remove all rows of a column family."""
 
     async def apply(self, writes: Sequence[RowWrite], level: Level) -> list[str]:
-        """Merge mutations, each row's as a whole; warnings about what has become too large."""
+        """Merge mutations, each row's atomically. Return warnings about rows and values that have become too large."""
 
     async def apply_if(
         self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
     ) -> list[str] | None:
-        """Merge mutations of one row if what was seen of it still stands at that moment; None where it does not."""
+        """Merge mutations of one row if the reads that were seen still hold at that moment; return None if not."""
 
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage: ...
 

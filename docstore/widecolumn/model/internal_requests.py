@@ -1,4 +1,4 @@
-"""What other processes send with the internal commands, checked: nothing that is malformed ends the node or is kept."""
+"""Validation of requests between processes: malformed input neither ends the node nor gets stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AREAS = (STATIC, RANGE_DELETION, COLUMNS)
 
 
 def bytes_of(value: Value | None, name: str) -> bytes:
-    """Of binary data. TypeMismatch."""
+    """Return the content of a binary value. TypeMismatch."""
     if value is None or value[0] != BINARY:
         found = "missing" if value is None else TYPE_NAMES[value[0]]
         raise CommandError(Code.TypeMismatch, f"'{name}' is the wrong type '{found}', expected type 'binData'")
@@ -47,7 +47,7 @@ def _entries(value: Value | None) -> tuple[Entry, ...]:
 
 
 def _is_sound(entry: Entry) -> bool:
-    """Whether the entry is one that some column family can hold."""
+    """True if some column family can hold the entry."""
     path, record, named = entry
     if not is_record(record) or named > len(path):
         return False
@@ -59,7 +59,7 @@ def _is_sound(entry: Entry) -> bool:
 
 
 def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[ObservedPage]:
-    """What was read of the row of a write. BadValue."""
+    """Return the reads of a conditional write. BadValue."""
     try:
         return [seen_of(document_to_python(raw), write.keyspace, write.family, write.key) for raw in documents]
     except (KeyError, TypeError, ValueError, struct.error, CommandError):

@@ -37,12 +37,12 @@ _IDENT_END = 5
 
 
 def row_prefix(ident: int, partitioner: Partitioner, partition_key: bytes) -> bytes:
-    """What all keys of a row begin with."""
+    """Return the prefix of all keys of a row."""
     return family_prefix(ident) + encode_row_key(partitioner, partition_key)
 
 
 def encode_row_key(partitioner: Partitioner, partition_key: bytes) -> bytes:
-    """The row key: what stands between the ident and the area, the same on every member."""
+    """Return the row key: the part of the key between ident and area, the same on every member."""
     return partitioner.token_bytes(partition_key) + escape(partition_key)
 
 
@@ -57,12 +57,12 @@ def columns_range(prefix: bytes) -> tuple[bytes, bytes]:
 
 
 def after_name(path: bytes) -> bytes:
-    """The end of everything whose path begins with this one, which ends in an encoded name."""
+    """Return the end of the range of all paths with this prefix, which ends in an encoded name."""
     return path + b"\xff"
 
 
 def after_part(path: bytes) -> bytes:
-    """The end of everything whose path begins with this one, which ends in an area or in `SUB_COLUMN`."""
+    """Return the end of the range of all paths with this prefix, which ends in an area or in `SUB_COLUMN`."""
     return path[:-1] + bytes((path[-1] + 1,))
 
 
@@ -72,5 +72,5 @@ def decode_row_key(partitioner: Partitioner, row_key: bytes) -> bytes:
 
 
 def split_row(key: bytes, partitioner: Partitioner) -> tuple[bytes, int]:
-    """(partition key, where the area stands) of any key of a row."""
+    """Return (partition key, offset of the area) of any key of a row."""
     return unescape(key, _IDENT_END + partitioner.width)

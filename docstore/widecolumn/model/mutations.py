@@ -1,8 +1,8 @@
-"""Mutations of one row, as merges: what is logged, shipped and applied is the same, and applying it twice is harmless.
+"""Mutations of one row, as merges. The logged, shipped and applied forms are the same, and merges are idempotent.
 
-An entry is a path below the row's prefix (area and names, `docstore.widecolumn.model.keys`) with a cell or a deletion,
-and says how much of the path names what counts as one row of the partition. Merging an entry with what stands there
-needs no comparator and no schema, so any member can do it.
+An entry is a path below the row's prefix (area and names, `docstore.widecolumn.model.keys`) with a cell or a
+deletion. It also gives the length of the part of the path that identifies one row of the partition. Merging an entry
+with the stored record needs no comparator and no schema, so any member can do it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 def column_path(family: ColumnFamily, name: bytes, super_name: bytes | None = None) -> bytes:
-    """Where a column stands. `super_name` is given in Super families, and only there."""
+    """Return the path of a column. `super_name`: in Super families, and only there."""
     if super_name is None:
         return COLUMNS + family.comparator.encode(name)
     assert family.subcomparator is not None, "a Standard family has no super columns"
@@ -71,12 +71,12 @@ def super_deletion_entry(family: ColumnFamily, super_name: bytes, deletion: Dele
 
 
 def merged_record(standing: bytes | None, record: bytes) -> bytes:
-    """What stands after the merge."""
+    """Return the merge of a record with the stored one, if any."""
     return record if standing is None else merged(standing, record, merge_alike)
 
 
 def merge_alike(standing: bytes, record: bytes) -> bytes:
-    """What stands after the merge of two cells that have one timestamp, or of two deletions."""
+    """Return the merge of two cells with the same timestamp, or of two deletions."""
     if record[0] & WHOLE:
         return pack_deletion(merge_deletions(unpack_deletion(standing), unpack_deletion(record)))
     return pack_cell(merge_cells(unpack_cell(standing), unpack_cell(record)))

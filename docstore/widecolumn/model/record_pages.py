@@ -37,7 +37,7 @@ def unpack_rows(data: bytes) -> list[tuple[bytes, list[Stored]]]:
 
 
 def seen_document(seen: ObservedPage) -> dict[str, Any]:
-    """What was read of a row, without its name."""
+    """Return the read and its result as a document, without the row's name."""
     wanted, page = seen
     return {
         "start": Binary(wanted.start),
@@ -52,7 +52,7 @@ def seen_document(seen: ObservedPage) -> dict[str, Any]:
 
 
 def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes) -> ObservedPage:
-    """What `seen_document` described, of a row."""
+    """Return the read that `seen_document` encoded, for a row."""
     wanted = PartitionRead(
         keyspace=keyspace,
         family=family,

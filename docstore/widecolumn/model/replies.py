@@ -22,7 +22,9 @@ _VALUE = b"\x05value\0"
 
 
 class ReplyForm:
-    """How replies of one request show names and values. `as_text`: bytes that are valid UTF-8 come as strings."""
+    """The form of names and values in the replies of one request. `as_text`: bytes that are valid UTF-8 become
+    strings.
+    """
 
     def __init__(self, family: ColumnFamily, now: int, *, as_text: bool = False) -> None:
         self._family = family

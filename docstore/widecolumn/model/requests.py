@@ -1,4 +1,4 @@
-"""What clients ask of a column family, from raw BSON to typed values; every refusal is made before anything is done.
+"""Requests on a column family, from raw BSON to typed values. Every refusal precedes any effect.
 
 A path is a partition key, in Super families a super column, and a column; a predicate is a set of names or a range of
 them.
@@ -53,14 +53,14 @@ _ABSENT: Final = (NULL, UNDEFINED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """What the writes of one request have in common. `now` in seconds; `max_value` in bytes."""
+    """Common inputs of the writes of one request. `now` in seconds; `max_value` in bytes."""
 
     now: int
     default_timestamp: int
     max_value: int
 
     def stamped(self, timestamp: int) -> WriteContext:
-        """The same with another default timestamp."""
+        """Return a copy with another default timestamp."""
         return replace(self, default_timestamp=timestamp)
 
 
@@ -96,7 +96,7 @@ def check_path(family: ColumnFamily, super_name: bytes | None, column: Value | N
 
 
 def column_comparator(family: ColumnFamily, super_name: bytes | None) -> Comparator:
-    """The comparator of the names that are asked for: of columns, or of super columns where none is named."""
+    """Return the comparator of the requested names: of columns, or of super columns if no super column is named."""
     return family.comparator if super_name is None or family.subcomparator is None else family.subcomparator
 
 
@@ -286,7 +286,7 @@ class RowRange(NamedTuple):
 
 
 def rows_between(partitioner: Partitioner, low: Any, high: Any) -> RowRange:
-    """The rows from one place to before another; MinKey and MaxKey stand for the ends of the ring."""
+    """Return the rows from one place to before another; MinKey and MaxKey are the ends of the ring."""
     start = b"" if isinstance(low, MinKey) else row_key_of_place(partitioner, low)
     return RowRange(start, b"" if isinstance(high, MaxKey) else row_key_of_place(partitioner, high))
 
@@ -297,7 +297,7 @@ def record_range_document(rows: RowRange) -> bytes:
 
 
 def record_range_from(raw: bytes) -> RowRange:
-    """What `record_range_document` has made."""
+    """Decode a range that `record_range_document` encoded."""
     start, end = (data[5:] for _, _, data in elements(raw))
     return RowRange(start, end)
 
@@ -315,7 +315,7 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
         raise invalid_request("both ends of a range must be given, or neither")
     if keys[0] is not None and keys[1] is not None:
         return [_key_range(partitioner, *(_bound_key(value) for value in keys if value is not None))]
-    # The start is left out: what begins with its token is passed by.
+    # # The start is exclusive: skip rows with its token.
     first, last = (_token_tail(partitioner, value) for value in tokens if value is not None)
     wraps = last <= first
     start, end = _behind(first), _behind(last)
@@ -324,7 +324,7 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
 
 
 def _behind(token: bytes) -> bytes:
-    """Where the rows behind a token begin; empty where there are none."""
+    """Return the row key at which the rows after a token begin; empty if there are none."""
     kept = token.rstrip(b"\xff")
     return kept[:-1] + bytes((kept[-1] + 1,)) if kept else b""
 

@@ -1,7 +1,7 @@
-"""Reading a row: columns by name or by range, live at one second, under the deletions that hide them.
+"""Reading a row: columns by name or by range, live at one second, without those that deletions hide.
 
-A slice is one range scan, forwards or backwards: nothing outside the range is looked at, and the scan stops when enough
-live columns have been found. What a read looked at is counted (`ReadCounts`).
+A slice is one range scan, forwards or backwards, which stops at the requested number of live columns. `ReadCounts`
+counts the keys that a read examined.
 
 A name is hidden by a deletion of its row or super column with the same or a later timestamp. A super column exists
 while one of its columns is live.
@@ -58,14 +58,14 @@ class SuperColumn(NamedTuple):
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What reads have looked at. More tombstones than `limit` fail the read."""
+    """Counters of the keys that reads examined. More tombstones than `limit` fail the read."""
 
     limit: int
     keys_examined: int = 0
     tombstones: int = 0
 
     def tombstone(self, count: int = 1) -> None:
-        """Count dead columns that were met."""
+        """Count dead columns."""
         self.tombstones += count
         if self.tombstones > self.limit:
             raise CommandError(
@@ -107,7 +107,7 @@ Steps = Generator[None, None, Result]
 
 
 def finished(steps: Steps[Result]) -> Result:
-    """The result of work that nobody waits beside."""
+    """Run the steps to their end at once and return the result."""
     while True:
         try:
             next(steps)
@@ -117,9 +117,7 @@ def finished(steps: Steps[Result]) -> Result:
 
 
 class RowReader:
-    """One row of a column family in one state, at one second (`now`). What looks at more than one name does it in
-    steps.
-    """
+    """One row of a column family in one snapshot, at one second (`now`). Reads of more than one name run in steps."""
 
     def __init__(self, reader: Cells, family: ColumnFamily, prefix: bytes, now: int, counts: ReadCounts) -> None:
         self._reader = reader
@@ -162,8 +160,9 @@ class RowReader:
     def documents(
         self, wanted: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
     ) -> Steps[list[bytes]]:
-        """The columns of a range as the documents of a reply. `form`: that of their comparator; `check_size` is told
-        how many bytes there are so far.
+        """Return the columns of a range as the documents of a reply.
+
+        `form`: that of their comparator. `check_size` gets the bytes collected up to then and may raise.
         """
         base, comparator, deleted = self._level(super_name)
         counts, hidden = self._counts, None if deleted is NOT_DELETED else deleted.timestamp
@@ -184,7 +183,7 @@ class RowReader:
             yield
 
     def count_columns(self, super_name: bytes | None = None) -> Steps[int]:
-        """How many live columns the row, or the super column, has."""
+        """Return how many live columns the row, or the super column, has."""
         base, _, deleted = self._level(super_name)
         found = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, kept=False)
         return len(found)
@@ -218,7 +217,7 @@ class RowReader:
         return len(found)
 
     def _level(self, super_name: bytes | None) -> tuple[bytes, Comparator, Deletion]:
-        """(what the paths of the columns begin with, their comparator, what hides them)."""
+        """Return (prefix of the columns' paths, their comparator, the deletion that hides them)."""
         family = self._family
         if super_name is None:
             return self._prefix + COLUMNS, family.comparator, self._deleted
@@ -241,7 +240,7 @@ class RowReader:
     def _live(
         self, lo: bytes, hi: bytes, backwards: bool, deleted: Deletion, limit: int, *, kept: bool = True
     ) -> Steps[list[tuple[bytes, bytes]]]:
-        """(key, record) of the live columns in the range of keys, at most `limit` of them; without `kept` only as many
+        """Return (key, record) of the live columns in the range of keys, at most `limit`; without `kept` as many
         empty ones.
         """
         counts, now, hidden = self._counts, self._now, deleted.timestamp
@@ -267,7 +266,7 @@ class RowReader:
         return taken
 
     def _supers(self, lo: bytes, hi: bytes, backwards: bool, limit: int) -> Steps[list[SuperColumn]]:
-        """Super columns whose keys lie in the range, at most `limit` of them. The keys of one lie together."""
+        """Yield super columns whose keys lie in the range, at most `limit`. The keys of one are adjacent."""
         at = len(self._prefix) + len(COLUMNS)
         decode = self._family.comparator.decode
         taken: list[SuperColumn] = []
@@ -294,7 +293,7 @@ class RowReader:
         return taken
 
     def _assembled(self, group: Sequence[tuple[bytes, bytes]], standing: bytes, at: int) -> SuperColumn | None:
-        """The super column of which `group` are the keys and records, if one of its columns is live."""
+        """Return the super column with these keys and records (`group`) if one of its columns is live."""
         subcomparator = self._family.subcomparator
         assert subcomparator is not None, "a Standard family has no super columns"
         mark = len(standing)
@@ -327,9 +326,10 @@ def _bounds(base: bytes, comparator: Comparator, wanted: SliceRange) -> tuple[by
 
 
 def _chosen(found: list[Named], comparator: Comparator, wanted: Predicate) -> list[Named]:
-    """What is asked for of a row whose names do not lie in their order. Of names that compare equal the newest counts.
+    """Return the requested names of a row that is not stored in its comparator's order. Of equal names the newest
+    wins.
 
-    InvalidRequest where there are too many of them.
+    InvalidRequest if there are too many of them.
     """
     if len(found) > MAX_UNORDERED_NAMES:
         raise invalid_request(f"a row sorted by {comparator.name} must not have more than {MAX_UNORDERED_NAMES} names")
@@ -349,7 +349,7 @@ def _chosen(found: list[Named], comparator: Comparator, wanted: Predicate) -> li
 
 
 def _one_of_each(found: list[Named], comparator: Comparator) -> list[Named]:
-    """Of sorted items those with equal names as one, the newest."""
+    """Return sorted items without duplicates: of equal names the newest."""
     kept: list[Named] = []
     for item in found:
         if kept and comparator.compare(kept[-1].name, item.name) == 0:

@@ -36,7 +36,7 @@ _KEYSPACE_ELEMENTS = ("ColumnFamily", "ReplicaPlacementStrategy", "ReplicationFa
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a text defines. `families[keyspace]` in the order of the text."""
+    """The definitions of a text. `families[keyspace]` in the order of the text."""
 
     keyspaces: tuple[Keyspace, ...]
     families: dict[str, tuple[ColumnFamily, ...]]
@@ -74,7 +74,7 @@ def _root(text: str) -> Element:
 
 
 class _ConfigReader:
-    """What has been read so far of one text."""
+    """The parse state of one text."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -86,7 +86,7 @@ class _ConfigReader:
         self.rpc_timeout_ms: int | None = None
 
     def settings(self, root: Element) -> None:
-        """What stands beside the keyspaces of a whole file."""
+        """Read the settings beside the keyspaces of a whole file."""
         for element in root:
             if element.tag == "Keyspaces":
                 continue

@@ -184,7 +184,7 @@ def name_value(comparator: Comparator, name: bytes, *, as_text: bool = False) ->
 
 
 def name_writer(comparator: Comparator, *, as_text: bool = False) -> Callable[[bytes], bytes]:
-    """What makes the encoded field `name` of a name, as `name_value` gives it."""
+    """Return the function that encodes a name as the field `name`, in the form of `name_value`."""
     kind = _natural(comparator)
     pack = _LENGTH.pack
     if kind == LONG.name:

@@ -20,7 +20,7 @@ _ELEMENTS = ("index", "type", "function", "aggregate")
 
 
 def describe(scan: Scanner) -> Describe:
-    """What follows DESCRIBE or DESC."""
+    """Parse the rest of a statement after DESCRIBE or DESC."""
     if scan.accept("full"):
         scan.expect("schema")
         return Describe(DescribeKind.SCHEMA)

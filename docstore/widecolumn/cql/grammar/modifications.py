@@ -19,13 +19,13 @@ from docstore.widecolumn.cql.statements import (
 
 
 def modification(scan: Scanner) -> Modification:
-    """A whole modification."""
+    """Parse a whole modification."""
     word = scan.expect("insert", "update", "delete")
     return _insert(scan) if word == "insert" else _update(scan) if word == "update" else _delete(scan)
 
 
 def batch(scan: Scanner) -> Batch:
-    """What follows BEGIN."""
+    """Parse the rest of a statement after BEGIN."""
     kind = scan.accept("unlogged", "counter")
     scan.expect("batch")
     using = _using(scan)
@@ -106,7 +106,7 @@ def _assignment(scan: Scanner) -> Assignment:
 
 
 def _summand(scan: Scanner) -> str | None:
-    """The column that something is added to or taken from; nothing is taken where no sum begins."""
+    """Return the column that a sum adds to or subtracts from; None, consuming nothing, where no sum begins."""
     start = scan.at
     if scan.text.startswith('"', start):
         return scan.name()

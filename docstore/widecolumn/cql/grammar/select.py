@@ -8,7 +8,7 @@ from docstore.widecolumn.cql.statements import Call, ColumnName, Expression, Sel
 
 
 def select(scan: Scanner) -> Select:
-    """What follows SELECT."""
+    """Parse the rest of a statement after SELECT."""
     json = scan.accept("json") is not None
     distinct = scan.accept("distinct") is not None
     selected = () if scan.accept_sign("*") else listed(scan, _selected)

@@ -1,1 +1,1 @@
-"""Statements resolved against the schema: which partitions and rows, what is written, what is selected."""
+"""Plans: statements resolved against the schema into partitions, rows, writes and outputs."""

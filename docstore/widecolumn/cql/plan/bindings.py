@@ -1,4 +1,4 @@
-"""What a prepared statement is given each time it runs: values for its markers, the time, and random numbers.
+"""The inputs of one run of a prepared statement: values for its markers, the time, and random numbers.
 
 A marker's value is the bytes of its type, None for null, or `UNSET`, which leaves the column alone.
 """

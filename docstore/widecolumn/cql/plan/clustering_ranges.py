@@ -1,4 +1,4 @@
-"""Which rows a WHERE clause asks for: half-open ranges of clustering keys (`docstore.widecolumn.cql.schema.layout`).
+"""Rows that a WHERE clause selects: half-open ranges of clustering keys (`docstore.widecolumn.cql.schema.layout`).
 
 A region is a list of ranges in ascending order that do not overlap; an empty upper end is open. The order of
 clustering keys is that of the clustering columns, so every condition on leading clustering columns is such a region.
@@ -32,10 +32,8 @@ Slice = ColumnCondition | TupleSlice
 
 @dataclass(frozen=True, slots=True)
 class ClusteringRanges:
-    """The rows of a partition that some conditions ask for.
-
-    `consumed`: the conditions that `region` is made of, and no others. `whole`: they name all clustering columns, so a
-    range is one row.
+    """The rows of a partition that some conditions select. `consumed`: the conditions that make up `region`, and no
+    others. `whole`: they name all clustering columns, so a range is one row.
     """
 
     region: Callable[[Bindings], Region]
@@ -44,10 +42,9 @@ class ClusteringRanges:
 
 
 def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRanges:
-    """The clustering keys that the conditions on leading clustering columns allow.
+    """Return the clustering keys that the conditions on leading clustering columns allow.
 
-    Points are taken from the first column on, each where the one before ends, then the slices that begin where the last
-    point ends.
+    First come points, one column after the other; then the slices that begin after the last point.
     """
     points: list[Point] = []
     position = 0

@@ -1,8 +1,8 @@
-"""IF: modifications that are carried out only where a row is as they say, at its newest.
+"""IF: conditional modifications, carried out only if the newest version of the row meets the conditions.
 
-The row is read where reads are linearizable, judged, and written only if what was read still stands at the moment of
-the write; else it is read again. So conditional writes of one row are as if they had come one by one. What is written
-has a timestamp above all that was read, so it is seen.
+The row is read linearizably and tested. It is written only if the same records still stand at the moment of the
+write; else it is read again. Conditional writes of one row are thus serializable. The new timestamp is above all that
+were read, so the write is visible.
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ Test = Callable[[Value, Bindings], bool]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is asked of a column's value, which is None where there is none."""
+    """A test of a column's value; the value is None if the column has none."""
 
     column: Column
     test: Test
 
 
 class CurrentRow(NamedTuple):
-    """What stands where a statement wants to write: the row, if there is one, and the partition's static cells.
-    `exists`: the row, or any static cell where the statement is about those.
+    """The current state of the row that a statement wants to write, and the partition's static cells.
+
+    `row`: None if there is none. `exists`: the row exists; for a statement about static columns: any static cell
+    does.
     """
 
     row: Row | None
@@ -58,7 +60,7 @@ class CurrentRow(NamedTuple):
     exists: bool
 
     def value(self, column: Column) -> Value:
-        """What stands in a column; None where nothing does."""
+        """Return the value of a column; None if it has none."""
         if column.kind is ColumnKind.STATIC:
             cell = self.statics.get(column.id)
             return None if cell is None else cell.value
@@ -67,7 +69,7 @@ class CurrentRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConditionalPlan:
-    """`exists` says whether the row must be there or must not be; None where `conditions` are asked."""
+    """`exists`: the row must exist, or must not; None if `conditions` decide."""
 
     table: Table
     write: WritePlan
@@ -76,13 +78,13 @@ class ConditionalPlan:
     conditions: tuple[Condition, ...]
 
     def met(self, found: CurrentRow, bindings: Bindings) -> bool:
-        """Whether the row is as the statement says."""
+        """True if the row meets the statement's conditions."""
         if self.exists is not None:
             return found.exists == self.exists
         return all(condition.test(found.value(condition.column), bindings) for condition in self.conditions)
 
     def refused(self, found: CurrentRow) -> Rows:
-        """What a statement gives that was not carried out."""
+        """Return the result of a statement whose conditions failed."""
         columns: Sequence[Column] = ()
         if found.exists and self.exists is not None:
             columns = self.table.columns
@@ -104,7 +106,7 @@ class ConditionalPlan:
 
 
 def is_conditional(statement: Modification) -> bool:
-    """Whether the statement has an IF."""
+    """True if the statement has an IF."""
     return statement.if_not_exists if isinstance(statement, Insert) else statement.conditions is not None
 
 
@@ -127,7 +129,7 @@ def conditional_plan(table: Table, statement: Modification) -> ConditionalPlan:
 
 
 def _check_key(table: Table, write: WritePlan) -> None:
-    """CqlError for a conditional modification that is of more than one row."""
+    """Raise CqlError for a conditional modification of more than one row."""
     restrictions = write.restrictions
     for columns, kind in ((table.partition, "partition key"), (table.clustering, "clustering key columns")):
         conditions = restrictions.on_any(columns)
@@ -207,7 +209,7 @@ def _order(column: Column, first: bytes, second: bytes) -> int:
 
 
 def read_value(row: Row, column: Column) -> Value:
-    """What a row holds in a column of its key or a regular one."""
+    """Return the row's value of a key column or a regular one."""
     if column.kind is ColumnKind.PARTITION:
         return row.parts[column.position]
     if column.kind is ColumnKind.CLUSTERING:
@@ -245,7 +247,7 @@ async def carry_out(
 
 
 async def _read(executor: Executor, table: Table, target: RowTarget) -> list[ObservedPage]:
-    """All records that say what the row is."""
+    """Read all records that make up the row."""
     start, end = COLUMNS, COLUMNS
     if target.clustering_key is not None:
         start = COLUMNS + target.clustering_key
@@ -275,7 +277,7 @@ def _found(assembly: RowAssembler, target: RowTarget, seen: Sequence[ObservedPag
 
 
 def _newest(seen: Sequence[ObservedPage]) -> int:
-    """The highest timestamp that was read."""
+    """Return the highest timestamp that was read."""
     records = [record for part in seen for _, record in (*part.page.head, *part.page.entries)]
     stamps = [
         unpack_deletion(record).timestamp if record[0] & WHOLE else unpack_cell(record).timestamp for record in records

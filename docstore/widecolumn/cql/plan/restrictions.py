@@ -43,7 +43,7 @@ class RangeEnd:
 
 @dataclass(slots=True)
 class Restriction:
-    """What is asked of one column, or of the token: one value, one of several, or a range."""
+    """The condition on one column, or on the token: one value, one of several, or a range."""
 
     name: str
     equal: Required | None = None
@@ -57,11 +57,11 @@ class Restriction:
 
     @property
     def is_point(self) -> bool:
-        """Whether it names its values one by one."""
+        """True if it lists its values (`=` or IN)."""
         return self.equal is not None or self.among is not None
 
     def add(self, operator: Operator, value: Required) -> None:
-        """Another condition. CqlError when both cannot stand together."""
+        """Add another condition. CqlError if the two exclude each other in form."""
         if operator is Operator.EQ:
             if self.is_point or self.is_slice:
                 raise invalid(f"{self.name} cannot be restricted by more than one relation if it includes an Equal")
@@ -156,7 +156,7 @@ class Restrictions:
         return self.columns.get(column.name)
 
     def on_any(self, columns: Sequence[Column]) -> list[RowCondition]:
-        """The conditions of single columns and of tuples that any of the columns stands in."""
+        """Return the conditions, of single columns or tuples, that mention any of the columns."""
         return [
             condition
             for condition in self.conditions
@@ -169,7 +169,7 @@ class Restrictions:
         return [column for column in columns if self.on_any((column,))]
 
     def open_column(self, column: Column) -> Restriction:
-        """The single-column restriction, made where there is none."""
+        """Return the single-column restriction; create it if there is none."""
         restriction = self.columns.get(column.name)
         if restriction is None:
             restriction = self.columns[column.name] = Restriction(column.name)

@@ -194,7 +194,7 @@ def _check_distinct(table: Table, selection: Selection, restrictions: Restrictio
 
 
 def _is_reversed(table: Table, select: Select, restrictions: Restrictions, keyed: bool) -> bool:
-    """Whether ORDER BY asks for the stored order backwards. CqlError for any other order."""
+    """True if ORDER BY asks for the reverse of the stored order. CqlError for any other order."""
     if not select.order:
         return False
     if not keyed:
@@ -223,9 +223,9 @@ def _is_reversed(table: Table, select: Select, restrictions: Restrictions, keyed
 
 
 def _grouped(table: Table, select: Select, restrictions: Restrictions) -> int | None:
-    """How many clustering columns tell groups apart; None without GROUP BY. CqlError.
+    """Return how many clustering columns distinguish groups; None without GROUP BY. CqlError.
 
-    The columns follow the order of the key; one that is restricted by an equality may be left out.
+    The columns follow the order of the key; one restricted by an equality may be left out.
     """
     if not select.group:
         return None

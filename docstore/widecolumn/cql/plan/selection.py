@@ -1,6 +1,6 @@
-"""What a SELECT gives of each row: columns, their write times and times to live, tokens, functions, aggregates.
+"""The outputs of a SELECT for each row: columns, their write times and times to live, tokens, functions, aggregates.
 
-With an aggregate among them all rows make one: what is no aggregate then comes from the first row.
+With an aggregate among them, all rows form one; the other outputs then come from the first row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`columns`: those that are asked for as they are, under whatever name."""
+    """The outputs of a SELECT. `columns`: those selected as they are, perhaps under another name."""
 
     outputs: tuple[OutputColumn, ...]
     columns: tuple[Column, ...]
@@ -90,7 +90,7 @@ def selection_of(preparation: Preparation, table: Table, selected: Sequence[Sele
 
 
 def reader(column: Column) -> Evaluate:
-    """What a row holds in a column."""
+    """Return the evaluation that reads a column of a row."""
     position, identity = column.position, column.id
     if column.kind is ColumnKind.PARTITION:
         if position == 0:
@@ -176,7 +176,7 @@ def _argument(preparation: Preparation, table: Table, argument: Expression) -> O
 
 
 def _of_cell(table: Table, call: Call) -> OutputColumn:
-    """writetime(column), ttl(column)."""
+    """Return the evaluation of writetime(column) or ttl(column)."""
     if len(call.arguments) != 1 or not isinstance(call.arguments[0], ColumnName):
         raise invalid(f"Invalid call to function {call.function}: it takes one column")
     column = table.column(call.arguments[0].name)

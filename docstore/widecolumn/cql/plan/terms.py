@@ -34,7 +34,7 @@ Evaluate = Callable[[Bindings], Bound]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """What a term is for: a column, or a clause such as `[ttl]`."""
+    """The receiver of a term: a column, or a clause like `[ttl]`."""
 
     name: str
     type: CqlType
@@ -109,7 +109,7 @@ class Preparation:
 
 
 def checked(validate: Callable[[bytes], None], value: bytes) -> bytes:
-    """The value, validated."""
+    """Return the value, validated."""
     try:
         validate(value)
     except MarshalError as error:
@@ -118,7 +118,7 @@ def checked(validate: Callable[[bytes], None], value: bytes) -> bytes:
 
 
 def as_value(bound: Bound, name: str) -> Value:
-    """A value where leaving out makes no sense."""
+    """Return the value; refuse an unset one."""
     if bound is UNSET:
         raise invalid(f"Invalid unset value for argument of {name}")
     assert not isinstance(bound, type(UNSET)), "only UNSET is of its type"
@@ -126,13 +126,13 @@ def as_value(bound: Bound, name: str) -> Value:
 
 
 def assignable(given: CqlType, wanted: CqlType) -> bool:
-    """Whether values of one type can stand for values of the other as they are."""
+    """True if values of one type are valid values of the other without conversion."""
     names = (given.name, wanted.name)
     return given is wanted or names in (("timeuuid", "uuid"), ("ascii", "text")) or wanted.name == "blob"
 
 
 def constant_bytes(constant: Constant, receiver: Receiver) -> bytes:
-    """The bytes of a constant. CqlError when it is none of the receiver's type."""
+    """Return the bytes of a constant. CqlError if it does not fit the receiver's type."""
     native = receiver.type
     if not isinstance(native, NativeType):
         raise unsupported(f"Constants of type {native.name} are")
@@ -156,7 +156,7 @@ def _unreadable(type_name: str, text: str) -> str:
 
 
 def _known_type(term: Expression) -> CqlType | None:
-    """The type of a term that does not depend on what receives it."""
+    """Return the type of a term if it does not depend on the receiver."""
     if not isinstance(term, Call):
         return None
     function = find_function(term.function, tuple(_known_type(part) for part in term.arguments))

@@ -11,7 +11,9 @@ _RANDOM_MAX = 1 << 127
 
 
 def ring_range(partitioner: Partitioner, token: Restriction | None, bindings: Bindings) -> tuple[bytes, bytes] | None:
-    """(start, end) of the partitions whose tokens are asked for, an empty end being open; None where there is none."""
+    """Return (start, end) of the partitions that the token restriction selects; an empty end is open. None if there
+    are none.
+    """
     if token is None:
         return b"", b""
     start: bytes | None = b""
@@ -40,7 +42,9 @@ def _end(partitioner: Partitioner, end: RangeEnd, bindings: Bindings, *, lower: 
 
 
 def _edge(partitioner: Partitioner, value: bytes, *, behind: bool) -> bytes | None:
-    """Where the partitions of a token begin, or where they end; empty before everything, None behind everything."""
+    """Return the start of a token's partitions, or their end with `behind`. Empty: before everything. None: behind
+    everything.
+    """
     if partitioner.name not in (MURMUR3, RANDOM):
         return escape(value) + (b"\xff" if behind else b"")
     lowest, highest = (MIN_TOKEN, MAX_TOKEN) if partitioner.name == MURMUR3 else (0, _RANDOM_MAX)

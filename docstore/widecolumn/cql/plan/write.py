@@ -38,8 +38,8 @@ _LOWEST_TIMESTAMP = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What the writes of one request have in common: `timestamp` in microseconds where the statement gives none;
-    `max_value` in bytes.
+    """Common inputs of the writes of one request. `timestamp`: in microseconds, if the statement gives none;
+    `max_value`: in bytes.
     """
 
     bindings: Bindings
@@ -76,7 +76,7 @@ class WritePlan:
     of_statics: bool
 
     def writes(self, writing: WriteContext) -> list[RowWrite]:
-        """The merges that the statement makes. CqlError."""
+        """Return the merges that the statement makes. CqlError."""
         return self.write(writing)
 
 
@@ -93,7 +93,7 @@ def write_plan(table: Table, statement: Modification) -> WritePlan:
 
 
 def prepared_write(preparation: Preparation, table: Table, statement: Modification) -> WritePlan:
-    """What a modification writes, whatever its IF says. CqlError."""
+    """Return the writes of a modification, ignoring its IF. CqlError."""
     if isinstance(statement, Insert):
         resolved = _insert(preparation, table, statement)
     elif isinstance(statement, Update):
@@ -103,7 +103,7 @@ def prepared_write(preparation: Preparation, table: Table, statement: Modificati
     return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, *resolved)
 
 
-# What all have in common
+# # Parts common to all modifications
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _times(preparation: Preparation, table: Table, using: Using) -> _UsingTimes:
 
 
 def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: WriteContext) -> Cell | None:
-    """The cell that a value makes; none when it is unset."""
+    """Return the cell for a value; none if it is unset."""
     if value is UNSET:
         return None
     if not isinstance(value, bytes):
@@ -171,7 +171,7 @@ def _check_present(columns: Sequence[Column], given: Sequence[str], what: str) -
 
 
 def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
-    """Whether all columns are static, and there is one."""
+    """True if there are columns and all are static."""
     return bool(values) and all(column.kind is ColumnKind.STATIC for column, _ in values)
 
 
@@ -376,7 +376,7 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
 
 
 def _deletions(rows: ClusteringRanges, bindings: Bindings, deletion: Deletion) -> list[Entry]:
-    """Of the partition, of single rows, or of ranges of them."""
+    """Return the deletion of the partition, or those of single rows or ranges of rows."""
     if not rows.consumed:
         return [row_deletion_entry(deletion)]
     if rows.whole:

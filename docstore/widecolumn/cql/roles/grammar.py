@@ -47,7 +47,7 @@ _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
 
 
 def is_about_roles(text: str) -> bool:
-    """Whether a statement begins like one of these."""
+    """True if the statement begins like one about roles."""
     return _BEGIN.match(text) is not None
 
 
@@ -158,7 +158,7 @@ def _grant(scan: Scanner, *, revoke: bool) -> GrantRole | GrantPermissions:
 
 
 def _permissions(scan: Scanner) -> tuple[str, ...] | None:
-    """Those named; None where something else stands."""
+    """Parse the permissions; None if something else follows."""
     if scan.accept(_ALL):
         scan.accept("permissions")
         return PERMISSIONS

@@ -33,12 +33,12 @@ DEFAULT_TOMBSTONE_WARNING = 1000
 
 
 async def _no_pause() -> None:
-    """Go on at once."""
+    """Return at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a process lends to statements: `rng` gives random bytes, `pause` lets others run; sizes in bytes."""
+    """The services of a process for statements. `rng`: random bytes; `pause`: yields to other tasks; sizes in bytes."""
 
     rng: Callable[[int], bytes]
     pause: Callable[[], Awaitable[None]] = _no_pause
@@ -50,8 +50,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What comes with a statement. `values`: for its markers, in order or by name; `page_size` 0: all rows at once;
-    `timestamp`: microseconds, where the client sends one.
+    """The client's parameters of a statement.
+
+    `values`: for its markers, in order or by name; `page_size`: 0 for all rows at once; `timestamp`: microseconds, if
+    the client sends one.
     """
 
     values: Sequence[Bound] | Mapping[str, Bound] = ()

@@ -1,8 +1,9 @@
-"""Paging states: where a SELECT goes on, so that any router can.
+"""Paging states: the position from which any router can continue a SELECT.
 
-A state is: version (1 byte), digest of statement and table (8), rows left under LIMIT and under PER PARTITION LIMIT (4
-each, all ones: no limit), length of the partition key (4), the key, the last row's clustering key, CRC-32 of it all
-(4). A read goes on behind that row: what was written before it is not seen, and its deletion loses nothing.
+A state is: version (1 byte), digest of statement and table (8), rows left under LIMIT and under PER PARTITION LIMIT
+(4 each, all ones: no limit), length of the partition key (4), the key, the last row's clustering key, CRC-32 of it
+all (4). The next page begins after that row. It misses rows written before the position meanwhile; if that row is
+deleted, nothing is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _UNLIMITED = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """Behind which row a page begins, and how many rows may still come."""
+    """The row after which a page begins, and how many rows may still follow."""
 
     key: bytes
     clustering_key: bytes
@@ -32,7 +33,7 @@ class PagePosition:
 
 
 def digest_of(keyspace: str | None, text: str, table: UUID) -> bytes:
-    """Tells states of one statement on one table from all others."""
+    """Return a digest that identifies statement and table in a paging state."""
     whole = f"{keyspace or ''}\0{text}".encode() + table.bytes
     return hashlib.md5(whole, usedforsecurity=False).digest()[:8]
 
@@ -48,7 +49,7 @@ def _number(count: int | None) -> int:
 
 
 def decode(state: bytes, digest: bytes) -> PagePosition:
-    """The position of a state of this statement. CqlError for any other bytes."""
+    """Return the position of a paging state of this statement. CqlError for any other bytes."""
     body, end = state[: -_SUM.size], state[-_SUM.size :]
     if len(body) < _HEAD.size or end != _SUM.pack(zlib.crc32(body)):
         raise _malformed()

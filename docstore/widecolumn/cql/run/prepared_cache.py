@@ -18,7 +18,7 @@ MAX_LENGTH = 4096
 
 
 class PreparedCache:
-    """The prepared statements of one process, those longest unused given up first."""
+    """The prepared statements of one process. Evicts the least recently used."""
 
     def __init__(self, limit: int = MAX_KEPT) -> None:
         self._limit = limit
@@ -49,7 +49,7 @@ class PreparedCache:
             return made
 
     async def _known(self, executor: Executor, place: tuple[str | None, str]) -> Prepared | None:
-        """What is kept, if all tables are still the ones it was prepared against."""
+        """Return the cached statement if all its tables are still those it was prepared against."""
         known = self._kept.get(place)
         if known is None:
             return None

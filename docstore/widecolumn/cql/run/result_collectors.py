@@ -1,6 +1,6 @@
-"""What becomes of the rows that a SELECT finds, one by one: pages, rows in one order of several partitions, aggregates.
+"""Collectors of the rows that a SELECT reads: pages, a merge of several partitions in one order, aggregates.
 
-A collector answers each row with what is to come next: more of the partition, the next partition, or no more at all.
+A collector replies to each row with what to read next: more of the partition, the next partition, or nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NextStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """`position`: behind which row the next page begins; None after the last."""
+    """`position`: the row after which the next page begins; None after the last page."""
 
     rows: list[tuple[Value, ...]]
     position: PagePosition | None = None
@@ -43,7 +43,7 @@ class Collector(Protocol):
     def take(self, row: Row) -> NextStep: ...
 
     def page(self) -> ResultPage:
-        """What has been collected, when there is no more to come."""
+        """Return the page once there are no more rows."""
 
 
 def collector_of(
@@ -144,7 +144,7 @@ class MergingCollector:
 
 
 class _Fold:
-    """Rows made one: what is no aggregate comes from the first."""
+    """Folds rows into one; outputs that are no aggregates come from the first row."""
 
     def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
         self._bindings = bindings
@@ -172,7 +172,7 @@ class _Fold:
 
 
 class AggregateCollector:
-    """All rows made one."""
+    """Folds all rows into one."""
 
     def __init__(self, plan: SelectPlan, bindings: Bindings) -> None:
         self.wanted: int | None = None
@@ -190,7 +190,7 @@ class AggregateCollector:
 
 
 class GroupCollector:
-    """The rows of each group made one. The rows of a group come one after another; a page ends between groups."""
+    """Folds the rows of each group into one. Rows of a group are adjacent; a page ends between groups."""
 
     def __init__(
         self, plan: SelectPlan, bindings: Bindings, size: int, max_bytes: int, after: PagePosition | None
@@ -224,7 +224,7 @@ class GroupCollector:
         return NextStep.ROW
 
     def _finish(self) -> None:
-        """The group that stands is complete."""
+        """Complete the current group."""
         if self._group is None:
             return
         self._group = None

@@ -1,4 +1,4 @@
-"""What a statement gives: nothing, rows, a keyspace to use, a change of the schema."""
+"""The result kinds of a statement: nothing, rows, a keyspace to use, a change of the schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`paging_state`: there are more rows; the next page begins there."""
+    """`paging_state`: None on the last page; else the next page begins there."""
 
     columns: tuple[ResultColumn, ...]
     rows: list[tuple[Value, ...]]

@@ -38,14 +38,14 @@ class Row:
 
 @dataclass(slots=True)
 class PartitionHead:
-    """What stands before the rows of a partition: its deletions and static cells."""
+    """The part of a partition before its rows: deletions and static cells."""
 
     deleted: int = _OLDEST
     ranges: list[tuple[bytes, bytes, int]] = field(default_factory=list)
     statics: dict[int, Cell] = field(default_factory=dict)
 
     def deletion_at(self, clustering_key: bytes) -> int:
-        """The timestamp up to which what stands there is hidden."""
+        """Return the timestamp up to which deletions hide the cells of that row."""
         hidden = self.deleted
         for start, end, timestamp in self.ranges:
             if timestamp > hidden and start <= clustering_key and (not end or clustering_key < end):
@@ -62,7 +62,7 @@ class RowAssembler:
         self._counts = counts
 
     def head(self, records: Iterable[Stored]) -> PartitionHead:
-        """What stands before the rows of a partition."""
+        """Read the deletions and static cells before the rows of a partition."""
         head = PartitionHead()
         cells: list[tuple[int, Cell]] = []
         for path, record in records:
@@ -80,11 +80,11 @@ class RowAssembler:
         return head
 
     def place_at(self, path: bytes) -> bytes:
-        """The clustering key of the row that a path below `COLUMNS` belongs to."""
+        """Return the clustering key of the row to which a path below `COLUMNS` belongs."""
         return path[_AREA : values_at(self._table, path, _AREA)[1]]
 
     def row(self, key: bytes, head: PartitionHead, clustering_key: bytes, records: Iterable[Stored]) -> Row | None:
-        """The row of which these are all records, if it is there."""
+        """Return the row that consists of these records; None if it is not live."""
         at = _AREA + len(clustering_key)
         hidden = head.deletion_at(clustering_key)
         found: list[tuple[int, Cell]] = []
@@ -115,7 +115,7 @@ class RowAssembler:
         )
 
     def static_row(self, key: bytes, head: PartitionHead) -> Row:
-        """What stands for a partition without rows."""
+        """Return the row that represents a partition without rows."""
         return Row(key, split(self._table, key), b"", (), {}, head.statics)
 
     def _is_live(self, cell: Cell, hidden: int) -> bool:
@@ -127,8 +127,8 @@ class RowAssembler:
 
 
 class Partition:
-    """The rows of one partition, from its records in pages: first what stands before the rows, then rows in either
-    direction. `any_rows`: whether it has given one.
+    """The rows of one partition, from its records in pages: first the head, then rows in either direction.
+    `any_rows`: whether it has yielded one.
     """
 
     def __init__(self, assembly: RowAssembler, key: bytes) -> None:
@@ -141,7 +141,7 @@ class Partition:
         self._group: list[Stored] = []
 
     def feed(self, records: Iterable[Stored]) -> Iterator[Row]:
-        """The rows of which the last record has been seen."""
+        """Yield the rows whose last record has been read."""
         for stored in records:
             path = stored[0]
             if path < COLUMNS:
@@ -153,11 +153,11 @@ class Partition:
             self._group.append(stored)
 
     def rest(self) -> Iterator[Row]:
-        """The last row, when there are no more records."""
+        """Yield the last row, when there are no more records."""
         yield from self._finished()
 
     def alone(self) -> Row | None:
-        """What stands for a partition that has static values and no rows."""
+        """Return the row for a partition that has static values but no rows; None for any other."""
         head = self._known_head()
         return None if self.any_rows or not head.statics else self._assembly.static_row(self._key, head)
 

@@ -32,7 +32,7 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a read is to be made. `pause` is awaited between pages."""
+    """The options of a read. `pause` is awaited between pages."""
 
     level: Level
     counts: ReadCounts
@@ -123,13 +123,13 @@ class _SelectRun:
         return self._finish(partition, alone=behind is None)
 
     def _cut(self, start: bytes, end: bytes, behind: bytes) -> Range:
-        """The part of a range that lies behind a clustering key in the order of the plan."""
+        """Return the part of a range that lies after a clustering key in the order of the plan."""
         if self._plan.reverse:
             return start, min(end, behind) if end else behind
         return max(start, beyond(behind)), end
 
     async def _pages(self, key: bytes, start: bytes, end: bytes, *, head: bool) -> AsyncIterator[RecordPage]:
-        """The records of a range; the first page has the partition's head, if that is wanted."""
+        """Yield the records of a range in pages. The first page has the partition's head if it is requested."""
         reverse = self._plan.reverse
         while start < end:
             wanted = PartitionRead(
@@ -152,7 +152,7 @@ class _SelectRun:
             await self._conditions.pause()
 
     async def _record_range(self, start: bytes, end: bytes) -> bytes | None:
-        """Walk through partitions from `start` on; where to go on, when the rest of one is not wanted."""
+        """Read the partitions from `start` on. Return where to continue if the rest of one is not needed."""
         table, partitioner = self._table, self._table.keyspace.partitioner
         standing: bytes | None = None
         partition: Partition | None = None

@@ -30,7 +30,7 @@ Outcome = SchemaChanged | Done
 
 
 async def change_schema(executor: Executor, statement: SchemaChange, keyspace: str | None) -> Outcome:
-    """What has changed; Done where nothing had to. CqlError."""
+    """Carry out the change and return it; Done if there was nothing to change. CqlError."""
     if isinstance(statement, CreateKeyspace):
         return await _create_keyspace(executor, statement)
     if isinstance(statement, AlterKeyspace):
@@ -64,7 +64,7 @@ def _exists(allowed: bool, refusal: CqlError) -> Done:
 
 
 def _lost_race(error: CommandError, allowed: bool, refusal: CqlError) -> Done:
-    """Another request has made the same at the same time."""
+    """Return the error for a definition that another request has created at the same time."""
     if error.code != Code.NamespaceExists:
         raise error
     return _exists(allowed, refusal)
@@ -101,7 +101,7 @@ async def _create_table(executor: Executor, statement: CreateTable, keyspace: st
 
 
 async def _existing(executor: Executor, name: TableName, keyspace: str | None) -> Table | None:
-    """The table; None where there is none of the name. CqlError for a keyspace that is not there."""
+    """Return the table; None if there is none of the name. CqlError if the keyspace does not exist."""
     space = keyspace_name(name, keyspace)
     if await executor.family(space, name.name) is not None:
         return await find_table(executor, name, keyspace)

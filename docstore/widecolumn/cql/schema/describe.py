@@ -40,7 +40,7 @@ Element = tuple[str, str, str, str]
 
 
 async def describe(schema: SchemaReader, statement: Describe, in_use: str | None) -> Rows:
-    """What a DESCRIBE gives. CqlError for what is not there."""
+    """Return the rows of a DESCRIBE. CqlError if the named element does not exist."""
     what = statement.what
     if what is DescribeKind.CLUSTER:
         return await _cluster(schema, in_use)
@@ -84,7 +84,7 @@ async def _elements(schema: SchemaReader, statement: Describe, in_use: str | Non
 
 
 async def _whole(schema: SchemaReader, name: str) -> list[Element]:
-    """A keyspace and what is in it."""
+    """Return the rows of a keyspace and its elements."""
     keyspace = await schema.keyspace(name)
     if keyspace is None:
         raise invalid(f"'{name}' not found in keyspaces")
@@ -169,7 +169,7 @@ def _key(table: Table) -> str:
 
 
 def written(name: str) -> str:
-    """A name as it has to be written."""
+    """Return the name as a statement must spell it."""
     if _PLAIN.fullmatch(name) and name not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,5 @@
-"""Where a table's rows and cells lie: paths below the prefix of their partition (`docstore.widecolumn.model.keys`).
+"""The storage layout of tables: paths of rows and cells below the prefix of their partition
+(`docstore.widecolumn.model.keys`).
 
 | path | record |
 |---|---|
@@ -9,7 +10,7 @@
 | 20, clustering key, 01, column id 0 | marker of a row: a cell without a value |
 | 20, clustering key, 01, column id | cell |
 
-A row's clustering key is its clustering values, encoded one behind another; rows lie in the order of these. A table
+A row's clustering key is the concatenation of its encoded clustering values; rows are stored in this order. A table
 without clustering columns has one row in a partition, whose clustering key is empty.
 """
 
@@ -32,7 +33,7 @@ MARKER = CELL + _ID.pack(0)
 
 
 def encode_clustering_key(table: Table, values: Sequence[bytes]) -> bytes:
-    """The clustering key of a row, or what those of all rows with these first values begin with."""
+    """Return the clustering key of a row, or the common prefix of those of all rows with these first values."""
     return b"".join(
         comparator.encode(value) for comparator, value in zip(table.clustering_comparators, values, strict=False)
     )
@@ -48,13 +49,13 @@ def values_at(table: Table, path: bytes, start: int) -> tuple[tuple[bytes, ...],
 
 
 def beyond(prefix: bytes) -> bytes:
-    """The end of everything that begins with the prefix; empty where nothing lies behind it."""
+    """Return the end of the range of all keys with the prefix; empty if the range is open."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b""
 
 
 def column_id(path: bytes, at: int) -> int:
-    """The column of a cell, of whose path `at` is where the id begins; 0 for a marker."""
+    """Return the column id of a cell, which begins at `at` of its path; 0 for a row marker."""
     found: int = _ID.unpack_from(path, at)[0]
     return found
 

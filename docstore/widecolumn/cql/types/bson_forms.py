@@ -74,7 +74,7 @@ def bound_of(kind: CqlType, value: Value, name: str) -> Bound:
 
 
 def _uuid_of(raw: bytes) -> bytes:
-    """Of binary data of 16 bytes; subtype 3 holds the halves of another order reversed."""
+    """Return the bytes of a UUID from 16 bytes of binary data. In subtype 3 the bytes of each half are reversed."""
     data, subtype = raw[5:], raw[4]
     if subtype == 3 and len(data) == 16:
         return Binary(data, 3).as_uuid(UuidRepresentation.JAVA_LEGACY).bytes
@@ -82,7 +82,7 @@ def _uuid_of(raw: bytes) -> bytes:
 
 
 def _python(kind: CqlType, thing: Any) -> Any:
-    """What `serialise` takes. TypeError, ValueError."""
+    """Return the Python value that `serialise` takes. TypeError, ValueError."""
     if isinstance(kind, ListType | SetType):
         return [_python(kind.element, item) for item in _array(thing)]
     if isinstance(kind, TupleType):
@@ -132,7 +132,7 @@ def _whole(number: Decimal) -> int:
 
 
 def shower_of(kind: CqlType) -> Callable[[bytes], Any]:
-    """What makes a value's bytes the object that is encoded as BSON."""
+    """Return the function that turns a value's bytes into an object to encode as BSON."""
     if isinstance(kind, NativeType) and kind.name in _SHOWN:
         convert, parse = _SHOWN[kind.name], kind.from_bytes
         if kind.name in ("text", "ascii", "blob"):

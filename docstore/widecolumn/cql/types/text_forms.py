@@ -109,7 +109,7 @@ def format_time(nanos: int) -> str:
 
 
 def parse_duration(text: str) -> Duration:
-    """Of `1y2mo3w4d5h6m7s8ms9us10ns` or `P1Y2M3DT4H5M6S`. ValueError."""
+    """Parse `1y2mo3w4d5h6m7s8ms9us10ns` or `P1Y2M3DT4H5M6S`. ValueError."""
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if sign < 0 else text
     iso = _ISO.fullmatch(body)
