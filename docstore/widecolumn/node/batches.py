@@ -25,7 +25,7 @@ _STEP = 128
 def batch_rows(
     context: Context, node: DataNode, mutations: list[bytes], writing: WriteContext
 ) -> Steps[list[RowChange]]:
-    """What the mutations change, by row. Errors: InvalidRequest, NamespaceNotFound."""
+    """Return the changes of the mutations, by row. Errors: InvalidRequest, NamespaceNotFound."""
     rows: dict[tuple[bytes, bytes], dict[bytes, Entry]] = {}
     families: dict[bytes, FamilyStore] = {}
     forms: dict[bytes, ColumnForm] = {}
@@ -53,7 +53,7 @@ def _take(
     forms: dict[bytes, ColumnForm],
     rows: dict[tuple[bytes, bytes], dict[bytes, Entry]],
 ) -> None:
-    """Any mutation. What its family is like is known from then on."""
+    """Take one mutation of any kind. Remembers its column family and its kernel form for the next ones."""
     fields = fields_of("mutation", (OBJECT, mutation), _FIELDS)
     named = _required(fields, "columnFamily")
     name = named[1]

@@ -1,4 +1,4 @@
-"""Reads of the column model: from what was asked, parsed, to the reply's bytes."""
+"""Reads of the column model: from the parsed request to the reply's bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 64
 
 
 class SliceQuery(NamedTuple):
-    """What is read of each row."""
+    """The read of each row of a request."""
 
     predicate: Predicate
     super_name: bytes | None
@@ -59,7 +59,7 @@ def query_of(context: Context, arguments: Arguments) -> RowQuery:
 
 
 def text_wanted(arguments: Arguments) -> bool:
-    """Whether bytes that are text come as text. Errors: InvalidRequest."""
+    """True if the reply shows bytes that are valid UTF-8 as strings. Errors: InvalidRequest."""
     shown = arguments["bytesAs"]
     if shown not in (None, "string", "binary"):
         raise invalid_request("bytesAs must be 'string' or 'binary'")
@@ -67,12 +67,12 @@ def text_wanted(arguments: Arguments) -> bool:
 
 
 def given(value: Value | None) -> Value | None:
-    """A value that is there."""
+    """Return a value that must be present."""
     return None if value is None or value[0] in (NULL, UNDEFINED) else value
 
 
 def slice_query_of(found: FamilyStore, arguments: Arguments) -> SliceQuery:
-    """The predicate of a request and how it wants the answer. Errors: InvalidRequest."""
+    """Return the predicate of a request and the form of its reply. Errors: InvalidRequest."""
     super_name = super_column_of(found, arguments)
     asked = given(arguments["predicate"])
     if asked is None:
@@ -110,7 +110,7 @@ def _documents(reader: RowReader, found: FamilyStore, form: ReplyForm, wanted: S
 
 
 def _points(found: FamilyStore, wanted: SliceQuery) -> tuple[bytes, ...]:
-    """Paths that the read is going to look at."""
+    """Return the paths that the read will need."""
     family, super_name = found.definition, wanted.super_name
     comparator = column_comparator(family, super_name)
     base = COLUMNS
@@ -125,7 +125,7 @@ def _points(found: FamilyStore, wanted: SliceQuery) -> tuple[bytes, ...]:
 
 
 def row_documents(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[list[bytes]]:
-    """What is wanted of one row, as documents."""
+    """Return the requested columns of one row, as documents."""
     found = query.found
     form = ReplyForm(found.definition, query.now, as_text=wanted.as_text)
     return read_row(
@@ -134,7 +134,7 @@ def row_documents(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[list
 
 
 def supers_shown(found: FamilyStore, wanted: SliceQuery) -> bool:
-    """Whether super columns are what a row gives."""
+    """True if a row's result consists of super columns."""
     return found.definition.is_super and wanted.super_name is None
 
 
@@ -146,7 +146,7 @@ def reply_slice(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[bytes]
 
 
 def tail_fields(query: RowQuery, wanted: SliceQuery, rows: int, scan: str) -> bytes:
-    """Encoded `warnings` and `explain`, where there is something to say."""
+    """Return the encoded `warnings` and `explain`, if any."""
     warnings = query.finish()
     parts = b""
     if warnings:
@@ -169,8 +169,8 @@ def reply_get(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[bytes]:
 
 
 def _newest_column(query: RowQuery, key: bytes, wanted: SliceQuery) -> list[bytes] | None:
-    """One column as this node has it now, where one member is enough: no state need be kept for that. None where more
-    is to be done.
+    """Return one column in its current state on this node, without a snapshot, if one member is enough; None if the
+    read needs more.
     """
     found = query.found
     if query.level is not Level.ONE or not isinstance(wanted.predicate, tuple) or supers_shown(found, wanted):
@@ -200,7 +200,7 @@ def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explai
 
 
 def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: SliceQuery) -> Steps[bytes]:
-    """The reply with every row that was asked for, in the order of the request."""
+    """Return the reply with all requested rows, in the order of the request."""
     form = ReplyForm(query.found.definition, query.now, as_text=wanted.as_text)
     supers = supers_shown(query.found, wanted)
     rows: list[bytes] = []
@@ -220,7 +220,7 @@ def _rows_reply(query: RowQuery, rows: Sequence[bytes], wanted: SliceQuery, read
 
 
 class RangeQuery(NamedTuple):
-    """At most `limit` rows of ranges of the ring, those without a column too, unless `exclude_empty`."""
+    """At most `limit` rows of ranges of the ring. Includes rows without columns unless `exclude_empty`."""
 
     ranges: Sequence[RowRange]
     limit: int
@@ -254,7 +254,7 @@ def reply_ranges(query: RowQuery, asked: RangeQuery, wanted: SliceQuery) -> Step
 
 
 def list_row_keys(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> Steps[list[bytes]]:
-    """The next rows of the ring, as enough members together know of them."""
+    """Return the next rows of the ring, as the furthest of the members that the level requires has them."""
     view = yield from viewed(query.context, query.level)
     try:
         if needed == 1:

@@ -143,7 +143,7 @@ class NodeExecutor:
         return await self._read_own(level, lambda view: scan_steps(found, view.reader, view.owned, wanted))
 
     async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
-        """Row by row, as the members hold them together."""
+        """Yield rows one at a time, merged from several members."""
         quorum = _quorum(self._context, found, level, needed)
         view = await finish_steps(self._context, viewed(self._context, level))
         view.release()
@@ -174,7 +174,7 @@ class NodeExecutor:
         return found
 
     def _read_own(self, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
-        """What `read` finds in the state that one member shows."""
+        """Run `read` on the snapshot that one member shows, and return its result."""
 
         def steps() -> Steps[T]:
             view = yield from viewed(self._context, level)
@@ -198,19 +198,19 @@ def _quorum(context: Context, found: FamilyStore, level: Level, needed: int) -> 
 
 
 def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> RecordPage:
-    """What this node has of a row at this moment."""
+    """Return this node's current records of a row."""
     return finished(page_steps(node.engine, prefix, wanted))
 
 
 def page_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> PlainSteps[RecordPage]:
-    """The records of a row, given as what their keys begin with."""
+    """Return the records of a row, given by the prefix of their keys."""
     return read_page(
         reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
     )
 
 
 async def read_merged(quorum: Quorum, row_key: bytes, wanted: PartitionRead) -> RecordPage:
-    """What several members together hold of a row."""
+    """Return the records of a row, merged from several members."""
     record_range = RecordRange(row_key, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
     return (await quorum.read(record_range)).page
 

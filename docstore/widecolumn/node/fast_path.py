@@ -1,11 +1,14 @@
-"""One column inserted or read by its name, carried out without the machinery for everything else.
+"""Fast path: inserts and reads of one column by name, which are most commands of the column model.
 
-Most commands of the column model are of this kind. Each function does the whole command or answers None, having done
-nothing.
+Each function either executes the whole command, or has no effect and returns None. It then leaves the command to the
+general implementation.
 
-Always true: the outcome is that of the general way. Whatever else a request may carry (a super column, a TTL, a level
-above ONE, an explanation) or meet (a name that must be judged, a deletion of the row, a tombstone, a row that the shard
-does not own, a critical section, a write lock) is left to it.
+Invariant: the outcome equals that of the general implementation, to which all these cases are left:
+
+- a super column, a TTL, a level above ONE, or explain in the request;
+- a name that needs validation;
+- a deletion of the row, or a tombstone;
+- a row that the shard does not own, a critical section, or a write lock.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     try:
         node.replication.check_write()
     except CommandError:
-        # Who is to be told what, the general way knows.
+        # # The general implementation raises the proper error.
         return None
     row_key, path, record = plain
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
@@ -115,5 +118,5 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
 
 
 def _is_owned(found: FamilyStore, owned: Predicate | None, row_key: bytes) -> bool:
-    """Whether this node owns the row, given by its row key."""
+    """True if this node owns the row, given by its row key."""
     return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

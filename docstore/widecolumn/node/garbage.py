@@ -1,8 +1,8 @@
-"""What of a row nothing needs any more, judged record by record in the order of keys.
+"""Garbage in a row: finds the records that can be purged, one by one in the order of keys.
 
-* What a deletion hides (of the row, of a super column or a row of a table, of a range of rows) goes at once.
-* What died by itself, a tombstone or an expired value, goes when it is older than the grace period.
-* A deletion goes after the grace period, if nothing was found that it hides.
+- Records that a deletion hides (of the row, of a super column or a row of a table, of a range of rows) go at once.
+- A tombstone or an expired value goes when it is older than the grace period.
+- A deletion goes after the grace period if it hides nothing any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NameEnd = Callable[[bytes], int]
 
 
 def name_end_of(found: FamilyStore) -> NameEnd:
-    """How the names of a column family are found in paths."""
+    """Return the function that finds the end of a name in paths of the column family."""
     family = found.definition
     if family.table is not None:
         table = table_of(found.keyspace, family, found.collection.uuid)
@@ -38,7 +38,7 @@ def name_end_of(found: FamilyStore) -> NameEnd:
 
 @dataclass(slots=True)
 class _OpenDeletion:
-    """A deletion, and whether nothing has been found yet that it hides. `end` is of a range; empty where it is open."""
+    """An open deletion, and whether it hides nothing of what has been read. `end`: of a range; empty if that is open."""
 
     stored: Stored
     deletion: Deletion
@@ -48,12 +48,12 @@ class _OpenDeletion:
 
 
 class RowPurge:
-    """Finds what of one row can go, for the caller to remove (`purgeable`). `names`: how many names have been passed
-    that keep a value.
+    """Finds the records of one row that can go, for the caller to remove (`purgeable`). `names`: how many names keep
+    a value.
     """
 
     def __init__(self, name_end: NameEnd, now: int, gc_before: int) -> None:
-        """`gc_before`: what died before that second has outlived the grace period."""
+        """`gc_before`: records that died before that second have outlived the grace period."""
         self.purgeable: list[Stored] = []
         self.names = 0
         self._name_end = name_end
@@ -86,7 +86,7 @@ class RowPurge:
         self._keeps |= self._is_kept(path, record)
 
     def close(self) -> None:
-        """There are no more records."""
+        """Finish the row: there are no more records."""
         self._end_name()
         for opened in (self._row, *self._ranges):
             self._end(opened)
@@ -129,12 +129,12 @@ class RowPurge:
             self._of_name = None
 
     def _end(self, opened: _OpenDeletion | None) -> None:
-        """All that the deletion may hide has been seen."""
+        """Close the deletion: every record that it may hide has been read."""
         if opened is not None and opened.hides_nothing and opened.deletion.local_deletion < self._gc_before:
             self.purgeable.append(opened.stored)
 
     def _is_kept(self, path: bytes, record: bytes) -> bool:
-        """Whether the cell stays as a value."""
+        """True if the cell stays as a value."""
         cell = unpack_cell(record)
         hiding = [opened for opened in self._covering if opened.deletion.timestamp >= cell.timestamp]
         for opened in hiding:

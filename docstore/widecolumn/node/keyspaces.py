@@ -1,8 +1,9 @@
 """The keyspaces and column families of a node, as its catalog holds them.
 
-A keyspace is a database with the collection `system.keyspace`, whose option `keyspace` is its definition; a column
-family is a collection of it with the option `columnFamily`. Definitions replicate, roll back and are cloned as options
-of collections do; what is parsed of them here is kept for as long as the options stay the same object.
+A keyspace is a database with the collection `system.keyspace`; the option `keyspace` of that collection is its
+definition. A column family is a collection of the database with the option `columnFamily`. Definitions replicate,
+roll back and are cloned like all options of collections. The parsed form is cached while the options are the same
+object.
 """
 
 from __future__ import annotations
@@ -44,21 +45,21 @@ def attach(node: DataNode) -> WideColumns:
 
 
 def is_keyspace(store: Store, database: str) -> bool:
-    """Whether the database is in wide-column mode."""
+    """True if the database is in wide-column mode."""
     return f"{database}.{MARK}" in store.catalog.collections
 
 
 class KernelForms(NamedTuple):
-    """The kernel's forms of a family's columns, where replies show bytes as binary data and where they show text as
-    strings.
-    """
+    """The kernel's forms of a family's columns: one shows bytes as binary data, one shows text as strings."""
 
     binary: ColumnForm
     text: ColumnForm
 
 
 class FamilyStore(NamedTuple):
-    """A column family and the collection that holds it. `kernel_forms`: where the kernel knows such columns."""
+    """A column family and the collection that holds it. `kernel_forms`: None if the kernel does not know such
+    columns.
+    """
 
     collection: Collection
     keyspace: Keyspace
@@ -136,7 +137,7 @@ class WideColumns:
         return found
 
     def known(self, namespace: str) -> FamilyStore | None:
-        """The column family, where it has been looked for before and nothing has changed since."""
+        """Return the column family if it is cached and nothing has changed since."""
         known = self._families.get(namespace)
         if known is None:
             return None
@@ -171,5 +172,5 @@ def _kernel_forms(keyspace: Keyspace, definition: ColumnFamily) -> KernelForms |
 
 
 def stored(found: FamilyStore) -> StoredFamily:
-    """The column family as an executor gives it."""
+    """Return the column family in an executor's form."""
     return StoredFamily(found.keyspace, found.definition, found.collection.uuid)

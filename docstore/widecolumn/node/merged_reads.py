@@ -52,7 +52,7 @@ _PATIENCE_SECONDS = 0.25
 
 
 class NotFetched(Exception):
-    """A reader looks at what has not been fetched: a path, or the records of a range."""
+    """Raised when a reader needs a path, or the records of a range, that has not been fetched."""
 
     def __init__(self, points: tuple[bytes, ...], bounds: tuple[bytes, bytes, bool] | None) -> None:
         super().__init__("not fetched yet")
@@ -61,7 +61,7 @@ class NotFetched(Exception):
 
 
 class _FetchedRange(NamedTuple):
-    """What was fetched of a range: `limit` is what was asked for last."""
+    """The fetched part of a range. `limit`: the last requested number of records."""
 
     page: RecordPage
     limit: int
@@ -69,7 +69,7 @@ class _FetchedRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Quorum:
-    """How members are asked on behalf of one request. `deadline`: on the node's clock."""
+    """The parameters for asking members on behalf of one request. `deadline`: on the node's clock."""
 
     context: Context
     node: DataNode
@@ -79,7 +79,7 @@ class Quorum:
     deadline: float
 
     async def read(self, record_range: RecordRange) -> RecordRangeReply:
-        """What this node and enough others hold of a record range. Errors: TimedOut."""
+        """Return the record range as the furthest of this node and enough others has it. Errors: TimedOut."""
         own = partial(read_record_range, self.context, self.node, self.found.collection, record_range)
         while True:
             answers = await self._ask(own, partial(self._ask_one, record_range))
@@ -89,7 +89,9 @@ class Quorum:
             self.context.operation.check()
 
     async def list_rows(self, start: bytes, end: bytes, limit: int, owned: Predicate | None) -> list[bytes]:
-        """The next rows of the ring that the furthest of enough members knows and this shard owns. Errors: TimedOut."""
+        """Return the next rows of the ring that the furthest of enough members has and this shard owns. Errors:
+        TimedOut.
+        """
         while True:
             own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
             lists = await self._ask(own, partial(self._list_one, start, end, limit))
@@ -160,7 +162,7 @@ class Quorum:
         return max(self.deadline - self.node.clock(), 0.001)
 
     def _stands(self, answers: Sequence[RecordRangeReply]) -> bool:
-        """Whether what all have answered will not be rolled back, as the answers alone show."""
+        """True if the replies alone prove that this state will not be rolled back."""
         first = answers[0]
         if not all(
             answer.optime.term == answer.term == first.term
@@ -188,10 +190,10 @@ class Quorum:
 
 
 class MergedRow:
-    """The cells of one row, for a `RowReader`: what it does not have it says by raising `NotFetched`, for `fetch`."""
+    """The cells of one row, for a `RowReader`. Raises `NotFetched` for data that `fetch` must get first."""
 
     def __init__(self, quorum: Quorum, row_key: bytes, points: tuple[bytes, ...] = ()) -> None:
-        """`points`: paths that the reader is going to ask for, which are fetched together."""
+        """`points`: paths that the reader will need, fetched together."""
         self._quorum = quorum
         self._row_key = row_key
         self._at = len(family_prefix(quorum.found.collection.ident)) + len(row_key)
@@ -218,7 +220,7 @@ class MergedRow:
             raise NotFetched((), bounds)
 
     async def fetch(self, lack: NotFetched) -> None:
-        """Get what was lacking, of a range twice as much as before."""
+        """Fetch the missing data; of a range twice as much as before."""
         points = tuple(dict.fromkeys((*lack.points, *self._wanted, ROW_DELETION)))
         points = tuple(path for path in points if path not in self._points)
         self._wanted = ()

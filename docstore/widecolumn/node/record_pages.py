@@ -1,4 +1,4 @@
-"""Pages of records as they are stored: read in slices."""
+"""Pages of stored records, read in slices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_page(
 
 
 def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[RecordPage]:
-    """A row from its beginning on, in one walk."""
+    """Read a row from its beginning, in one scan."""
     at = len(prefix)
     before: list[Stored] = []
     taken: list[Stored] = []
@@ -73,5 +73,5 @@ def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: 
 
 
 def same_page(first: RecordPage, second: RecordPage) -> bool:
-    """Whether both hold the same."""
+    """True if both pages have the same records."""
     return (first.entries, first.more, list(first.head)) == (second.entries, second.more, list(second.head))

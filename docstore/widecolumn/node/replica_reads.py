@@ -1,4 +1,4 @@
-"""A range of a row's records, as one member asks another for it, and what that answers."""
+"""Reads of a range of a row's records between members: request and reply."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _state(context: Context, node: DataNode, namespace: str) -> Steps[Snapshot]:
 async def read_record_range(
     context: Context, node: DataNode, collection: Collection, record_range: RecordRange
 ) -> RecordRangeReply:
-    """What this node holds of it. Errors: StaleConfig."""
+    """Return this node's records of the range. Errors: StaleConfig."""
     return await finish_steps(context, _record_range(context, node, collection, record_range))
 
 
@@ -123,7 +123,7 @@ def _with_version(context: Context, request: bytes) -> bytes:
 async def ask_member(
     context: Context, node: DataNode, address: str, namespace: str, record_range: RecordRange, timeout: float
 ) -> RecordRangeReply:
-    """What another member holds of it; nothing where it has not heard of the column family. `timeout` in seconds.
+    """Return another member's records of the range; none if it does not know the column family. `timeout` in seconds.
 
     Errors: NetworkError, CommandError.
     """
@@ -160,7 +160,7 @@ def _listing(
 async def ask_rows(
     context: Context, node: DataNode, address: str, namespace: str, bounds: tuple[bytes, bytes, int], timeout: float
 ) -> RowKeyList:
-    """The next rows that another member holds; none where it has not heard of the column family.
+    """Return the next rows that another member holds; none if it does not know the column family.
 
     Errors: NetworkError, CommandError.
     """
@@ -221,7 +221,7 @@ def request_of(name: str, record_range: RecordRange) -> bytes:
 
 
 def record_range_of(arguments: Any) -> RecordRange:
-    """What a request asks for."""
+    """Decode the range of a request."""
     points = tuple(bytes_of(value, "points") for value in values(arguments["points"]))
     row, start, end = (bytes_of(arguments[name], name) for name in ("row", "start", "end"))
     return RecordRange(
@@ -257,7 +257,7 @@ def _unpacked(data: bytes) -> list[Stored]:
 
 
 def answer_of(reply: bytes) -> RecordRangeReply:
-    """What a reply says."""
+    """Decode a reply."""
     fields = {name: data for name, _, data in elements(reply)}
     points: list[bytes | None] = [None] * int.from_bytes(fields["known"], "little")
     for entry in unpack_entries(fields["points"][5:]):

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 
 
 def copies(node: DataNode, keyspace: Keyspace) -> int:
-    """How many copies the keyspace has, or is to have where those are more: every member keeps everything, so with
-    fewer declared a quorum of them would not meet the next one.
+    """Return the number of copies of the keyspace: the declared factor, or the data-bearing members if those are
+    more.
+
+    Every member keeps all data. With fewer copies, one quorum would not overlap the next.
     """
     declared = keyspace.replication_factor or 1
     replication = node.replication
@@ -48,7 +50,7 @@ def copies(node: DataNode, keyspace: Keyspace) -> int:
 
 
 def others_alive(node: DataNode) -> list[str]:
-    """The addresses of the other members that can be read from, the nearest first."""
+    """Return the addresses of the other readable members, nearest first."""
     replication = node.replication
     if not isinstance(replication, ReplicaSet):
         return []
@@ -65,7 +67,9 @@ def others_alive(node: DataNode) -> list[str]:
 
 
 def check_write(node: DataNode, keyspace: Keyspace, level: Level) -> int:
-    """How many members must have a write. Errors: Unavailable, NotWritablePrimary where another member is primary."""
+    """Return how many members must have a write. Errors: Unavailable, NotWritablePrimary if another member is
+    primary.
+    """
     check_write_level(level)
     if level is Level.ONE or level is Level.ANY or level is Level.ZERO or level is Level.LOCAL_ONE:
         needed = 1
@@ -79,7 +83,7 @@ def check_write(node: DataNode, keyspace: Keyspace, level: Level) -> int:
 
 
 def _check_primary(node: DataNode, level: Level, needed: int, *, write: bool) -> None:
-    """Errors: NotWritablePrimary where another member is primary, Unavailable where none is."""
+    """Raise NotWritablePrimary if another member is primary, Unavailable if none is."""
     try:
         node.replication.check_write()
     except CommandError as refusal:
@@ -89,7 +93,7 @@ def _check_primary(node: DataNode, level: Level, needed: int, *, write: bool) ->
 
 
 async def wait_written(context: Context, node: DataNode, optime: OpTime, level: Level, needed: int) -> None:
-    """Wait until so many members have the write. Errors: TimedOut."""
+    """Wait until that many members have the write. Errors: TimedOut."""
     oplog = node.store.oplog
     assert oplog is not None, "a member of a set has an oplog"
     term = oplog.term
@@ -98,12 +102,12 @@ async def wait_written(context: Context, node: DataNode, optime: OpTime, level: 
         if failed is not None:
             raise write_timed_out(level.value, needed, _holders(node, optime), failed["errmsg"])
     if oplog.term != term:
-        # What was counted may belong to the log of another primary.
+        # # The members counted may hold the log of another primary.
         raise write_timed_out(level.value, needed, 0, "another primary has been elected")
 
 
 def _holders(node: DataNode, optime: OpTime) -> int:
-    """How many members are known to have the write."""
+    """Return how many members are known to have the write."""
     replication = node.replication
     if not isinstance(replication, ReplicaSet):
         return 1
@@ -112,7 +116,9 @@ def _holders(node: DataNode, optime: OpTime) -> int:
 
 
 def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
-    """What is waited for. A quorum that members without a vote may be part of says nothing of who can be elected."""
+    """Return the write concerns to wait for. A quorum that may include non-voting members does not protect from a
+    rollback, so it needs a majority of voters as well.
+    """
     timeout = wide_of(node).settings.write_timeout
     concerns = [WriteConcern(needed, timeout_ms=timeout)]
     replication = node.replication
@@ -124,7 +130,7 @@ def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
 
 
 def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
-    """How many members must answer a read: at SERIAL the primary alone, to which a majority says that it is (`viewed`).
+    """Return how many members must answer a read. At SERIAL only the primary, which a majority confirms (`viewed`).
 
     Errors: InvalidRequest, Unavailable, NotWritablePrimary.
     """
@@ -142,7 +148,7 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
 
 
 def viewed(context: Context, level: Level) -> Steps[View]:
-    """The state that a read of one member sees. Errors: those of `view_of`; TimedOut."""
+    """Return the snapshot that a read of one member sees. Errors: those of `view_of`; TimedOut."""
     node = node_of(context)
     if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
         return (yield from view_of(context))

@@ -1,4 +1,4 @@
-"""Which rows there are: in the order of the ring, by row keys."""
+"""Row keys in the order of the ring."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def records(reader: Reader, start: bytes, end: bytes, partitioner: Partitioner) 
 
 
 def is_owned(found: FamilyStore, row_key: bytes, owned: Predicate | None) -> bool:
-    """Whether a row is among those that are owned."""
+    """True if the row is in the owned ranges."""
     return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

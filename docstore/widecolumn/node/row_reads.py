@@ -33,7 +33,7 @@ _WIDE = Family.WIDE
 
 
 class WideCells:
-    """The `wide` family of a state."""
+    """The `wide` family of a snapshot."""
 
     __slots__ = ("_reader",)
 
@@ -49,7 +49,7 @@ class WideCells:
 
 @dataclass(slots=True)
 class RowQuery:
-    """One request that reads rows of a column family, with what it has looked at so far."""
+    """One request that reads rows of a column family, with the counters of its reads."""
 
     context: Context
     node: DataNode
@@ -65,7 +65,7 @@ class RowQuery:
         return cls(context, node, found, level, wide_of(node).now(), ReadCounts(wide_of(node).settings.fail_tombstones))
 
     def finish(self) -> list[str]:
-        """Add to the node's metrics; warnings of what was met."""
+        """Add the counters to the node's metrics; return the warnings."""
         settings, counts = wide_of(self.node).settings, self.counts
         settings.metrics.keys_examined += counts.keys_examined
         settings.metrics.tombstones += counts.tombstones
@@ -75,7 +75,7 @@ class RowQuery:
         return [f"Read of {name} met {counts.tombstones} tombstones (see wideColumn.warnTombstones)"]
 
     def explained(self, rows: int, scan: str) -> dict[str, object]:
-        """What the read did."""
+        """Return the explain output of the read."""
         return {
             "shards": 1,
             "partitionsRead": rows,
@@ -88,8 +88,9 @@ class RowQuery:
 def read_row(
     query: RowQuery, key: bytes, act: Callable[[RowReader], Steps[T]], *, points: tuple[bytes, ...] = ()
 ) -> Steps[T]:
-    """What `act` finds in a row. `points`: paths that it is going to look at. Errors: Unavailable, TimedOut,
-    StaleConfig.
+    """Run `act` on a row and return its result. `points`: paths that it will read.
+
+    Errors: Unavailable, TimedOut, StaleConfig.
     """
     found, node = query.found, query.node
     needed = check_read(node, found.keyspace, query.level)
@@ -111,13 +112,13 @@ def row_reader(query: RowQuery, cells: Cells, row_key: bytes) -> RowReader:
 
 
 def check_owned(found: FamilyStore, owned: Predicate | None, key: bytes) -> None:
-    """StaleConfig for a row of a range that is not this shard's."""
+    """Raise StaleConfig for a row of a range that this shard does not own."""
     if owned is not None and not owned.matches(ring_document(found.keyspace.partitioner, key)):
         raise CommandError(Code.StaleConfig, f"row {shown_key(key)} of {found.collection.ns} is not here")
 
 
 def quorum_of(query: RowQuery, needed: int) -> Quorum:
-    """How members are asked for the query."""
+    """Return the parameters for asking members on behalf of the query."""
     node, context = query.node, query.context
     deadline = node.clock() + wide_of(node).settings.read_timeout / 1000
     if context.deadline is not None:

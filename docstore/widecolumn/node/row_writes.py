@@ -52,7 +52,7 @@ LOWEST_STAMP = stamp_of(-(1 << 63))
 
 
 class RowChange(NamedTuple):
-    """What is merged into one row; no two entries have one path."""
+    """Entries to merge into one row; no two have one path."""
 
     found: FamilyStore
     key: bytes
@@ -60,7 +60,7 @@ class RowChange(NamedTuple):
 
 
 class ConditionFailed(Exception):
-    """What a write was to depend on does not stand any more; nothing has been written."""
+    """The condition of a write does not hold any more; nothing has been written."""
 
 
 def write_rows(
@@ -97,7 +97,7 @@ def write_rows(
     while writing.namespace:
         yield from write_in_slices(node, writing.namespace, Repeated(writing.advance), context.shard_version)
     if needed > 1:
-        # What has changed nothing may still be on its way to the others.
+        # # A write without effect may still be on its way to the other members.
         yield wait_written(context, node, writing.last or node.store.last_optime, level, needed)
     if hint is not None:
         yield wait_durable(context, node, writing.last or node.store.last_optime)
@@ -110,7 +110,7 @@ def _may_carry_out(node: DataNode, families: Sequence[FamilyStore], hint: HintOr
 
 
 def write_one(node: DataNode, found: FamilyStore, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
-    """Merge into one row, given by its row key, what nobody waits for: most writes are of this kind."""
+    """Merge into one row, given by its row key, without waiting for other members; most writes are of this kind."""
     unit = node.store.unit()
     try:
         update = merge_row(unit, found.collection, row_key, entries)
@@ -146,7 +146,7 @@ def shown_key(key: bytes) -> str:
 
 
 class _RowsWriter:
-    """The rows of one request, somewhere on their way. `last`: the optime of the last write."""
+    """The rows of one request while they are written. `last`: the optime of the last write."""
 
     def __init__(self, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None) -> None:
         self.last: OpTime | None = None
@@ -158,11 +158,11 @@ class _RowsWriter:
 
     @property
     def namespace(self) -> str:
-        """Where the next row is; empty when all are written."""
+        """Return the namespace of the next row; empty when all are written."""
         return self._rows[self._at].found.collection.ns if self._at < len(self._rows) else ""
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
-        """Write for one slice, rows of one column family only; True when there are no more of it."""
+        """Write rows of one column family for one slice; True when it has no more rows."""
         namespace = self.namespace
         while True:
             self._unit(owned, namespace)
@@ -209,7 +209,7 @@ class _RowsWriter:
 
 
 def growth_warnings(node: DataNode, found: FamilyStore, key: bytes, update: RowUpdate) -> list[str]:
-    """What is to be told of a row that has grown past a limit."""
+    """Return the warnings for a row that has grown past a limit."""
     settings = wide_of(node).settings
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return []

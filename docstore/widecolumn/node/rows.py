@@ -38,7 +38,7 @@ _LONG = struct.Struct("<q")
 
 
 class RowSize(NamedTuple):
-    """How large a row is: `rows` columns (super columns, rows of CQL), an estimate; `size` in bytes."""
+    """The size of a row. `rows`: columns, super columns or rows of CQL, an estimate; `size`: bytes."""
 
     rows: int
     size: int
@@ -48,18 +48,18 @@ EMPTY = RowSize(0, 0)
 
 
 def row_size_of(record: bytes) -> RowSize:
-    """What a row's statistics say."""
+    """Decode a row's statistics."""
     return RowSize._make(_STATISTICS.unpack(record)[1:])
 
 
 def row_size(reader: Reader, coll: Collection, row_key: bytes) -> RowSize:
-    """The statistics of a row, of nothing where it is empty."""
+    """Return the statistics of a row; those of an empty row if it has none."""
     record = reader.get(_WIDE, family_prefix(coll.ident) + row_key + STATISTICS)
     return EMPTY if record is None else row_size_of(record)
 
 
 def merge_row(unit: WriteUnitOfWork, coll: Collection, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
-    """Merge a mutation into a row of a column family; what that changes."""
+    """Merge a mutation into a row of a column family; return the applied update."""
     update = _update(unit, coll, row_key)
     update.merge(entries, merge_alike, partial(_is_named, unit))
     unit.put_row(coll, update, lambda: merge_document(row_key, entries))
@@ -74,7 +74,7 @@ def remove_cells(
     *,
     rows: int | None = None,
 ) -> None:
-    """Remove (path, record) pairs from a row where they stand. `rows`: how many its statistics shall hold then."""
+    """Remove (path, record) pairs from a row if they still stand. `rows`: the new row count of its statistics."""
     update = _update(unit, coll, row_key)
     update.remove(cells, rows)
     unit.put_row(coll, update, lambda: removal_document(row_key, cells, rows))
@@ -85,12 +85,12 @@ def _update(unit: WriteUnitOfWork, coll: Collection, row_key: bytes) -> RowUpdat
 
 
 def _is_named(unit: WriteUnitOfWork, named: bytes) -> bool:
-    """Whether something stands already under a name."""
+    """True if a record of the name exists already."""
     return next(iter(unit.keys(_WIDE, named, after_name(named))), None) is not None
 
 
 def stored_cells(reader: Reader, coll: Collection) -> Iterator[tuple[bytes, bytes]]:
-    """(key behind the ident, record) of everything that is counted, in order."""
+    """Yield (key after the ident, record) of everything that is counted, in order."""
     base = family_prefix(coll.ident)
     at = len(base)
     for key, record in reader.items(_WIDE, base, family_end(coll.ident)):
@@ -101,14 +101,14 @@ def stored_cells(reader: Reader, coll: Collection) -> Iterator[tuple[bytes, byte
 def store_rows(
     unit: WriteUnitOfWork, coll: Collection, rows: Iterable[tuple[bytes, list[tuple[bytes, bytes]]]]
 ) -> None:
-    """Put records as they are where nothing stands yet: those of a copy that is being made."""
+    """Store records of a copy in progress, unmerged: nothing may stand at their paths."""
     for row_key, entries in rows:
         update = _update(unit, coll, row_key)
         update.store(entries)
         unit.put_row(coll, update, bytes)
 
 
-# What the oplog holds of it
+# # Oplog entries
 
 
 def merge_document(row_key: bytes, entries: Sequence[Entry]) -> bytes:
@@ -124,7 +124,7 @@ def removal_document(row_key: bytes, cells: Sequence[tuple[bytes, bytes]], rows:
 
 
 def apply_document(unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:
-    """Do what an entry says."""
+    """Apply an oplog entry."""
     row = get_field(o, "r")
     merged = get_field(o, "m")
     assert row is not None, "an entry names its row"

@@ -28,7 +28,7 @@ NO_IDENTITIES: Mapping[str, UUID] = {}
 
 
 class SchemaChange:
-    """What can be done to the schema inside one unit."""
+    """Operations on the schema inside one write unit."""
 
     def __init__(self, node: DataNode, unit: WriteUnitOfWork, identities: Mapping[str, UUID] = NO_IDENTITIES) -> None:
         """`identities`: those that column families get which are made, by namespace; others draw their own."""
@@ -91,8 +91,8 @@ class SchemaChange:
         modify_options(self._store.catalog, self._unit, collection, changes)
 
     def define(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> list[str]:
-        """Make what is not there yet; the keyspaces that were made. NamespaceExists for a definition that differs from
-        the one that stands.
+        """Create the definitions that do not exist; return the keyspaces created. NamespaceExists for a definition
+        that differs from an existing one.
         """
         made: list[str] = []
         for keyspace in keyspaces:
@@ -109,9 +109,10 @@ class SchemaChange:
         return made
 
     def replace(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> None:
-        """Make what is not there yet and bring what is there to its definition. Other column families go.
+        """Create missing definitions, change those that differ, and drop other column families.
 
-        ConfigurationException where a type, a comparator or a partitioner would change: rows lie in their order.
+        ConfigurationException if a type, a comparator or a partitioner would change: the stored order of rows depends
+        on it.
         """
         for keyspace in keyspaces:
             standing = self._wide.keyspace(keyspace.name)
@@ -155,12 +156,12 @@ class SchemaChange:
 
 
 def _order_of(family: ColumnFamily) -> tuple[Any, ...]:
-    """What cannot change while rows lie on disk."""
+    """Return the parts of the definition that cannot change while rows are on disk."""
     return family.column_type, family.comparator, family.subcomparator
 
 
 def check_schema(context: Context, arguments: Arguments) -> None:
-    """Refuse a request whose sender works by another definition of the column family. Errors: StaleConfig,
+    """Raise StaleConfig if the sender uses another definition of the column family. Errors: StaleConfig,
     NamespaceNotFound.
     """
     given = arguments["schema"]
@@ -171,7 +172,7 @@ def check_schema(context: Context, arguments: Arguments) -> None:
 
 
 def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:
-    """Refuse what `change_schema` would refuse; nothing is changed."""
+    """Raise the errors of `change_schema`, without changing anything."""
     node = node_of(context)
     unit = node.store.unit()
     try:
@@ -183,9 +184,11 @@ def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:
 async def change_schema(
     context: Context, act: Callable[[SchemaChange], None], identities: Mapping[str, UUID] = NO_IDENTITIES
 ) -> dict[str, Any]:
-    """Change the schema in one unit; the reply, which holds a writeConcernError where the change is not safe yet."""
+    """Change the schema in one unit; return the reply. It has a writeConcernError if the change may still be rolled
+    back.
+    """
     node = node_of(context)
     if not context.namespace and context.db != "admin":
-        # What the request was routed by: a keyspace lives where its mark does.
+        # # The version of the request's routing: a keyspace is on the shard of its mark.
         context = context.about(f"{context.db}.{MARK}")
     return await change(context, {}, lambda unit: act(SchemaChange(node, unit, identities)))

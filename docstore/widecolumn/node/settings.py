@@ -1,4 +1,4 @@
-"""Limits of the wide-column mode, which operators may change, and metrics of what it has done."""
+"""Limits of the wide-column mode, which operators may change, and its metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 
 @dataclass(slots=True)
 class WideColumnMetrics:
-    """Counted since the start, for serverStatus."""
+    """Counters since the start, for serverStatus."""
 
     reads: int = 0
     writes: int = 0
@@ -31,7 +31,7 @@ class WideColumnMetrics:
     collected: int = 0
 
     def document(self) -> dict[str, Any]:
-        """What the mode has done since the start."""
+        """Return the counters as a document."""
         return {
             "reads": Int64(self.reads),
             "writes": Int64(self.writes),
@@ -67,7 +67,7 @@ class Settings:
     metrics: WideColumnMetrics = field(default_factory=WideColumnMetrics)
 
     def parameters(self) -> Iterable[ServerParameter]:
-        """As getParameter and setParameter know them."""
+        """Yield the parameters for getParameter and setParameter."""
         for name, attribute in _NUMBERS.items():
             yield ServerParameter(
                 name=f"wideColumn.{name}",

@@ -1,16 +1,17 @@
-"""What is dead for good goes: expired values, tombstones older than the grace period, what deletions hide.
+"""Tombstone collection: removes expired values, tombstones older than the grace period, and records that deletions
+hide.
 
-The primary looks through the column families now and then and removes what it finds by removals in the oplog, so that
-members hold the same. Always true of what goes:
+The primary scans the column families periodically and logs removals in the oplog, so that members hold the same.
+Invariants of a removal:
 
-* a majority has it: nothing is judged before the log of the moment of the look is committed by one;
-* it stands as it was judged: a removal takes only the record that it expects;
-* its row is this shard's: of rows on their way to or from another shard only a part may be here, so they are let be,
-  and a pass ends where ownership changes;
-* what nothing needs is what `docstore.widecolumn.node.garbage` says; a deletion of a row, super column or range goes
-  only if nothing has come to the row meanwhile.
+- a majority has the record: nothing is judged before a majority has the log up to the time of the scan;
+- the record is unchanged: a removal takes only the record that it expects;
+- this shard owns the row. Of rows in migration only a part may be here, so they are skipped, and a pass ends when
+  ownership changes;
+- `docstore.widecolumn.node.garbage` decides. A deletion of a row, super column or range goes only if nothing was
+  written to the row meanwhile.
 
-A pass that has seen all of a row also puts right how many columns, super columns or rows of a table it has.
+A pass that has read all of a row also corrects its count of columns, super columns or rows of a table.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _UNIT_KEYS = 512
 
 @dataclass(slots=True)
 class _Row:
-    """A row while it is looked through."""
+    """A row while it is scanned."""
 
     row_key: bytes
     size: RowSize
@@ -52,7 +53,7 @@ class _Row:
 
 
 class _FamilyPass(NamedTuple):
-    """What is looked through, and what of it is this shard's."""
+    """The column family of a pass, and the rows of it that this shard owns."""
 
     found: FamilyStore
     name_end: NameEnd
@@ -68,7 +69,7 @@ class TombstoneCollector(PeriodicTask):
         return wide_of(self._node).settings.collection_seconds or None
 
     async def run_pass(self) -> None:
-        """Look through every column family; nothing on a node that is not primary."""
+        """Scan every column family; do nothing on a node that is not primary."""
         for keyspace in wide_of(self._node).keyspaces():
             for found in wide_of(self._node).families(keyspace.name):
                 with contextlib.suppress(CommandError):
@@ -106,7 +107,7 @@ class TombstoneCollector(PeriodicTask):
     def _look(
         self, scanned: _FamilyPass, snapshot: Reader, row: _Row | None, position: bytes
     ) -> tuple[_Row | None, bytes]:
-        """Look at records of one row for one slice: (the row, where to go on; empty at the end of the family)."""
+        """Scan records of one row for one slice. Return (the row, where to continue; empty at the end of the family)."""
         node, found = self._node, scanned.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
         until = step_end(node)
@@ -130,7 +131,7 @@ class TombstoneCollector(PeriodicTask):
         return row, b""
 
     async def _remove(self, found: FamilyStore, row: _Row, owned: Owned | None) -> bool:
-        """Remove what can be purged; False when the pass is to end."""
+        """Remove the purgeable records; False when the pass must end."""
         node, collection = self._node, found.collection
         purgeable, row.purge.purgeable = row.purge.purgeable, []
         counts = row.owned and row.ended and row.purge.names != row.size.rows
@@ -155,6 +156,6 @@ class TombstoneCollector(PeriodicTask):
 
 
 def _close(row: _Row) -> None:
-    """The row has been looked through."""
+    """Finish the row."""
     row.purge.close()
     row.ended = True

@@ -1,4 +1,4 @@
-"""What the commands that write columns have in common."""
+"""Helpers of the commands that write columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LOG = component("WIDE")
 
 
 def write_context_of(node: DataNode) -> WriteContext:
-    """What the writes of one request have in common."""
+    """Return the common inputs of the writes of one request."""
     wide = wide_of(node)
     return WriteContext(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
 
 
 def large_values(node: DataNode, *rows: RowChange) -> list[str]:
-    """Warnings of values that are larger than values should be."""
+    """Return the warnings for values above the recommended size."""
     limit = wide_of(node).settings.warn_value
     warnings: list[str] = []
     for row in rows:
