@@ -51,8 +51,8 @@ class Coordinators:
         await self._peers.close()
 
     async def run(self, context: Context, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Carry out the operation and return its result. Errors: those of the operation, LockBusy; MaxTimeMSExpired,
-        after which it goes on.
+        """Carry out the operation and return its result. Errors: the operation's, LockBusy; MaxTimeMSExpired, after
+        which it continues.
         """
         same = await self._turn(context, namespace, lambda operation: operation.same_as(kind, namespace, request))
         if same is not None:

@@ -1,6 +1,6 @@
 """Statements over many documents while they run on a shard, and the migrations that wait for them.
 
-Such a statement scans its documents in slices, and a router relies on each being read once. Invariants:
+A statement over many documents scans them in slices, and a router relies on each being read once. Invariants:
 
 - the ranges that the shard owned when a statement began (or the part that the router asks for) stay until it ends. No
   chunk of the collection leaves before, nor does its database. A version that rises because a chunk arrived does not
@@ -8,7 +8,8 @@ Such a statement scans its documents in slices, and a router relies on each bein
 - a migration that is ready waits until the running statements have ended, and statements that arrive meanwhile wait
   for the migration: neither starves the other. For a while they also wait for a migration that cannot catch up with
   the writes. Writes of single documents wait for neither;
-- an open transaction counts as such a statement on every collection that it uses, and may go on using them.
+- an open transaction counts as a statement over many documents on every collection that it uses. It may go on using
+  them.
 """
 
 from __future__ import annotations

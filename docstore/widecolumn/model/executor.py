@@ -1,7 +1,7 @@
 """The operations on keyspaces, column families and their rows, on this node or behind a router.
 
 Plans run against an `Executor` and do not know where rows are stored. Reads return records as they are stored, dead
-ones included, already merged over the members that the consistency level requires. Paths are those of
+ones included, already merged over the members that the consistency level requires. Paths are as in
 `docstore.widecolumn.model.keys`, below a row's prefix.
 """
 

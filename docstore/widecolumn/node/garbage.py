@@ -38,7 +38,7 @@ def name_end_of(found: FamilyStore) -> NameEnd:
 
 @dataclass(slots=True)
 class _OpenDeletion:
-    """An open deletion, and whether it hides nothing of what has been read. `end`: of a range; empty if that is open."""
+    """An open deletion, and whether it hides nothing of what has been read. `end`: of a range; empty if it is open."""
 
     stored: Stored
     deletion: Deletion

@@ -107,7 +107,7 @@ class TombstoneCollector(PeriodicTask):
     def _look(
         self, scanned: _FamilyPass, snapshot: Reader, row: _Row | None, position: bytes
     ) -> tuple[_Row | None, bytes]:
-        """Scan records of one row for one slice. Return (the row, where to continue; empty at the end of the family)."""
+        """Scan records of one row for one slice. Return (the row, where to continue; empty at the family's end)."""
         node, found = self._node, scanned.found
         base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
         until = step_end(node)

@@ -1,7 +1,7 @@
 """Rows that a WHERE clause selects: half-open ranges of clustering keys (`docstore.widecolumn.cql.schema.layout`).
 
-A region is a list of ranges in ascending order that do not overlap; an empty upper end is open. The order of
-clustering keys is that of the clustering columns, so every condition on leading clustering columns is such a region.
+A region is a list of ranges in ascending order that do not overlap; an empty upper end is open. Clustering keys sort
+like the clustering columns, so every condition on leading clustering columns is a region.
 """
 
 from __future__ import annotations
