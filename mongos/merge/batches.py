@@ -13,14 +13,14 @@ from docstore.js import script_thread
 
 
 class Batches(Protocol):
-    """What a cursor gives out."""
+    """The source of a cursor's batches."""
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
         """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
         ...
 
     def close(self) -> None:
-        """Let go of what is left."""
+        """Release the rest."""
 
 
 FIRST_BATCH = 101
@@ -54,7 +54,7 @@ def cursor_reply(
 
 
 def batch_comes_last(reply: bytes) -> bool:
-    """Whether a data node's reply has the order of a cursor over the catalog."""
+    """True if a data node's reply has the field order of a cursor over the catalog."""
     cursor = get_field(reply, "cursor")
     return cursor is not None and cursor[1][5:8] == b"id\0"
 
@@ -68,7 +68,9 @@ async def first_reply(
     namespace: str = "",
     catalog: bool = False,
 ) -> bytes:
-    """The reply of the command that opens a cursor; what is left is registered under the client's session."""
+    """Return the reply of the command that opens a cursor. The rest of the results is registered under the client's
+    session.
+    """
     namespace = namespace or context.namespace
     at = context.at_cluster_time
     wanted = FIRST_BATCH if batch_size is None else batch_size

@@ -1,8 +1,8 @@
-"""The other collections that a pipeline reads: where they are, and what a shard is told that reads them too.
+"""The other collections that a pipeline reads: their routing, and the fields that tell it to a shard.
 
-One shard is asked for all of a pipeline where it has all the other collections, none of them being sharded. It checks
-the routing by which it was asked, and names what views among them stand on (`docstore.node.pipeline.beside`): that is
-remembered, and looked at by the router from then on.
+A pipeline goes to one shard as a whole if that shard has all the other collections and none is sharded. The shard
+checks the routing in the request, and reports the sources of views among them (`docstore.node.pipeline.beside`). The
+router caches these and considers them in later requests.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from mongos.routing.shards import CONFIG
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`names`: those that the pipeline says; `routing`: of these and of what is read with them, by name."""
+    """`names`: the collections that the pipeline names; `routing`: theirs and that of the sources of views, by name."""
 
     names: frozenset[str]
     routing: Mapping[str, Routing]
 
     def is_on(self, shard: str) -> bool:
-        """Whether the shard has all of it, as far as is known."""
+        """True if the shard has all of them, according to the cached routing."""
         return all(each.collection is None and each.primary == shard for each in self.routing.values())
 
     @property
     def said(self) -> dict[str, Any]:
-        """The fields by which a shard that has all of it is told so."""
+        """Return the fields that tell the routing to a shard that has all of them."""
         of_shards = {name: each for name, each in self.routing.items() if each.primary != CONFIG}
         return other_versions(of_shards) if of_shards else {}
 
     async def is_new(self, context: Context, error: CommandError) -> bool:
-        """Whether an error says that more is read. What it calls stale has been read anew then."""
+        """True if an error reports further collections. After a stale error the routing is read anew."""
         cache = router_of(context).cache
         if error.code in STALE_CODES:
             for each in self.routing.values():
@@ -49,7 +49,7 @@ class Beside:
 
 
 async def read_beside(context: Context, names: frozenset[str]) -> Beside:
-    """What a pipeline of this database reads beside its collection."""
+    """Return the routing of the collections that a pipeline of this database reads beside its own."""
     cache = router_of(context).cache
     routing = {name: await cache.get(f"{context.db}.{name}") for name in sorted(cache.read_with(context.db, names))}
     return Beside(names, routing)

@@ -68,7 +68,7 @@ class _Part:
         self.take(body)
 
     def take(self, body: bytes) -> None:
-        """A batch that has come."""
+        """Take a batch that has arrived."""
         reply = cursor_of(body)
         self.id, self.namespace = reply.id, reply.namespace
         self.events += [(_key_of(event, "_id"), event) for event in reply.documents]
@@ -77,7 +77,7 @@ class _Part:
         self.promised = _key_of(cursor[1], "postBatchResumeToken")
 
     def ask(self, wait_ms: int) -> None:
-        """Have the next batch on its way."""
+        """Request the next batch."""
         if self.task is None and self.id:
             database, _, name = self.namespace.partition(".")
             command: dict[str, Any] = {"getMore": Int64(self.id), "collection": name}
@@ -85,7 +85,7 @@ class _Part:
             self.task = asyncio.ensure_future(self.shard.at(self.address, database, command))
 
     def collect(self) -> None:
-        """Take what has come. Errors: those of the shard, HostUnreachable."""
+        """Take the batch if it has arrived. Errors: those of the shard, HostUnreachable."""
         if self.task is None or not self.task.done():
             return
         task, self.task = self.task, None
@@ -137,7 +137,7 @@ class RoutedStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether the stream has ended by itself, and everything has been given out."""
+        """True if the stream has ended by itself and all its events were returned."""
         return self.ended and not self._ready
 
     async def open(self) -> None:
@@ -145,7 +145,7 @@ class RoutedStream:
         await self._open_new(await self._router.shards.all(), self._start)
 
     async def next_batch(self, context: Context, most: int, until: float) -> list[bytes]:
-        """Up to so many events, as soon as there are any, and at the latest at `until`.
+        """Return at most `most` events, as soon as there are any, and no later than `until`.
 
         Errors: those of the shards and of the stages; BSONObjectTooLarge.
         """
@@ -169,7 +169,7 @@ class RoutedStream:
         return any(part.events for part in self._parts.values())
 
     async def _produce(self, context: Context, seconds: float) -> None:
-        """Hear of the shards, and make ready what all of them have promised."""
+        """Learn of new shards, and prepare the events that all shards have promised."""
         parts = list(self._parts.values())
         waits = self._events_wait
         if waits:
@@ -266,7 +266,7 @@ class RoutedStream:
         return made
 
     def _has_rest(self, key: bytes) -> bool:
-        """Whether it is the event of which the stream was opened behind a fragment."""
+        """True if the key is that of the event whose fragment the resume token names."""
         if key != self._after or not self._given:
             return False
         self._stages.given, self._given = self._given, 0
@@ -294,7 +294,7 @@ class RoutedStream:
         return document_from([*fields[:place], full, *fields[place:]])
 
     def _pass_time(self) -> None:
-        """Go on to the time that all shards have promised, where no event waits."""
+        """Advance to the time that all shards have promised, if no event waits."""
         promised = min(
             (part.events[0][0] if part.events else part.promised for part in self._parts.values()), default=b""
         )
@@ -381,7 +381,7 @@ def _told(error: BaseException) -> BaseException:
 
 
 async def _start(router: Router, options: ChangeStreamOptions) -> int:
-    """The packed timestamp from which on operations are told of: behind all that has been acknowledged anywhere."""
+    """Return the packed timestamp at which the stream starts: after everything acknowledged anywhere."""
     if options.token is not None:
         return options.token.timestamp
     if options.start is not None:

@@ -48,7 +48,7 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
 
 
 async def _explain_change_stream(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
-    """The streams of all shards, and what is done with them here. Errors: those of the shards."""
+    """Return the streams of all shards, and the stages that run on the router. Errors: those of the shards."""
     _, behind = change_stream_of(request.pipeline)
     stream, rest = request.pipeline.stages[0].raw, [stage.raw for stage in behind.stages]
     inner = document_from(

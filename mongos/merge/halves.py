@@ -1,10 +1,10 @@
-"""Pipelines of several shards whose results are put together in one step, where they are all there is and not much.
+"""Split pipelines whose results are merged in one step, if the shards' results are complete and small.
 
-An application sends the same stages behind a `$match` with other values. They are split once for all requests of the
-process, in a context that knows nothing of a request: whatever depends on one (the time, variables, other collections,
-metadata) goes the general way (`mongos.merge.pipelines`), and so does what takes longer than a step.
+An application sends the same stages after a `$match` with changing values. They are split once for all requests of
+the process, in a context without a request. Stages that depend on a request (time, variables, other collections,
+metadata) go through `mongos.merge.pipelines`, and so do merges that take longer than a step.
 
-Always true: shards are asked what they are asked there, and what comes out is what comes out there.
+Invariant: shards get the same request and the client the same results as there.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _MOST_GIVEN_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """The stages behind a `$match`: those of the shards, and the router's, as they are given to the general way
-    (`split`) and as they are run here.
+    """The stages after a `$match`, split: the shards' part, and the router's, both as `mongos.merge.pipelines` takes
+    it (`split`) and as it runs here (`merging`).
     """
 
     shards: tuple[bytes, ...]
@@ -50,15 +50,15 @@ class Halves:
     merging: Pipeline
 
     def asked(self, match: Sequence[bytes]) -> bytes:
-        """The field with the pipeline of a shard. `match`: the stage in front, if there is one."""
+        """Return the field with a shard's pipeline. `match`: the first stage, if any."""
         stages = array_from([(OBJECT, stage) for stage in (*match, *self.shards)])
         return document_from([("pipeline", ARRAY, stages)])[4:-1]
 
     def joined(
         self, replies: Sequence[bytes], targets: NamespaceTargets, batch: int, clock: Callable[[], float]
     ) -> list[bytes] | None:
-        """The results of the shards' replies, where they are fewer than a batch; None where that takes the general way.
-        Errors: those of the stages.
+        """Return the merged results of the shards' replies if they are less than a batch; else None. Errors: those of
+        the stages.
         """
         sort = self.split.merge_sort
         documents = joined(replies, Shape(sort=None if sort is None else sort.pattern()), targets)
@@ -72,7 +72,7 @@ class Halves:
 
 @lru_cache(maxsize=256)
 def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None:
-    """None where they are not such stages."""
+    """Return the halves; None if the stages cannot be split in advance."""
     if read_beside(stages) != frozenset() or any(each in stage for stage in stages for each in _ASIDE):
         return None
     front = (_SOME,) if behind_match else ()
@@ -88,7 +88,7 @@ def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None
 
 
 def _run(pipeline: Pipeline, documents: list[bytes], clock: Callable[[], float]) -> list[bytes] | None:
-    """What stages make of documents; None where it takes longer than a step."""
+    """Return the results of the stages; None if they take longer than a step."""
     until = clock() + FIRST_STEP_SECONDS
     buffers = OperationBuffers()
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)

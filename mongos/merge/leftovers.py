@@ -1,9 +1,9 @@
-"""What requests leave on shards that are not taken to their end: cursors, closed in the background.
+"""Background closing of the cursors that requests leave open on shards.
 
-Always true: a shard's answer is either given to whoever asked for it, or the cursor that it opened is closed: where
-another shard failed or was stale, the client has gone or its time was up, and where the answer comes late because of
-that. An answer that has not come `LATE_SECONDS` after its request was given up is not waited for: its connection is
-closed, and with it the shard ends the work.
+Invariant: a shard's answer is either delivered, or the cursor that it opened is closed. That covers requests that
+ended early because another shard failed or was stale, the client disconnected, or the time was up. An answer that
+does not come within `LATE_SECONDS` after its request was given up is not awaited. Its connection is closed, which
+makes the shard end the work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ U = TypeVar("U")
 
 
 class Leftovers:
-    """Those of one router."""
+    """The leftovers of one router."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -32,7 +32,7 @@ class Leftovers:
     async def answers(
         self, items: Iterable[U], work: Callable[[U], Coroutine[Any, Any, ShardReply]]
     ) -> list[ShardReply]:
-        """Do the work for all items side by side; the first error is raised when all have ended, in item order."""
+        """Do the work for all items concurrently. When all have ended, raises the first error in item order."""
         tasks = [asyncio.ensure_future(work(item)) for item in items]
         try:
             if tasks:
@@ -48,8 +48,8 @@ class Leftovers:
         send: Callable[[Scatter, str], bool],
         work: Callable[[str, Failure | None], Coroutine[Any, Any, ShardReply]],
     ) -> list[ShardReply]:
-        """Send a request to all the shards at once. A shard is left to `work` where that could not be done, or has not
-        succeeded. Errors: as `answers`.
+        """Send a request to all the shards at once. `work` handles the shards that this could not reach or that
+        failed. Errors: as `answers`.
         """
         scatter = Scatter(self._discard_answer)
         tasks: dict[str, asyncio.Task[ShardReply]] = {}

@@ -34,16 +34,16 @@ class Finish:
 
 
 class Order(Protocol):
-    """What the parts are in, and the whole is to be."""
+    """The order of the parts and of the merged result."""
 
     def sort_key(self, raw: bytes) -> bytes:
-        """The bytes that a document is ordered by."""
+        """Return the bytes by which a document sorts."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the router does to merged documents: order, `skip`, `limit` (0: none), `project` each."""
+    """The router's work on merged documents: order, `skip`, `limit` (0: none), `project` each."""
 
     sort: Order | None = None
     skip: int = 0
@@ -88,7 +88,7 @@ class MergedCursor:
 
     @property
     def alone(self) -> RemoteCursor | None:
-        """The only part, where all that it still gives is given as it comes and nothing of it is at hand."""
+        """Return the only part if its documents can pass unchanged and none is buffered; else None."""
         if len(self._remotes) != 1 or self._finish is not None or self._ready or self._left is not None:
             return None
         plain = not self._to_skip and self._shape.project is None

@@ -52,7 +52,7 @@ _FOREIGN_DOCUMENTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What shards are asked: an aggregate's fields but for pipeline and cursor, the namespace, and the stages."""
+    """The request to the shards: an aggregate's fields except pipeline and cursor, the namespace, and the stages."""
 
     base: bytes
     namespace: str
@@ -69,14 +69,14 @@ class Request:
 
 
 async def open_pipeline(context: Context, request: Request) -> MergedCursor:
-    """The merged results of a pipeline."""
+    """Return the merged results of a pipeline."""
     return await routed_pipeline(context, request, partial(_opened, context))
 
 
 async def routed_pipeline(
     context: Context, request: Request, attempt: Callable[[Request, Routing], Coroutine[Any, Any, T]]
 ) -> T:
-    """What `attempt` gives for the request, or for what it comes down to where it reads a view."""
+    """Return the result of `attempt` for the request; for a view, of the request on its source."""
     try:
         return await router_of(context).cache.routed(request.namespace, partial(attempt, request))
     except CommandError as error:
@@ -87,7 +87,7 @@ async def routed_pipeline(
 
 
 def _below(request: Request, view: Mapping[str, Any]) -> Request:
-    """What a request for a view comes down to. Errors: OptionNotSupportedOnView for another collation."""
+    """Rewrite a request on a view to its source. Errors: OptionNotSupportedOnView for another collation."""
     rules = bson.encode(view["collation"])
     pipeline = request.pipeline
     query_context = replace(pipeline.query_context, collation=parse_collation(rules))
@@ -113,7 +113,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
     if first is not None:
         return await _of_all_shards(context, request, first)
     if not pipeline.needs_collection or routing.primary is None:
-        # Nothing is read, or nothing is there: what other stages read, they read from here.
+        # Nothing is read, or the collection does not exist: other collections are read from here.
         return MergedCursor(
             [],
             Shape(),
@@ -143,7 +143,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
 async def merged_results(
     context: Context, request: Request, split: SplitPipeline, answers: Sequence[ShardReply]
 ) -> MergedCursor:
-    """The results of the shards' half, which have answered, through the router's."""
+    """Return the results of the shards' half, which have arrived, after the router's half."""
     router = router_of(context)
     remotes = await router.remotes(context, answers, None)
     try:
@@ -200,8 +200,8 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
 
 
 async def divided(context: Context, request: Request, routing: Routing) -> tuple[list[str], SplitPipeline, Beside]:
-    """The shards that are asked, the halves of the pipeline, and what is read beside its collection; one shard alone
-    may be asked all of it.
+    """Return the target shards, the halves of the pipeline, and the other collections that it reads. A single shard
+    may get all of it.
     """
     pipeline = request.pipeline
     shards = filter_shards(routing, pipeline.leading_filter())
@@ -272,7 +272,7 @@ class RoutedCollections:
         self._reads = []
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> None:
-        """Nothing can be had at once from other processes."""
+        """Return None: results of other processes are never available at once."""
 
     async def pending(self) -> None:
         """Fetch what reads are waiting for."""
@@ -288,7 +288,7 @@ _KEPT = frozenset(("lsid", "readConcern", "$clusterTime", "allowDiskUse", "comme
 
 
 def _constant(value: Value | None) -> Value:
-    """An expression whose value it is."""
+    """Return an expression with this constant value."""
     return string_value("$$REMOVE") if value is None else (OBJECT, document_from([("$literal", *value)]))
 
 
@@ -313,7 +313,7 @@ class _Read:
         return documents, self.ended
 
     async def fetch(self) -> None:
-        """Have the next documents at hand."""
+        """Fetch the next documents."""
         if self._cursor is None:
             self._cursor = await open_pipeline(self._context, self._request)
         self._ready, self.ended = await self._cursor.next_batch(_FOREIGN_DOCUMENTS, batch_bytes())

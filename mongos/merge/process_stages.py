@@ -1,7 +1,7 @@
 """Stages that report on processes, through a router: `$currentOp`, `$listSessions`, `$listLocalSessions`.
 
-Operations are those of all shards, and every one says of which; with `localOps` they are the router's own. Sessions
-are those of the shards and of the router, each once.
+Operations of all shards are listed, each with its shard's name; with `localOps` only the router's own. Sessions of
+the shards and of the router are listed once each.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ _OWN: Mapping[str, Callable[[Context, bytes], list[dict[str, Any]]]] = {
 
 
 def own_documents(context: Context, name: str, options: bytes) -> list[bytes]:
-    """What the stage of this name reports of this router."""
+    """Return the documents that the named stage reports of this router."""
     return [bson.encode(document) for document in _OWN[name](context, options)]
 
 
 def asked_of_all(context: Context, pipeline: Pipeline) -> ProcessDocuments | None:
-    """The first stage, where every shard is asked for its documents. To shards all users of a router are the router:
-    one's own operations and sessions are those that this router knows to be.
+    """Return the first stage if every shard is asked for its documents; else None.
+
+    For a shard, every user of a router is the router itself. A user's own operations and sessions are therefore those
+    that this router knows.
     """
     first = pipeline.stages[0] if pipeline.stages else None
     if not isinstance(first, ProcessDocuments) or first.name not in ("$currentOp", "$listSessions"):
@@ -67,7 +69,7 @@ def asked_of_all(context: Context, pipeline: Pipeline) -> ProcessDocuments | Non
 
 
 def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:
-    """What a shard is asked for in the place of the first stage."""
+    """Return the stages that replace the first stage on a shard."""
     if first.name != "$currentOp":
         return [first.raw]
     known = {"$ne": [{"$type": "$opid"}, "missing"]}

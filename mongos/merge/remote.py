@@ -22,7 +22,7 @@ _SMALL_BATCH_BYTES = 256 * 1024
 
 
 def batch_bytes() -> int:
-    """How large a batch of a shard may be that is to be merged."""
+    """Return the maximal bytes of a shard's batch that is to be merged."""
     return _SMALL_BATCH_BYTES if BUFFERS.held >= BUFFERS.limit else _BATCH_BYTES
 
 
@@ -57,20 +57,20 @@ class RemoteCursor:
 
     @property
     def place(self) -> tuple[int, str]:
-        """(its number, the member that has it); the number is 0 where something is at hand or under way, and where
-        batches are large.
+        """Return (cursor id, address of its member). The id is 0 if documents are buffered or requested, or batches
+        are large.
         """
         unread = not self.documents and self._ahead is None and not self._is_large
         return (self._id if unread else 0), self._address
 
     def passed(self, cursor_id: int, *, large: bool) -> None:
-        """What came next was given out as it came; now this is its number, 0 at its end."""
+        """Note that the next batch was passed on unchanged: the cursor has this id now, 0 at its end."""
         self._id = cursor_id
         self._is_large = large
         self._hold(0)
 
     async def fill(self) -> bool:
-        """Have at least one document at hand; False at the end. Errors: those of the shard, HostUnreachable."""
+        """Buffer at least one document; False at the end. Errors: those of the shard, HostUnreachable."""
         if not self.documents:
             self._hold(0)
         while not self.documents and self._id:

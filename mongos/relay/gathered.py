@@ -1,12 +1,14 @@
-"""Reads of several shards whose answers are put together at once, without a task and without a cursor of the router.
+"""Reads of several shards whose replies are merged in one step, without a task or a router cursor.
 
-A request that does not fix the shard key is for all shards that have some of the collection, or for those that may have
-what its filter matches. It is sent to them as it came, but for what the router does itself, and where all of them give
-all they have, the reply is made in the step in which the last of them has answered.
+A request that does not fix the shard key goes to all shards with chunks, or to those that may have matches. It is
+sent as it came, except for the router's own part. If every shard returns its complete result, the reply is made in
+the step of the last answer.
 
-Always true: a client sees what the command's own `run` would have given. Where one has more to give, or there is much
-to put together, a task does what is left, as `run` would; where a shard does not succeed, what the others have opened
-is closed and the request goes through `run`: reads may be repeated.
+Invariants:
+
+- a client sees the same as from the command's own `run`;
+- if a shard has more results, or the merge is large, a task does the rest, as `run` would;
+- if a shard fails, the cursors of the others are closed and the request goes through `run`: reads may be repeated.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ _LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """What the shards are asked and what is made of it.
+    """The requests to the shards and the merge of their replies.
 
-    * `shards`: which they are.
-    * `join(replies)`: the reply's own fields, of the shards' whole replies; None where that is not all.
-    * `rest(answers)`: what the client is told then. Without it `join` always has all, or raises what the client is
-      told.
-    * `without`: fields of the request that are left out; `add`: encoded ones that are added.
+    - `shards`: the targets.
+    - `join(replies)`: the reply's own fields, from the shards' complete replies; None if more is to come.
+    - `rest(answers)`: the client's result in that case. Without it, `join` always returns the complete result, or
+      raises the client's error.
+    - `without`: fields to leave out of the request; `add`: encoded fields to add.
     """
 
     shards: Sequence[str]
@@ -53,7 +55,7 @@ Gather = Callable[[Context, Arguments, NamespaceTargets], Gathering | None]
 
 
 class GatheredRelay(AwaitedRelay):
-    """One request that is for these shards."""
+    """One request to several shards."""
 
     _answered: Answered | None = None
     _answers: list[ShardReply] | None = None
@@ -99,7 +101,7 @@ class GatheredRelay(AwaitedRelay):
         try:
             result = self._gathering.join([answer.body for answer in answers])
         except CommandError:
-            # What does the rest says so.
+            # `rest` reports the error.
             result = None
         if result is None:
             self._answers = answers
@@ -108,7 +110,7 @@ class GatheredRelay(AwaitedRelay):
     # In a task
 
     async def _routed_anew(self) -> Result:
-        """Carry the request out as if it had not been sent."""
+        """Execute the request as if it had not been sent."""
         errors = [failure.error for failure in self._scatter.failures.values()]
         if any(isinstance(error, CommandError) and error.code in STALE_CODES for error in errors):
             await self._router.cache.settle(self._context.namespace, self._targets.routing, 0)

@@ -1,7 +1,7 @@
-"""Which pipelines are relayed: those that write nothing, run no scripts, and read of other collections only what the
-shard has.
+"""The pipelines that may be relayed: they write nothing, run no scripts, and read no other collections but those that
+the shard has.
 
-Always true: what is relayed would have been sent to that shard as a whole (`mongos.merge.pipelines`).
+Invariant: `mongos.merge.pipelines` would send a relayed pipeline whole to the same shard.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MOST_BYTES = 4096
 
 
 def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Language) -> Aim | None:
-    """The shard that an aggregate is for as a whole, by the `$match` in front."""
+    """Return the shard that an aggregate targets as a whole, by its first `$match`."""
     stages: Sequence[bytes] = arguments["pipeline"]
     if not isinstance(arguments.value, str) or not is_plain_cursor(arguments["cursor"]):
         return None
     filter_ = leading_filter(stages)
     behind = stages if filter_ is None else stages[1:]
     if leading_filter(behind) is not None:
-        # Both say where the documents are.
+        # Both determine where the documents are.
         return None
     others = read_beside(tuple(behind)) if are_few(behind) else None
     aim = None if others is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
@@ -47,19 +47,19 @@ def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Langu
 
 
 def are_few(stages: Sequence[bytes]) -> bool:
-    """Whether stages are short enough to be looked at, and to be remembered."""
+    """True if the stages are short enough to be inspected and cached."""
     return sum(map(len, stages)) <= _MOST_BYTES
 
 
 def leading_filter(stages: Sequence[bytes]) -> bytes | None:
-    """What stands in the `$match` in front; None where there is none."""
+    """Return the filter of the first stage; None if it is no `$match`."""
     fields = elements(stages[0]) if stages else []
     return fields[0][2] if len(fields) == 1 and fields[0][:2] == ("$match", OBJECT) else None
 
 
 @lru_cache(maxsize=512)
 def read_beside(stages: tuple[bytes, ...]) -> frozenset[str] | None:
-    """The other collections that stages read; None where they are not all of those that are relayed."""
+    """Return the other collections that stages read; None if they cannot be relayed."""
     found: set[str] = set()
     for stage in stages:
         fields = elements(stage)
@@ -80,7 +80,7 @@ def read_beside(stages: tuple[bytes, ...]) -> frozenset[str] | None:
 
 
 def _of_reading(code: int, data: bytes, field: str) -> set[str] | None:
-    """What a stage reads that names a collection in that field, and may have a pipeline over it."""
+    """Return the collections that a stage reads by that field and by its pipeline; None if they are unknown."""
     if code == STRING:
         return {text_of((code, data))} if field == "coll" else None
     fields = {name: (kind, value) for name, kind, value in elements(data)} if code == OBJECT else {}
@@ -92,7 +92,7 @@ def _of_reading(code: int, data: bytes, field: str) -> set[str] | None:
 
 
 def _of_each(pipelines: Iterable[Value]) -> frozenset[str] | None:
-    """What the stages of several pipelines read."""
+    """Return the collections that the stages of several pipelines read; None if they are unknown."""
     found: set[str] = set()
     for code, data in pipelines:
         stages = values(data) if code == ARRAY else [(code, data)]
@@ -104,7 +104,7 @@ def _of_each(pipelines: Iterable[Value]) -> frozenset[str] | None:
 
 
 def is_plain_cursor(cursor: bytes | None) -> bool:
-    """Whether it says nothing, or how many documents are wanted at first."""
+    """True if the cursor option is empty, or only gives the size of the first batch."""
     if cursor is None:
         return False
     if cursor == EMPTY_DOCUMENT:

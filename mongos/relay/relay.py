@@ -1,13 +1,16 @@
-"""Commands that are relayed to a shard where they can be, and routed as always where they cannot.
+"""Relaying: a command for one shard is passed on and its answer passed back, without routing it through `run`.
 
-`relayed` stands before a command's own `run`. Where the request is for one shard, by its bytes and what is known of the
-routing, it is sent there as it came, with the version of the routing, over the connection that carried the client's
-request before. The answer goes back as it came, but for the times that the router tells.
+`relayed` wraps a command's own `run`. If the bytes of the request and the cached routing show one shard, the request
+is sent there as it came, with the shard version, over the client's previous connection. The answer is returned as it
+came, except for the times that the router reports.
 
-Always true: a client sees what `run` would have given. Whatever a shard answers that is no plain success is seen to as
-`run` does: an answer by which nothing was done (stale, not primary), or of a request that may be repeated, sends the
-request through `run`; a cursor that is left open becomes one of the router's. What nobody waits for any more is taken
-to its end: a cursor is closed, and a connection over which nothing comes for `LATE_SECONDS` too.
+Invariants:
+
+- a client sees the same as from `run`;
+- an answer that is no plain success is handled as in `run`. If nothing was done (stale, not primary), or the request
+  may be repeated, the request goes through `run`;
+- a cursor that stays open becomes one of the router's;
+- abandoned work is ended: its cursor is closed, and so is a connection that is silent for `LATE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -50,14 +53,14 @@ Run = Callable[[Context, Arguments], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Relaying:
-    """How one command is relayed.
+    """The relaying of one command.
 
-    * `aim(arguments, targets, language)`: the shard that the request is for; None where it is not to be relayed.
-    * `begins`: what the fields of its successful replies begin with.
-    * `aside`: parameters with which it is not relayed.
-    * `statements`: the field that holds its statements, of which there must be one; empty for others.
-    * `open_cursor`: makes the reply of an answer that leaves a cursor open.
-    * `gather`: what a read comes to that is for all shards.
+    - `aim(arguments, targets, language)`: the target shard; None if the request is not to be relayed.
+    - `begins`: the first bytes of its successful replies.
+    - `aside`: parameters that prevent relaying.
+    - `statements`: the field of its statements, of which there must be one; empty for other commands.
+    - `open_cursor`: makes the reply from an answer that leaves a cursor open.
+    - `gather`: the gathering of a read that goes to all shards.
     """
 
     aim: Callable[[Arguments, NamespaceTargets, Language], Aim | None]
@@ -69,7 +72,7 @@ class Relaying:
 
 
 def relayed(run: Run, how: Relaying) -> Callable[[Context, Arguments], Response]:
-    """The command, relayed where it can be."""
+    """Return the command with relaying where that is possible."""
 
     def begin(context: Context, args: Arguments) -> Response:
         return _relay(run, how, context, args) or run(context, args)
@@ -105,9 +108,9 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Relay 
 
 
 class RoutedRelay(AwaitedRelay):
-    """One request that is for one shard."""
+    """One request to one shard."""
 
-    # What most requests never have stays with the class.
+    # Defaults that few requests override are on the class.
     _answer: ShardReply | None = None
     _answered: Answered | None = None
     _abandoned: asyncio.TimerHandle | None = None
@@ -166,7 +169,7 @@ class RoutedRelay(AwaitedRelay):
             self._router.leftovers.discard_answers([ShardReply(self._shard.name, self._address, reply.body)])
 
     def _looked_at(self, reply: bytes) -> bytes | None:
-        """The reply's own fields, where nothing is left to be done."""
+        """Return the reply's own fields if nothing remains to be done; None if a task must finish."""
         how = self._how
         found = success(reply, how.begins)
         if found is None:
@@ -186,7 +189,7 @@ class RoutedRelay(AwaitedRelay):
         return result
 
     def _note(self, reply: bytes) -> None:
-        """Keep a reply that is seen to by a task: an error, or a success that is none of a data node as it is today."""
+        """Keep a reply for a task: an error, or a success in a form that current data nodes do not send."""
         try:
             raise_for_error(reply)
         except CommandError as error:
@@ -203,14 +206,14 @@ class RoutedRelay(AwaitedRelay):
         return None
 
     def _is_due(self) -> bool:
-        """Count what was written; whether its chunk is to be looked at."""
+        """Count the bytes written; return whether the chunk is due for a check."""
         aim = self._aim
         return aim.chunk is not None and self._router.autosplit.add(self._targets.routing, aim.chunk, aim.size)
 
     # In a task
 
     async def _rest(self) -> Result:
-        """What is left to do once the shard has answered, or could not be asked."""
+        """Finish in a task, after the shard has answered or could not be asked."""
         if self._result is not None:
             # Kept because it is large, or because the chunk that was written to is due.
             due = self._aim.chunk is not None
@@ -227,14 +230,16 @@ class RoutedRelay(AwaitedRelay):
         return result
 
     async def _from_answer(self, answer: ShardReply) -> bytes | None:
-        """What the client is told of a success; None where it was none of a statement."""
+        """Return the client's reply to a success; None if the statement did not succeed."""
         how = self._how
         if how.open_cursor is not None:
             return await how.open_cursor(self._context, self._args, answer)
         return self._of_statements(answer.body) if how.statements else answer.relayed()
 
     async def _routed_anew(self) -> Result:
-        """Carry the request out as if it had not been relayed. Errors: of one that may not be sent again, why."""
+        """Execute the request as if it had not been relayed. Errors: the reason, for a request that may not be sent
+        again.
+        """
         failure = self._failure
         if isinstance(failure, NetworkError):
             self._shard.client.suspect(self._address)

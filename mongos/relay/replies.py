@@ -1,7 +1,7 @@
-"""What comes back from a shard, looked at as bytes: whether it is a success, and where the command's own fields end.
+"""A shard's reply as bytes: is it a success, and where do the command's own fields end.
 
-A shard's node puts `ok: 1`, the cluster time and the operation time behind the fields of every successful reply, in a
-form that never differs; what begins as replies of a command do is none of an error.
+A shard's node appends `ok: 1`, the cluster time and the operation time to the fields of every successful reply, in
+one fixed form. No error begins like a reply of the command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Success(NamedTuple):
 
 
 def success(reply: bytes, begins: bytes) -> Success | None:
-    """None for a reply that is to be looked at field by field."""
+    """Return the success; None if the reply must be decoded field by field."""
     end = len(reply) - len(_TAIL) - 1
     if not (
         reply.startswith(begins, 4) and reply.startswith(_BEFORE_TIME, end) and reply.startswith(_NAME, end + _NAME_AT)
@@ -39,17 +39,17 @@ def success(reply: bytes, begins: bytes) -> Success | None:
 
 
 def own_fields(reply: bytes, end: int) -> bytes:
-    """The document of a reply's own fields, which end there."""
+    """Return the document of a reply's own fields, which end at `end`."""
     return b"".join(((end + 1).to_bytes(4, "little"), memoryview(reply)[4:end], b"\0"))
 
 
 def of_statements(reply: bytes) -> bytes:
-    """The fields that a router passes on of a reply to a batch of statements."""
+    """Return the fields that a router passes on from a reply to a batch of statements."""
     return document_from(field for field in elements(reply) if field[0] in _STATEMENTS)
 
 
 def statement_error(reply: bytes) -> int:
-    """The code with which the only statement of a batch was refused; 0 where it was not."""
+    """Return the error code of the only statement of a batch; 0 if it succeeded."""
     errors = get_field(reply, "writeErrors")
     row = None if errors is None else get_field(errors[1], "0")
     code = None if row is None else get_field(row[1], "code")

@@ -1,11 +1,14 @@
-"""Prepared targets: which shard a request is for, found from its bytes.
+"""Prepared targets: the shard that a request is for, found from its bytes.
 
-What a filter says of the shard key is found out once for its form (`docstore.kernel.match.form`): which of its values
-are those of the key. For others of the form these are encoded and looked up in the chunk map. A filter that fixes no
-key but says something of its first field is read each time.
+The position of the shard key's values in a filter is found once for its shape (`docstore.kernel.match.form`). Further
+filters of the shape only encode these values and look them up in the chunk map. A filter that bounds the key's first
+field without fixing the key is parsed each time.
 
-Always true: what is found is what `mongos.routing.targeting` finds under the same routing. Nothing is found for filters
-that are too long to have a form, or that search; and what was prepared under one routing is not used under another.
+Invariants:
+
+- the target is that of `mongos.routing.targeting` under the same routing;
+- there is none for filters too long to have a shape, nor for text and geo searches;
+- targets prepared under one routing are not used under another.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ Language = Callable[[], QueryContext]
 
 
 class Aim(NamedTuple):
-    """The shard that a request is for. `chunk`: what it writes `size` bytes to; None where that is not counted.
-    `more`: encoded fields that the shard is told besides.
+    """The target shard of a request. `chunk`: the chunk to which it writes `size` bytes; None if they are not
+    counted. `more`: encoded fields to add for the shard.
     """
 
     shard: str
@@ -54,13 +57,13 @@ class Aim(NamedTuple):
 
 
 class KnownRouting(Protocol):
-    """Where namespaces live, as far as is known."""
+    """The cached routing of namespaces."""
 
     def known(self, namespace: str) -> Routing | None:
-        """None where the config servers would have to be asked."""
+        """Return the cached routing; None if there is none."""
 
     def read_with(self, db: str, names: frozenset[str]) -> frozenset[str]:
-        """What is read of a database where these are read, as far as is known."""
+        """Return the names that a read of `names` in the database involves, as far as is known."""
 
 
 class _Beside(NamedTuple):
@@ -75,7 +78,7 @@ class _Beside(NamedTuple):
 
 
 class NamespaceTargets:
-    """Those of one namespace under one routing."""
+    """The prepared targets of one namespace under one routing."""
 
     __slots__ = (
         "_beside", "_cache", "_first", "_last", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing"
@@ -104,15 +107,16 @@ class NamespaceTargets:
                 self.all_shards = tuple(sorted(shards))
 
     def version(self, shard: str) -> bytes:
-        """The field by which a request to the shard says how it was routed."""
+        """Return the field with the shard version of a request."""
         found = self._versions.get(shard)
         if found is None:
             found = self._versions[shard] = version_field(self.routing.shard_version(shard))
         return found
 
     def beside(self, names: frozenset[str], shard: str) -> bytes | None:
-        """The field by which the shard is told of what is read beside the collection, in its database; None where the
-        shard does not have all of it, or that is not known.
+        """Return the field that tells the shard the routing of the other collections that are read in the database.
+
+        None if the shard does not have all of them whole, or their routing is not cached.
         """
         cache, db = self._cache, split_namespace(self.routing.namespace)[0]
         read = cache.read_with(db, names)
@@ -131,18 +135,18 @@ class NamespaceTargets:
         return found.field if found.shard == shard else None
 
     def is_whole(self, reply: bytes, end: int) -> bool:
-        """Whether the cursor in a reply, whose own fields end there, has given all there is."""
+        """True if the cursor in a reply, whose own fields end at `end`, is exhausted."""
         whole = self._whole_batch
         return reply.startswith(whole, end - len(whole)) or reply.startswith(_ENDED, _CURSOR_AT)
 
     def of_any(self) -> Aim | None:
-        """A shard that has some of the collection."""
+        """Return a shard that has some of the collection."""
         collection = self.routing.collection
         name = self._only if collection is None else min(collection.chunks.counts)
         return None if name is None else Aim(name)
 
     def of_filter(self, filter_: bytes, language: Language) -> Aim | None:
-        """Where the documents are that a filter matches, if that is one shard."""
+        """Return the target of a filter if all matches are on one shard."""
         formed = form_of(filter_)
         if formed is None:
             return None
@@ -157,7 +161,7 @@ class NamespaceTargets:
         return Aim(shards[0]) if len(shards) == 1 else None
 
     def of_several(self, filter_: bytes, language: Language) -> tuple[str, ...]:
-        """The shards that may have what a filter matches, where they are several; else none."""
+        """Return the shards that may have matches of the filter if they are several; else none."""
         formed = form_of(filter_) if self.all_shards else None
         if formed is None or self._known_places(formed[0], filter_, language) is not _UNKEYED:
             return ()
@@ -176,18 +180,18 @@ class NamespaceTargets:
         try:
             tree = parse_filter(filter_, query_context=language())
         except CommandError:
-            # Whoever routes it says so.
+            # The full routing reports the error.
             return ()
         shards = tuple(shards_for_filter(collection.chunks, tree))
         self._last = filter_, shards
         return shards
 
     def versioned(self, body: bytes, shard: str) -> bytes:
-        """A request with the field by which it says how it was routed."""
+        """Return the request with the shard version."""
         return append_fields(body, self.version(shard))
 
     def of_one(self, filter_: bytes, language: Language, size: int = 0) -> Aim | None:
-        """Where the one document is that a write names by the shard key; `size` of it is written to its chunk."""
+        """Return the target of a write whose filter fixes the shard key; it writes `size` bytes to the chunk."""
         if self.routing.collection is None:
             return None if self._only is None else Aim(self._only)
         found = self._formed(filter_, language)
@@ -199,7 +203,7 @@ class NamespaceTargets:
     def of_statements(
         self, statements: Sequence[bytes], language: Language, size: Callable[[bytes], int]
     ) -> Aim | None:
-        """Where the only statement of an update or delete goes, `{q, ...}`."""
+        """Return the target of the only statement of an update or delete, `{q, ...}`."""
         if len(statements) != 1:
             return None
         statement = statements[0]
@@ -212,7 +216,7 @@ class NamespaceTargets:
         return self.of_one(asked[1], language, size(statement))
 
     def of_documents(self, documents: Sequence[bytes]) -> Aim | None:
-        """Where the only new document goes, if it has its `_id` and a shard key."""
+        """Return the target of the only new document if it has its `_id` and a shard key."""
         if len(documents) != 1:
             return None
         document = documents[0]
@@ -228,7 +232,7 @@ class NamespaceTargets:
         return Aim(chunk.shard, chunk, len(document))
 
     def _formed(self, filter_: bytes, language: Language) -> tuple[tuple[int, ...], list[Value]] | None:
-        """(which values are those of the shard key, the values) of a filter; None where nothing can be prepared."""
+        """Return (positions of the shard key's values, values) of a filter; None if it cannot be prepared."""
         formed = form_of(filter_)
         if formed is None:
             return None
@@ -236,13 +240,13 @@ class NamespaceTargets:
         return None if places is None else (places, formed[1])
 
     def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...] | None:
-        """Which values of a form are those of the shard key; None where the filter is refused."""
+        """Return the positions of the shard key's values in a shape; None if the filter is refused."""
         places = self._places.get(form)
         if places is None:
             try:
                 places = self._prepare(form, filter_, language())
             except CommandError:
-                # Whoever routes it says so.
+                # The full routing reports the error.
                 return None
         return places
 
@@ -254,7 +258,7 @@ class NamespaceTargets:
         return collection.chunks.chunk_at(b"".join([encode_key(values[place]) for place in places]))
 
     def _prepare(self, form: bytes, filter_: bytes, language: QueryContext) -> tuple[int, ...]:
-        """Find out where the values of the shard key are. Errors: those of the filter."""
+        """Find the positions of the shard key's values. Errors: those of the filter."""
         tree = parse_filter(filter_, query_context=language)
         collection = self.routing.collection
         places = _UNKEYED if collection is None else _places(filter_, tree, collection.key.fields)
@@ -265,14 +269,14 @@ class NamespaceTargets:
 
 
 class PreparedTargets:
-    """Those of all namespaces of a router."""
+    """The prepared targets of all namespaces of a router."""
 
     def __init__(self, cache: KnownRouting) -> None:
         self._cache = cache
         self._by_namespace: dict[str, NamespaceTargets] = {}
 
     def of(self, namespace: str) -> NamespaceTargets | None:
-        """None where the routing is not known, or is not that of documents."""
+        """Return the targets of a namespace; None if its routing is not cached, or is of a column family."""
         routing = self._cache.known(namespace)
         if routing is None:
             return None
@@ -287,7 +291,7 @@ class PreparedTargets:
 
 
 def _places(filter_: bytes, tree: Filter, key: tuple[str, ...]) -> tuple[int, ...]:
-    """Which values of the filter's form are those of the shard key."""
+    """Return the positions of the shard key's values in the filter's shape."""
     asked = conditions(tree)
     places: list[int] = []
     for path in key:
@@ -305,7 +309,7 @@ def _places(filter_: bytes, tree: Filter, key: tuple[str, ...]) -> tuple[int, ..
 
 
 def _place(filter_: bytes, path: str) -> int | None:
-    """Which of the values that are taken out of a filter is the one that the path is compared with."""
+    """Return the position of the value that the path is compared with, among the values of the filter's shape."""
     fields = elements(filter_)
     at = [place for place, (name, _, _) in enumerate(fields) if name == path]
     if len(at) != 1:

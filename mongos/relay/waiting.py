@@ -1,4 +1,4 @@
-"""A relay that is awaited: because no transport has started it, or to do what its answer has left."""
+"""A relay as an awaitable: for callers that no transport has started, or to finish in a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docstore.commands.operations.relay import Relay
 
 
 class AwaitedRelay(Relay):
-    """`_begun`: `start` has been tried, and need not be again; it says so."""
+    """A relay to await. `_begun`: `start` was tried before, and is not called again."""
 
     _begun = False
 
@@ -28,11 +28,11 @@ class AwaitedRelay(Relay):
 
     @abstractmethod
     async def _rest(self) -> Result:
-        """What is left to do in a task: all, where nothing could be sent."""
+        """Do the rest in a task: everything, if the request could not be sent."""
 
 
 async def answer_of(relay: Relay) -> bytes | None:
-    """Start the relay and wait for its answer; None where a task has to do what is left. Cancelled, it is too."""
+    """Start the relay and wait for its answer; None if a task must finish. Cancelling the wait cancels the relay."""
     waiter: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
     if not relay.start(lambda result: None if waiter.done() else waiter.set_result(result)):
         return None

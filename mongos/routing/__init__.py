@@ -1,1 +1,1 @@
-"""Where a request goes: the routing cache, the shards of a filter or document, and requests with their versions."""
+"""Routing of requests: the routing cache, the shards that a filter or document targets, and versioned requests."""

@@ -63,10 +63,10 @@ async def find_config_servers(
     report: Callable[[str, dict[str, Any]], None],
     waiting: Callable[[str], None],
 ) -> str:
-    """The set name of the config servers, after having initiated them where that is this router's to do. `waiting` is
-    told what keeps it from going on, whenever that changes.
+    """Return the set name of the config servers; initiate the set if that is up to this router.
 
-    Errors: ConfigServersMissing after `PATIENCE_SECONDS`, or at once for hosts that are something else.
+    `waiting` hears the obstacle whenever it changes. Errors: ConfigServersMissing after `PATIENCE_SECONDS`, or at
+    once for hosts that are something else.
     """
     end = clock() + PATIENCE_SECONDS
     told = ""
@@ -110,7 +110,7 @@ async def _hello(pool: Pool, host: str) -> dict[str, Any]:
 
 
 async def _initiate(configdb: ConfigDb, pool: Pool, report: Callable[[str, dict[str, Any]], None]) -> str:
-    """What stood in the way; empty when the set is initiated."""
+    """Initiate the set; return the obstacle, or an empty string once the set is initiated."""
     hosts = sorted(configdb.hosts)
     members = [{"_id": number, "host": host} for number, host in enumerate(hosts)]
     config = {"_id": IMPLICIT_SET, "configsvr": True, "members": members}

@@ -1,11 +1,13 @@
-"""What the router knows of where collections live; it may be out of date.
+"""The router's cache of the routing of collections, which may be out of date.
 
-The router is optimistic: it uses what it knows until a shard answers StaleConfig, then brings that one collection up to
-date and tries again. Ownership changes only on the config servers, so a stale belief costs a round trip, never a
-wrong answer: shards check the version of every routed operation.
+The router is optimistic: it uses the cached routing until a shard answers StaleConfig, then refreshes that one
+collection and tries again. Ownership changes only on the config servers, and shards check the version of every routed
+operation. A stale entry therefore costs a round trip, never a wrong answer.
 
-Always true: a namespace's routing is only ever replaced by one read later from the config servers; concurrent refreshes
-of one namespace share one request.
+Invariants:
+
+- a namespace's routing is only ever replaced by one read later from the config servers;
+- concurrent refreshes of one namespace share one request.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ T = TypeVar("T")
 
 
 class RoutingCache:
-    """Routing by namespace, read from the config servers when it is first wanted."""
+    """Routing by namespace, read from the config servers on first use."""
 
     def __init__(self, config: Shard) -> None:
         self._config = config
@@ -38,7 +40,7 @@ class RoutingCache:
         self._also_read: dict[tuple[str, frozenset[str]], frozenset[str]] = {}
 
     async def get(self, namespace: str) -> Routing:
-        """Where the namespace lives, as far as is known."""
+        """Return the cached routing of the namespace; read it if there is none."""
         db, _ = split_namespace(namespace)
         if db in _ON_CONFIG_SERVERS:
             return Routing(namespace, CONFIG, None)
@@ -48,12 +50,12 @@ class RoutingCache:
         return await self.refresh(namespace)
 
     def known(self, namespace: str) -> Routing | None:
-        """Where the namespace lives, if the config servers need not be asked. None of their own databases, too."""
+        """Return the cached routing; None if there is none, and for the config servers' own databases."""
         known = self._known.get(namespace)
         return None if known is None or known.primary is None else known
 
     async def refresh(self, namespace: str) -> Routing:
-        """Ask the config servers for what has changed."""
+        """Ask the config servers for changes of the routing."""
         task = self._refreshing.get(namespace)
         if task is None:
             task = asyncio.ensure_future(self._read(namespace))
@@ -79,11 +81,11 @@ class RoutingCache:
                 return routing
 
     def read_with(self, db: str, names: frozenset[str]) -> frozenset[str]:
-        """What is read of a database where these are read, as far as is known: what views among them stand on, too."""
+        """Return the names that a read of `names` in the database involves, including the known sources of views."""
         return self._also_read.get((db, names), names)
 
     def also_read(self, db: str, names: frozenset[str], more: Iterable[str]) -> bool:
-        """A shard has told that `more` is read besides; whether that is news."""
+        """Note that reading `names` also involves `more`, as a shard has reported; return whether that is new."""
         known = self.read_with(db, names)
         if known.issuperset(more):
             return False
@@ -93,7 +95,7 @@ class RoutingCache:
         return True
 
     def forget(self, namespace: str | None = None) -> None:
-        """Drop what is known of a namespace or of all."""
+        """Drop the cached routing of a namespace or of all."""
         if namespace is None:
             self._known.clear()
         else:
@@ -104,7 +106,7 @@ class RoutingCache:
             del self._known[namespace]
 
     async def routed(self, namespace: str, operation: Callable[[Routing], Awaitable[T]]) -> T:
-        """Run an operation by the routing that is known, and again with a fresh one while shards call it stale."""
+        """Run an operation with the cached routing; retry with a fresh one while shards call it stale."""
         for attempt in range(MAX_ATTEMPTS):
             routing = await self.get(namespace)
             try:
@@ -117,23 +119,26 @@ class RoutingCache:
         raise AssertionError("unreachable")
 
     def doubt(self, namespace: str, error: CommandError) -> None:
-        """After an operation failed: a shard that does not answer may have handed over what it is believed to own."""
+        """Handle a failed operation: a shard that does not answer may have handed over its chunks, so forget the
+        routing.
+        """
         if error.code in UNREACHABLE_CODES:
             self.forget(namespace)
 
     async def settle(self, namespace: str, used: Routing, attempt: int) -> None:
-        """After a shard called `used` stale: read the routing anew. When the config servers still say the same, the
-        shard and they are about to agree, so wait a moment, longer with each attempt."""
+        """Read the routing anew after a shard called `used` stale. If the config servers still report the same, wait
+        a moment, longer with each attempt: the shard and they are about to agree.
+        """
         fresh = await self.refresh(namespace)
         if fresh.version() == used.version() and fresh.primary == used.primary and attempt:
             await asyncio.sleep(min(0.005 * 2**attempt, 0.5))
 
 
 def version_for(routing: Routing, shard: str) -> ShardVersion | None:
-    """What an operation must carry to `shard`; None to the config servers."""
+    """Return the shard version that an operation on `shard` must carry; None for the config servers."""
     return None if shard == CONFIG else routing.shard_version(shard)
 
 
 def is_stale(code: int) -> bool:
-    """Whether an error says that the routing was out of date."""
+    """True if the code says that the routing was out of date."""
     return code in STALE_CODES

@@ -1,16 +1,17 @@
-"""How far a statement is that goes to several shards, while chunks move between them.
+"""The progress of a statement on several shards, while chunks move between them.
 
-Shards answer under the version that a request carries, and some call it stale. Always true:
+Shards answer under the version of the request, and some call it stale. Invariants:
 
-* a statement about one document that no shard has found is asked of all shards again after a stale answer: those that
-  answered may have done so before the document came to them. One that was found is not asked for again: where the
-  answer was stale, the document may be the same one, moved;
-* one that names its likely shard is asked of that alone first; where it is not found there, of all under one routing;
-* a statement over many documents looks at each range of shard keys once: what a shard has seen to is what it owned
-  under the version of the request, and only the rest is asked for again, of whoever owns it by then. It means what
-  stays where it is: a document whose shard key changes meanwhile may be passed over, or met twice;
-* of two shards of which one remembers a statement that the other has carried out or remembers too, because its document
-  moved in between, one counts, whichever answers first: the document may also have moved since this try has begun.
+- a statement about one document that no shard has found is sent to all shards again after a stale answer: shards may
+  have answered before the document arrived. A document that was found is not looked for again: the shard of the stale
+  answer may have the same document, moved;
+- a statement with a likely shard goes to that one first; if the document is not found there, to all under one
+  routing;
+- a statement over many documents covers each range of shard keys once. An answer covers the ranges that the shard
+  owned under the version of the request; the rest goes to its owners of then. This holds for documents that keep
+  their shard key: one whose key changes meanwhile may be missed, or met twice;
+- a moved document may let one shard remember a statement that another has executed or also remembers. Only the first
+  answer counts, because the document may also have moved before this attempt.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mongos.routing.targeting import Reach, Target
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is to be asked of one shard. `keys`: only of these ranges; None for all that the shard owns."""
+    """A request to one shard. `keys`: only these ranges; None for all that the shard owns."""
 
     shard: str
     keys: KeyRanges | None = None
@@ -34,7 +35,7 @@ class Part:
 
 @dataclass(slots=True)
 class Progress:
-    """One statement's. A round asks `parts`, tells what was `answered`, and ends with `end_round`."""
+    """The progress of one statement. A round sends `parts`, notes what was `answered`, and ends with `end_round`."""
 
     found: bool = False
     narrow: bool = False
@@ -47,7 +48,7 @@ class Progress:
     _epoch: Any = None
 
     def parts(self, routing: Routing, target: Target) -> list[Part]:
-        """What is to be asked under this routing; nothing when all of it has been seen to."""
+        """Return the requests to send under this routing; none when all ranges are covered."""
         self._reach = target.reach
         self.narrow = target.likely is not None and not self._widened
         if target.likely is not None and self.narrow:
@@ -65,7 +66,9 @@ class Progress:
         return [part for part in parts if part.keys]
 
     def answered(self, part: Part, count: int, *, retried: bool) -> bool:
-        """A shard has carried out its part, on so many documents, or remembers it as `retried`; whether these count."""
+        """Note a shard's answer: `count` documents, or `retried` if it remembers the statement. Return whether the
+        count applies.
+        """
         self._answered.append(part)
         again = self.found and (retried or self._remembered)
         self.found = self.found or count > 0
@@ -73,7 +76,7 @@ class Progress:
         return not again
 
     def end_round(self, routing: Routing, stale: Sequence[Part]) -> bool:
-        """Whether something is left to be asked, now that all parts have been answered or were called stale."""
+        """Return whether more remains to be sent, after all parts were answered or called stale."""
         answered, self._answered = self._answered, []
         if not stale:
             self._widened = self.narrow and not self.found

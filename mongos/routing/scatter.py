@@ -22,7 +22,7 @@ LATE_SECONDS = 2.0
 
 
 class Scatter:
-    """Those of one operation. `answers`, `failures`: what has come of them, by the shard's name."""
+    """The requests of one operation. `answers`, `failures`: the results by the shard's name."""
 
     __slots__ = ("_closing", "_done", "_ended", "_late_seconds", "_unwanted", "_waiting", "answers", "failures")
 
@@ -33,7 +33,7 @@ class Scatter:
         late_seconds: float = LATE_SECONDS,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`ended` is called with the last answer, unless nobody waits for it any more."""
+        """`ended` is called with the last answer, unless the operation was given up."""
         self._ended = ended
         self.answers: dict[str, ShardReply] = {}
         self.failures: dict[str, Failure] = {}
@@ -45,7 +45,7 @@ class Scatter:
         self._closing: dict[str, asyncio.TimerHandle] | None = None
 
     def send(self, shard: Shard, body: bytes) -> bool:
-        """Send a request that has its `$db` to the shard's primary; False where that cannot be done at once."""
+        """Send a request that has its `$db` to the shard's primary; False if that is not possible at once."""
         sent = shard.send(body, partial(self._take, shard))
         if sent is None:
             return False
@@ -59,7 +59,7 @@ class Scatter:
             await self._done
 
     def give_up(self) -> None:
-        """Nobody waits for these answers any more."""
+        """Give the answers up: those still to come go to `unwanted`."""
         later = asyncio.get_running_loop().call_later
         self._closing = {name: later(self._late_seconds, link.close) for name, (_, link) in self._waiting.items()}
         for answer in self.answers.values():

@@ -43,11 +43,11 @@ _UNANSWERED = STATE_CHANGE_CODES | {
 
 
 class OutcomeUnknown(CommandError):
-    """A command that a member may have carried out, though none has said so."""
+    """A command that a member may have carried out, without confirming it."""
 
 
 class Failure(NamedTuple):
-    """What has come of a command that was sent to a member."""
+    """The failure of a command that was sent to a member."""
 
     address: str
     error: NetworkError | CommandError
@@ -71,7 +71,7 @@ class Shard:
         return self._pool.statistics()
 
     def now(self) -> float:
-        """Seconds of the clock that deadlines are told in."""
+        """Return the seconds of the clock for deadlines."""
         return self._clock()
 
     async def command(
@@ -94,7 +94,7 @@ class Shard:
         member may have done it.
         """
         if read_preference.secondary_ok:
-            # A member that is no primary serves the read only where the request itself allows it.
+            # A member that is not primary serves the read only if the request itself allows it.
             body = with_preference(body, read_preference)
         sent = False
         give_up = self._clock() + FAILOVER_SECONDS
@@ -144,7 +144,7 @@ class Shard:
         return reply
 
     def hear(self, reply: bytes) -> None:
-        """Take in the cluster time of a reply."""
+        """Observe the cluster time of a reply."""
         self._gossip.hear(reply)
 
     def send(
@@ -167,7 +167,7 @@ class Shard:
         return None if link is None else (address, link)
 
     def leads(self, address: str) -> bool:
-        """Whether that member is the primary, as far as is known: the one that `send` sends to."""
+        """True if that member is the primary that `send` uses, as far as the router knows."""
         return self.client.known_primary == address
 
     async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
@@ -183,7 +183,7 @@ def with_preference(body: bytes | Mapping[str, Any], read_preference: ReadPrefer
 
 
 def told(error: CommandError, sent: bool) -> CommandError:
-    """The error, as OutcomeUnknown where it says nothing of a request that may have arrived before."""
+    """Return the error, as OutcomeUnknown if an earlier attempt may have arrived."""
     if not sent or error.code not in _UNANSWERED:
         return error
     return OutcomeUnknown(error.code, error.message, extra=error.extra, labels=error.labels)
@@ -195,7 +195,7 @@ def unreachable(shard: str, address: str, error: NetworkError) -> CommandError:
 
 
 async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]:
-    """Do the work for all items side by side; the first error is raised when all have ended, in item order."""
+    """Do the work for all items concurrently. When all have ended, raises the first error in item order."""
     results = await asyncio.gather(*(work(item) for item in items), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -253,7 +253,7 @@ class Shards:
             raise CommandError(Code.ShardNotFound, f"Shard {name} not found") from None
 
     def known(self, name: str) -> Shard | None:
-        """A shard by name, if it need not be looked up."""
+        """Return a shard by name if it is cached."""
         return self._shards.get(name)
 
     async def all(self) -> list[Shard]:
@@ -279,7 +279,7 @@ class Shards:
         self._as_of = max(self._as_of, time)
 
     async def receivers(self) -> list[str]:
-        """The names of the shards that take chunks, which one that is draining does not."""
+        """Return the names of the shards that accept chunks: all but draining ones."""
         await self.refresh()
         return sorted(self._shards.keys() - self._draining)
 

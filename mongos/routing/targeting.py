@@ -28,7 +28,7 @@ _ARRAY = 0x04
 
 
 class Reach(Enum):
-    """What a statement that goes to several shards is about."""
+    """The extent of a statement that goes to several shards."""
 
     ONE = auto()
     """One document, wherever it is: the statement is done once a shard has found it."""
@@ -80,7 +80,7 @@ def filter_shards(routing: Routing, tree: Filter) -> list[str]:
 
 
 def insert_target(routing: Routing, document: bytes) -> Target:
-    """Where a new document goes. Errors: ShardKeyNotFound for an array in the key."""
+    """Return the target of a new document. Errors: ShardKeyNotFound for an array in the key."""
     if routing.collection is None:
         return Target((primary_of(routing),))
     chunk = routing.collection.chunks.chunk_at(_key_of(routing.collection.key, document))
@@ -88,11 +88,12 @@ def insert_target(routing: Routing, document: bytes) -> Target:
 
 
 def update_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
-    """Where one update statement goes: `{q, u, multi, upsert, ...}`.
+    """Return the target of one update statement, `{q, u, multi, upsert, ...}`.
 
-    An upsert goes where its filter says, or it might insert beside a document on another shard. A replacement says
-    where its document is if its shard key stays; with an `_id` in the filter the others are asked where it is not
-    there. The first document of a `sort` may be anywhere, so there a replacement says nothing.
+    An upsert goes to the chunk of its filter, or it might insert beside a document on another shard. A replacement
+    targets the chunk of the new document, which is right if its shard key stays. With an `_id` in the filter the
+    other shards are asked if it is not found there. The first document of a `sort` may be anywhere, so a replacement
+    with `sort` targets all.
     """
     collection = routing.collection
     if collection is None:
@@ -122,7 +123,7 @@ def update_target(routing: Routing, statement: bytes, query_context: QueryContex
 
 
 def delete_target(routing: Routing, statement: bytes, query_context: QueryContext = PLAIN) -> Target:
-    """Where one delete statement goes: `{q, limit, ...}`."""
+    """Return the target of one delete statement, `{q, limit, ...}`."""
     if routing.collection is None:
         return Target((primary_of(routing),))
     tree = parse_filter(_document(statement, "q"), query_context=_under(query_context, statement))
@@ -151,7 +152,7 @@ def exact_shard(routing: Routing, tree: Filter, what: str) -> str:
 
 
 def is_replacement(code: int, data: bytes) -> bool:
-    """Whether an update's `u` is a whole document: no pipeline, no operators."""
+    """True if an update's `u` is a whole document: no pipeline, no operators."""
     if code == _ARRAY:
         return False
     fields = elements(data)
@@ -164,7 +165,7 @@ def _single_chunk(collection: CollectionRouting, tree: Filter) -> Chunk | None:
 
 
 def _chunk_of_replacement(collection: CollectionRouting, update: tuple[int, bytes] | None) -> Chunk | None:
-    """Where the document belongs that an update puts in the place of another; None of other updates."""
+    """Return the chunk of the new document of a replacement; None for other updates."""
     if update is None or not is_replacement(*update):
         return None
     if not all(get_path(update[1], field) for field in collection.key.fields):

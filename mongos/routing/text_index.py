@@ -1,7 +1,7 @@
-"""The text index of a collection of several shards, by which a router calculates how well documents fit a search.
+"""The text index of a sharded collection, for scores calculated on the router.
 
-Shards order by scores that they calculate from the documents. Whoever merges calculates the same ones, and so has to
-know of which fields, weights and language they are.
+Shards order by text scores that they calculate from the documents. The merge on the router calculates the same
+scores, and so needs the fields, weights and language of the index.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def settle_text_search(context: Context, namespace: str, tree: Filter, sha
 
 
 def _text_keys(indexes: Iterable[dict[str, Any]]) -> TextKeys | None:
-    """Of the text index among the specifications of all."""
+    """Return the keys of the text index among the index specifications; None if there is none."""
     for index in indexes:
         if "textIndexVersion" in index:
             language = language_named(index["default_language"])

@@ -35,10 +35,10 @@ _STATEMENT_ID_BYTES = 24
 
 
 class Accounting(Protocol):
-    """What counts the bytes written to chunks, for splitting them in time."""
+    """Counts the bytes written to chunks, for splitting them in time."""
 
     def add(self, routing: Routing, chunk: Chunk, size: int) -> bool:
-        """Count; True when the chunk is due for a look."""
+        """Count bytes; True when the chunk is due for a check."""
 
     async def look(self, routing: Routing, chunk: Chunk) -> None:
         """Split the chunk if it has grown past its size."""
@@ -46,7 +46,7 @@ class Accounting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one command's statements travel: the field that holds them and who decides where they go."""
+    """The kind of a batch: the field of its statements, and how they are targeted and measured."""
 
     field: str
     target: Callable[[Routing, bytes], Target]
@@ -55,7 +55,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Outcome:
-    """What has happened so far, in the reply's terms."""
+    """The results so far, in the reply's terms."""
 
     n: int = 0
     modified: int | None = None
@@ -67,7 +67,7 @@ class Outcome:
     """[documents concerned, documents modified] of the statements that were carried out, where that is asked for."""
 
     def count(self, index: int, n: int, modified: int) -> None:
-        """A shard has carried out a statement, or a part of one."""
+        """Note that a shard has carried out a statement, or a part of one."""
         if self.by_statement is not None:
             counts = self.by_statement.setdefault(index, [0, 0])
             counts[0] += n
@@ -91,7 +91,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Request:
-    """Statements for one shard: their indexes in the client's batch. `keys`: the ranges that the only one is about."""
+    """Statements for one shard: their indexes in the client's batch. `keys`: the ranges of the only statement."""
 
     shard: str
     indexes: list[int]
@@ -130,8 +130,10 @@ class BatchWrite:
         return (await self.carry_out()).reply()
 
     async def carry_out(self) -> Outcome:
-        """What has come of it. Errors: StaleConfig when the routing never settles; those that concern the whole batch,
-        of which "not primary" only where no shard has done anything.
+        """Carry out the batch and return its results.
+
+        Errors: StaleConfig when the routing never settles; those of the whole batch. "Not primary" is among them only
+        if no shard has done anything.
         """
         namespace = self._context.namespace
         stale_rounds = 0
@@ -162,9 +164,12 @@ class BatchWrite:
         return self._outcome
 
     def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
-        """What to send next, one request a shard, and one for each statement of which a part has been done; and the
-        chunk that is due for a look after it. A message of a client may be as long as any, so what is added for the
-        shards may not fit beside all of its statements: some of them are left for later then."""
+        """Return the next requests, one per shard and one per partly done statement, and the chunk to check after
+        them.
+
+        A client's message may have the maximal size. Fields added for the shards may then not fit beside all its
+        statements, so some statements are deferred.
+        """
         groups: dict[str, _Request] = {}
         partial: list[_Request] = []
         due: Chunk | None = None
@@ -216,7 +221,7 @@ class BatchWrite:
         return progress is not None and progress.narrow
 
     async def _send(self, routing: Routing, request: _Request) -> None:
-        """Send one request and take in its reply, or note that all of it is stale."""
+        """Send one request and process its reply, or note that all of it is stale."""
         add: dict[str, Any] = {}
         session = self._context.session
         repeatable = session is not None and session.txn_number is not None
@@ -242,7 +247,7 @@ class BatchWrite:
         self._take(request, document_to_python(answer.body))
 
     def _needs_counts(self, request: _Request) -> bool:
-        """Whether the shard is to say of each statement what has come of it."""
+        """True if the shard must report the counts of each statement."""
         if self._kind.field == "documents":
             return False
         return self._outcome.by_statement is not None or not self._progress.keys().isdisjoint(request.indexes)
@@ -290,7 +295,7 @@ class BatchWrite:
                     self._outcome.modified -= modified
 
     def _left(self, routing: Routing, requests: Sequence[_Request]) -> set[int]:
-        """The statements that are still to be done, at least in part."""
+        """Return the statements that are not done, or only in part."""
         stale: dict[int, list[Part]] = {}
         for request in requests:
             for index in request.stale:
@@ -308,13 +313,15 @@ class BatchWrite:
         self._pending.remove(index)
 
     def _fail_once(self, index: int, row: dict[str, Any]) -> None:
-        """Note the error of a statement; that of the first shard where several refuse it."""
+        """Note the error of a statement; if several shards refuse it, that of the first."""
         if index not in self._failed:
             self._failed.add(index)
             self._outcome.errors.append(row)
 
 
 def _statement_ids(ids: list[int]) -> dict[str, Any]:
-    """How a request says them: by the first where they follow one another, because 10,000 take much of a message."""
+    """Return the field for statement ids: only the first if they are consecutive, because 10,000 ids take much of a
+    message.
+    """
     first = ids[0]
     return {"stmtId": first} if ids == list(range(first, first + len(ids))) else {"stmtIds": ids}
