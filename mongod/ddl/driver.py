@@ -156,7 +156,7 @@ class Driver:
             what = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"
             await log(self._shard, what, operation.namespace, {})
 
-    # # Durable state
+    # Durable state
 
     def _check_primary(self) -> None:
         if not self._shard.records.may_write():

@@ -115,7 +115,7 @@ def _dead_end(lsid: bytes, txn_number: int) -> Statement:
     return Statement(lsid, txn_number, (DEAD_END,), _NOTHING)
 
 
-# # Tests of log entries
+# Tests of log entries
 
 
 def concern_of(migration: AnyMigration) -> Concern:
@@ -322,7 +322,7 @@ class SessionHistory:
         oplog = self._store.oplog
         assert oplog is not None, "a member of a shard has one"
         if self._sessions is None or (self._scanned.timestamp < oplog.first.timestamp):
-            # # The log was truncated past the position that was read: read the sessions anew.
+            # The log was truncated past the position that was read: read the sessions anew.
             self._sessions, self._scanned = SessionPages(self._store, self._concerns), self._store.last_optime
         statements = self._sessions.next_page()
         if statements is None and self._scanned < until:

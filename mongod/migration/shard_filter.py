@@ -144,7 +144,7 @@ class RangeShardFilter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # # The checks of every operation
+    # The checks of every operation
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """See the protocol. An operation without a version sees everything, but its writes wait like any other."""

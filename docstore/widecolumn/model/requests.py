@@ -315,7 +315,7 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
         raise invalid_request("both ends of a range must be given, or neither")
     if keys[0] is not None and keys[1] is not None:
         return [_key_range(partitioner, *(_bound_key(value) for value in keys if value is not None))]
-    # # The start is exclusive: skip rows with its token.
+    # The start is exclusive: skip rows with its token.
     first, last = (_token_tail(partitioner, value) for value in tokens if value is not None)
     wraps = last <= first
     start, end = _behind(first), _behind(last)

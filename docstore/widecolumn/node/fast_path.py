@@ -67,7 +67,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     try:
         node.replication.check_write()
     except CommandError:
-        # # The general implementation raises the proper error.
+        # The general implementation raises the proper error.
         return None
     row_key, path, record = plain
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)

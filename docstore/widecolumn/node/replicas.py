@@ -102,7 +102,7 @@ async def wait_written(context: Context, node: DataNode, optime: OpTime, level: 
         if failed is not None:
             raise write_timed_out(level.value, needed, _holders(node, optime), failed["errmsg"])
     if oplog.term != term:
-        # # The members counted may hold the log of another primary.
+        # The members counted may hold the log of another primary.
         raise write_timed_out(level.value, needed, 0, "another primary has been elected")
 
 

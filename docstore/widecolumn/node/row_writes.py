@@ -97,7 +97,7 @@ def write_rows(
     while writing.namespace:
         yield from write_in_slices(node, writing.namespace, Repeated(writing.advance), context.shard_version)
     if needed > 1:
-        # # A write without effect may still be on its way to the other members.
+        # A write without effect may still be on its way to the other members.
         yield wait_written(context, node, writing.last or node.store.last_optime, level, needed)
     if hint is not None:
         yield wait_durable(context, node, writing.last or node.store.last_optime)

@@ -108,7 +108,7 @@ def store_rows(
         unit.put_row(coll, update, bytes)
 
 
-# # Oplog entries
+# Oplog entries
 
 
 def merge_document(row_key: bytes, entries: Sequence[Entry]) -> bytes:

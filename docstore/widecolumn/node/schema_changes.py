@@ -189,6 +189,6 @@ async def change_schema(
     """
     node = node_of(context)
     if not context.namespace and context.db != "admin":
-        # # The version of the request's routing: a keyspace is on the shard of its mark.
+        # The version of the request's routing: a keyspace is on the shard of its mark.
         context = context.about(f"{context.db}.{MARK}")
     return await change(context, {}, lambda unit: act(SchemaChange(node, unit, identities)))

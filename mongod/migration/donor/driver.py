@@ -120,7 +120,7 @@ class DonorDriver:
             while pending:
                 event = await self._carry_out(pending.popleft())
                 if isinstance(event, Failed):
-                    # # The remaining effects are void: the core says how to abort.
+                    # The remaining effects are void: the core says how to abort.
                     pending.clear()
                 if event is not None:
                     assert not pending, "an effect that is answered comes last"

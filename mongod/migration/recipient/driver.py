@@ -100,7 +100,7 @@ class RecipientDriver:
         """End the migration that an earlier term began here."""
         self._deliver(Interrupted(reason))
 
-    # # Requests of the donor
+    # Requests of the donor
 
     async def start(self, migration: AnyMigration, definition: Definition | None) -> Status:
         shard = self._shard
@@ -195,7 +195,7 @@ class RecipientDriver:
         group.add(task)
         task.add_done_callback(group.discard)
 
-    # # Long-running work
+    # Long-running work
 
     async def _do(self, work: Work) -> None:
         event: Event

@@ -24,7 +24,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     statements = wide_of(node).statements
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
     if node.shard_filter is None and arguments["consistency"] == "ONE":
-        # # Statements that read or write rows wait only by a pause or a lock; all others pause first.
+        # Statements that read or write rows wait only by a pause or a lock; all others pause first.
         return begun(running)
     return running
 

@@ -103,7 +103,7 @@ def prepared_write(preparation: Preparation, table: Table, statement: Modificati
     return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, *resolved)
 
 
-# # Parts common to all modifications
+# Parts common to all modifications
 
 
 @dataclass(frozen=True, slots=True)
