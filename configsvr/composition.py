@@ -1,4 +1,4 @@
-"""What a config server adds to a data node: the catalog and its commands."""
+"""The parts that a config server adds to a data node: the catalog and its commands."""
 
 from __future__ import annotations
 

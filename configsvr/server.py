@@ -49,7 +49,7 @@ class ConfigServer:
         self._hosts: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to look after the catalog whenever this node is primary."""
+        """Begin to maintain the catalog whenever this node is primary."""
         self._watch = asyncio.ensure_future(self._look_after())
         self._hosts = asyncio.ensure_future(self.shard_hosts.run())
 
@@ -71,7 +71,7 @@ class ConfigServer:
         self.tables.initialise()
 
     async def committed(self) -> None:
-        """Wait until a majority has everything written here so far, what was found done included.
+        """Wait until a majority has everything written here, also writes of earlier requests.
 
         WriteConcernFailed when it takes too long: the outcome is unknown.
         """
@@ -82,7 +82,7 @@ class ConfigServer:
             raise CommandError(Code.WriteConcernFailed, f"no majority has the change yet: {error.get('errmsg')}")
 
     async def _look_after(self) -> None:
-        """As a new primary: complete the collections, and have drops finished that were left half done."""
+        """Complete the collections as a new primary, and finish interrupted drops."""
         replication = self.node.replication
         while True:
             if replication.hello().get("isWritablePrimary"):
@@ -96,7 +96,7 @@ class ConfigServer:
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 
     async def _have_dropped(self, record: CollectionRecord) -> None:
-        """Have the primary shard of its database finish a drop."""
+        """Let the primary shard of the database finish a drop."""
         database = self.cluster.database(split_namespace(record.namespace)[0])
         if database is None:
             self.chunks.remove(record)
@@ -107,5 +107,5 @@ class ConfigServer:
 
 
 def server_of(context: Context) -> ConfigServer:
-    """The config server that answers this request."""
+    """Return the config server that serves this request."""
     return context.services.parts[ConfigServer]

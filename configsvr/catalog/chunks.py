@@ -56,7 +56,7 @@ class Chunks:
         return None if raw is None else CollectionRecord.from_raw(raw)
 
     def expect(self, namespace: str, epoch: ObjectId) -> CollectionRecord:
-        """The record of this incarnation. StaleEpoch when there is another or none."""
+        """Return the record of this incarnation. StaleEpoch if there is another or none."""
         record = self.collection(namespace)
         if record is None or record.epoch != epoch:
             raise CommandError(Code.StaleEpoch, f"{namespace} is not (any more) sharded under the epoch {epoch}")
@@ -96,12 +96,12 @@ class Chunks:
         return Counter(map(_shard, self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,))))
 
     def count_on(self, shard: str) -> int:
-        """How many chunks of all collections a shard has; no chunk is read."""
+        """Return the number of chunks that a shard has of all collections, without reading any."""
         records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
         return sum(self._tables.count(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
 
     def count_jumbo_on(self, shard: str) -> int:
-        """How many of them are flagged; all are read."""
+        """Return the number of these chunks that are flagged jumbo; reads all of them."""
         records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
         found = (self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
         return sum(
@@ -240,8 +240,9 @@ class Chunks:
         return found.chunk.shard
 
     def set_jumbo(self, record: CollectionRecord, bounds: KeyRange, jumbo: bool) -> ShardVersion:
-        """Flag a chunk or take its flag away; the collection's version after it. The chunk gets a new minor version, so
-        that increments show it. ConflictingOperationInProgress when there is no such chunk."""
+        """Set or clear a chunk's jumbo flag; return the collection's new version. The chunk gets a new minor version,
+        so that incremental refreshes include it. ConflictingOperationInProgress if there is no such chunk.
+        """
         found = self.at(record, bounds.min)
         if found is None or not found.chunk.range.same(bounds):
             raise _conflict(f"there is no chunk {bounds} of {record.namespace}")

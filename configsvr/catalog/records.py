@@ -1,7 +1,7 @@
 """The records of the `config` database, one frozen dataclass for each collection.
 
-`from_raw` reads a stored document, `document` gives what is stored. Shapes are those of MongoDB 6.0 with two
-additions of older versions that clients still print: `partitioned` in databases and `ns` in chunks.
+`from_raw` decodes a stored document, `document` encodes one. Shapes are those of MongoDB 6.0, with two additions of
+older versions that clients still print: `partitioned` in databases and `ns` in chunks.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DatabaseRecord:
 
     @property
     def version(self) -> DatabaseVersion:
-        """Which database of the name it is."""
+        """Return the version that identifies the database among those of its name."""
         return DatabaseVersion(self.uuid, self.timestamp, self.last_mod)
 
     @classmethod

@@ -1,11 +1,11 @@
-"""Reading and writing whole documents of the `config` database by `_id` and by index, over the data node's store.
+"""Whole documents of the `config` database, by `_id` and by index, over the data node's store.
 
-Changes go into a write unit that the caller commits without awaiting in between, so what was read in the same step is
-still true when the unit commits: compare-and-set by construction.
+Changes go into a write unit that the caller commits without awaiting in between. Reads of the same step are therefore
+still true when the unit commits: compare-and-set.
 
-A unit is one batch on this node, but its oplog entries reach other members one by one, and a failover can keep the
-first of them only. Whoever writes several documents in a unit therefore orders them so that every beginning of the
-list leaves a sound catalog.
+A unit is one batch on this node, but its oplog entries reach other members one by one, and a failover can keep a
+prefix of them. A caller that writes several documents in a unit therefore orders them so that every prefix leaves a
+sound catalog.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Tables:
         return int(self._wall_clock() * 1000)
 
     def timestamp(self) -> Timestamp:
-        """The cluster time as it is known here."""
+        """Return the cluster time that this node knows."""
         oplog = self.store.oplog
         assert oplog is not None, "a config server is a member of a replica set"
         return unpack_timestamp(max(oplog.cluster_time, int(self._wall_clock()) << 32 | 1))
 
     def initialise(self) -> None:
-        """Make the collections, their indexes and the version document, whatever of it is missing."""
+        """Create the collections, their indexes and the version document, as far as missing."""
         for namespace in _ALL:
             if self.store.collection(namespace) is None:
                 with self.store.unit() as unit:
@@ -122,7 +122,7 @@ class Tables:
             yield raw
 
     def count(self, namespace: str, key: Mapping[str, int], prefix: tuple[Any, ...]) -> int:
-        """How many documents have the first key fields `prefix`."""
+        """Return how many documents have the first key fields `prefix`."""
         collection = self.store.collection(namespace)
         if collection is None:
             return 0
@@ -150,5 +150,5 @@ class Tables:
 
 
 def index_name(key: Mapping[str, int]) -> str:
-    """The name that an index gets when none is given."""
+    """Return the default name of an index."""
     return "_".join(f"{path}_{direction}" for path, direction in key.items())
