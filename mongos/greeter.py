@@ -1,4 +1,4 @@
-"""What a router says of itself in hello: it is one, and that never changes while it runs."""
+"""The router's reply to hello. It does not change while the router runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bson.objectid import ObjectId
 
 
 class RouterGreeter:
-    """Drivers that wait for news of a router wait in vain until their time is up, or until it stops."""
+    """Awaitable hello never has news: drivers wait until their time is up, or until the router stops."""
 
     def __init__(self) -> None:
         self._process = ObjectId()
@@ -30,5 +30,5 @@ class RouterGreeter:
             return
 
     def stop(self) -> None:
-        """Let those who wait go."""
+        """Release the waiting drivers."""
         self._stopping.set()

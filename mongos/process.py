@@ -64,7 +64,7 @@ def report(message: str, attributes: Mapping[str, Any]) -> None:
 
 
 async def serve(process: Process, options: Options) -> None:
-    """The life of a router."""
+    """Run a router from start to end."""
     check_exposure(options)
     try:
         configdb = ConfigDb.parse(options.router.config_db)
@@ -141,7 +141,7 @@ def _hints(router: Router, pool: Pool, log: HintLog) -> Hints:
 
 
 def _hint_log(options: Options) -> HintLog | None:
-    """Where hints are kept, if they are. Errors: StartError."""
+    """Return the log of hints; None if hints are not stored. Errors: StartError."""
     if options.router.hints is None:
         return None
     try:
@@ -153,12 +153,12 @@ def _hint_log(options: Options) -> HintLog | None:
 
 
 async def _carry_out(router: Router, pool: Pool, database: str, command: bytes) -> None:
-    """A command as from a client of this router. Errors: CommandError, NetworkError."""
+    """Execute a command as if a client had sent it. Errors: CommandError, NetworkError."""
     await pool.command(router.facts.address, database, command)
 
 
 async def _config_set(process: Process, configdb: ConfigDb, pool: Pool) -> str | None:
-    """The config servers' set; None when the process is asked to stop before they are found. Errors: StartError."""
+    """Return the config servers' set; None if the process is stopped before they are found. Errors: StartError."""
     finding = asyncio.ensure_future(find_config_servers(configdb, pool, monotonic, report, process.waiting))
     stopped = asyncio.ensure_future(process.stopped())
     await asyncio.wait((finding, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -180,7 +180,7 @@ def build(
     config: Shard, connect: Callable[[str, str], Shard], gossip: Gossip, options: Options, spill: Path,
     listener: Callable[[], Listener], process: Process,
 ) -> Router:  # fmt: skip
-    """The router's parts put together."""
+    """Build the router from its parts."""
     shards = Shards(config, connect, gossip)
     cache = RoutingCache(config)
     settings = BalancerSettings(config)

@@ -1,6 +1,4 @@
-"""What insert, update, delete and bulkWrite have in common at a router: the kinds of statements, the bounds of a batch,
-and carrying it out.
-"""
+"""Common parts of insert, update, delete and bulkWrite on a router: statement kinds, batch limits, and execution."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from mongos.routing.writes import BatchWrite, Kind, Outcome
 
 
 def written_size(statement: bytes) -> int:
-    """What an update adds to its chunk, at most about: the size of what it writes."""
+    """Return an estimate of the bytes that an update adds to its chunk: the size of its `u`."""
     update = get_field(statement, "u")
     return 0 if update is None else len(update[1])
 
@@ -34,20 +32,20 @@ DELETES = Kind("deletes", delete_target, lambda statement: 0)
 
 
 def in_language(context: Context, kind: Kind, let: bytes | None) -> Kind:
-    """Updates or deletes whose filters are read with these variables. Errors: those of `let`."""
+    """Return updates or deletes with these variables added to their filters. Errors: those of `let`."""
     target = update_target if kind is UPDATES else delete_target
     return replace(kind, target=partial(target, query_context=query_context_of(context, let)))
 
 
 def with_id(document: bytes) -> bytes:
-    """The document with an `_id`, made here when the client sent none: a retry must not make another one."""
+    """Return the document with an `_id`. The router generates it if missing, so that a retry uses the same one."""
     if get_field(document, "_id") is not None:
         return document
     return document_from([*elements(bson.encode({"_id": ObjectId()})), *elements(document)])
 
 
 async def run_statements(context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool) -> dict[str, Any]:
-    """The reply to a batch. Errors: InvalidLength, those of `carry_out`."""
+    """Execute a batch and return the reply. Errors: InvalidLength, those of `carry_out`."""
     if not 0 < len(statements) <= MAX_WRITE_BATCH:
         raise CommandError(
             Code.InvalidLength,
@@ -59,7 +57,9 @@ async def run_statements(context: Context, kind: Kind, statements: Sequence[byte
 async def carry_out(
     context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, counted: bool = False
 ) -> Outcome:
-    """What has come of a batch; `counted`: of each statement too. Errors: those of `BatchWrite.carry_out`."""
+    """Execute a batch and return the outcome; with `counted`, also of each statement. Errors: those of
+    `BatchWrite.carry_out`.
+    """
     router = router_of(context)
     routing = await router.cache.get(context.namespace)
     documents_only(context, routing)

@@ -13,7 +13,7 @@ from mongos.routing.requests import forwarded, whole_request
 
 
 async def change(context: Context, _arguments: Arguments) -> bytes:
-    """Have users or roles changed; from then on this router knows of it."""
+    """Send a change of users or roles to the config servers; this router knows of it at once."""
     router = router_of(context)
     try:
         return (await router.config.command(context.db, forwarded(whole_request(context)))).relayed()
@@ -22,7 +22,7 @@ async def change(context: Context, _arguments: Arguments) -> bytes:
 
 
 async def show(context: Context, _arguments: Arguments) -> bytes:
-    """What the config servers say of users or roles."""
+    """Return the config servers' reply about users or roles."""
     request = forwarded(whole_request(context))
     return (await router_of(context).config.command(context.db, request, repeatable=True)).relayed()
 

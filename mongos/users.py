@@ -49,11 +49,11 @@ class RoutedUsers:
         return (int(self._clock() / self._interval) << 32) + self._changes
 
     def invalidate(self) -> None:
-        """Ask anew from now on."""
+        """Discard the cache."""
         self._changes += 1
 
     async def follow(self) -> None:
-        """Look for changes until cancelled."""
+        """Watch for changes until cancelled."""
         while True:
             await asyncio.sleep(_ASKING_SECONDS)
             with suppress(CommandError):
@@ -110,7 +110,7 @@ class RoutedUsers:
             return None
 
     def parameter(self) -> ServerParameter:
-        """How long what is known holds."""
+        """Return the server parameter for how long cached users remain valid."""
 
         def put(value: Any) -> None:
             seconds = whole_number(_INTERVAL, value)

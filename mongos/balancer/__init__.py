@@ -1,1 +1,1 @@
-"""What routers do about chunks: splits as they grow, moves from full shards to empty ones, the settings of both."""
+"""Chunk maintenance by routers: splits of growing chunks, balancing of shards, and the settings of both."""

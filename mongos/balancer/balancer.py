@@ -1,8 +1,9 @@
-"""The balancer: one router at a time, under a lease from the config servers, moves chunks to where there is less.
+"""The balancer: one router at a time, under a lease from the config servers, moves chunks from full shards to emptier
+ones.
 
-Every router runs this loop; whoever holds the lease does the work. The lease is renewed before every move; a holder
-that cannot renew stops. A move is safe by itself whoever asks for it (the shards and the config servers check it), so a
-lost lease can cost a refused move, never a wrong one.
+Every router runs this loop; the holder of the lease does the work. It renews the lease before every move, and stops
+if it cannot. The shards and the config servers check every move, so a lost lease can cost a refused move, never a
+wrong one.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Balancer:
         self._fence = 0
 
     async def run(self) -> None:
-        """Rounds without end; an error ends a round, not the balancer."""
+        """Run rounds forever; an error ends a round, not the balancer."""
         moved = False
         while True:
             await asyncio.sleep(BUSY_ROUND_SECONDS if moved else ROUND_SECONDS)
@@ -68,7 +69,7 @@ class Balancer:
                 self._report("Balancer round ended", {"error": str(error)})
 
     async def round(self) -> bool:
-        """One round: at most one move a collection; whether anything moved."""
+        """Run one round, of at most one move per collection; return whether anything moved."""
         await self._settings.refresh()
         if not self._settings.balancing or not await self._lease():
             return False
@@ -87,7 +88,7 @@ class Balancer:
         return moved
 
     async def release(self) -> None:
-        """Let another router balance; called when this one stops."""
+        """Release the lease, so that another router can balance; called when this one stops."""
         if self._fence:
             await self._config.command("admin", requests.lease(LEASE, "release", self._holder, fence=self._fence))
             self._fence = 0
@@ -102,7 +103,7 @@ class Balancer:
         return bool(reply["granted"])
 
     async def _balance(self, namespace: str, states: list[ShardState]) -> bool:
-        """Whether anything was done for the collection, so that there may be more to do."""
+        """Return whether the collection changed, so that there may be more to do."""
         collection = (await self._cache.refresh(namespace)).collection
         if collection is None:
             return False
@@ -127,7 +128,7 @@ class Balancer:
         return False
 
     async def _choose(self, collection: CollectionRouting, route: Route, tried: set[bytes]) -> Transfer | None:
-        """What is to take the route. `tried`: the low ends of chunks that turned out to be too large."""
+        """Return the transfer for the route. `tried`: the low ends of chunks that turned out to be too large."""
         chunks, listed = collection.chunks, candidates(collection.chunks, route)
         looked_at: list[tuple[Chunk, int]] = []
         while batch := list(islice(listed, 1 if route.difference is None else SIZED_AT_ONCE)):

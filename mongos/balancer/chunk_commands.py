@@ -31,7 +31,9 @@ class ChunkCommands:
         self._settings = settings
 
     async def split_points(self, collection: CollectionRouting, chunk: Chunk, target: int | None) -> list[Bound]:
-        """Where the chunk should be cut: when it has reached `target` bytes; None: in the middle, whatever its size."""
+        """Return the bounds at which to split the chunk once it has reached `target` bytes; None: in the middle, at
+        any size.
+        """
         shard = await self._shards.get(chunk.shard)
         command = requests.split_vector(
             collection.namespace, collection.key.document(), chunk.range, target_bytes=target or 0, force=target is None
@@ -40,7 +42,7 @@ class ChunkCommands:
         return [collection.key.bound(key.raw) for key in RawBSONDocument(answer.body)["splitKeys"]]
 
     async def split(self, collection: CollectionRouting, chunk: Chunk, points: Sequence[Bound]) -> Routing:
-        """Cut a chunk; the routing after it."""
+        """Split a chunk; return the new routing."""
         shard = await self._shards.get(chunk.shard)
         command = requests.split_chunk(
             collection.namespace, collection.key.document(), chunk.range, points,
@@ -75,16 +77,19 @@ class ChunkCommands:
         self, collection: CollectionRouting, chunk: Chunk, to: str, *, force_jumbo: bool = False,
         wait_for_delete: bool = False,
     ) -> Routing:  # fmt: skip
-        """Move a chunk to another shard; the routing after it. A chunk that is too large is flagged jumbo, unless it is
-        to be moved by force. `wait_for_delete`: until the other shard has deleted its documents too. Errors:
-        ChunkTooBig; those of `requests.move_range`."""
+        """Move a chunk to another shard; return the new routing. A chunk that is too large is flagged jumbo, unless
+        the move is forced. `wait_for_delete`: wait until the donor has deleted its documents. Errors: ChunkTooBig;
+        those of `requests.move_range`.
+        """
         most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
         extent = Extent(most_bytes=most)
         return await self._move(collection, chunk, to, extent, jumbo=True, wait_for_delete=wait_for_delete)
 
     async def transfer(self, collection: CollectionRouting, transfer: Transfer, to: str) -> Routing:
-        """Move a chunk or a part of it. A chunk that is larger than chunks may be, of which no part can be split off,
-        is flagged jumbo. Errors: those of `move`."""
+        """Move a chunk or a part of it. Errors: those of `move`.
+
+        A chunk above the maximal size from which no part can be split off is flagged jumbo.
+        """
         extent = Extent(part_bytes=transfer.part_bytes, upper=transfer.upper)
         jumbo = transfer.size > most_bytes(self._settings.chunk_bytes)
         return await self._move(collection, transfer.chunk, to, extent, jumbo=jumbo)

@@ -11,7 +11,7 @@ from mongos.routing.shards import CONFIG, Shard
 
 
 class BalancerSettings:
-    """What was last read. Until the first read the defaults hold."""
+    """The settings of the last read. Before the first read the defaults apply."""
 
     def __init__(self, config: Shard) -> None:
         self._config = config
@@ -28,7 +28,7 @@ class BalancerSettings:
         self.autosplit = bool(rows.get("autosplit", {}).get("enabled", True))
 
     async def set_balancing(self, on: bool) -> None:
-        """Write it for all routers, with majority."""
+        """Write the setting for all routers, with write concern majority."""
         await self._config.command(
             CONFIG,
             {

@@ -71,7 +71,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 
 
 def _subject(name: str, inner: bytes) -> bytes:
-    """What says which documents the command is about: itself, or its only statement."""
+    """Return the document that holds the command's filter: the command itself, or its only statement."""
     found = get_field(inner, _FILTERS[name])
     if found is None or found[0] != ARRAY:
         return inner
@@ -89,7 +89,7 @@ def _filter_of(name: str, subject: bytes) -> bytes:
 
 
 def _merged_find(inner: bytes, arguments: Arguments) -> bytes:
-    """The find that each of several shards does: what could be part of the result."""
+    """Return the find for each of several shards: all documents that may be in the result."""
     skip, limit = arguments["skip"], arguments["limit"]
     kept = [field for field in elements(inner) if field[0] not in ("skip", "limit")]
     add = elements(bson.encode({"limit": Int64(skip + limit)})) if limit else []

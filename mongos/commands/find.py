@@ -52,7 +52,7 @@ from mongos.views import read_below
 
 
 async def run(context: Context, args: Arguments) -> Result:
-    """The first batch; the merged cursor holds the rest."""
+    """Return the first batch; the merged cursor holds the rest."""
     return await at_one_time(context, partial(_run, args=args))
 
 
@@ -110,7 +110,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
 
 
 async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply]) -> bytes:
-    """The reply with what several shards have answered, which is read on by a cursor of this router."""
+    """Return the reply from the answers of several shards; a cursor of this router reads the rest."""
     size = args["batchSize"]
     return await opened_reply(
         context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"]
@@ -118,7 +118,7 @@ async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequ
 
 
 def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[bytes], bytes]:
-    """What the router makes of a merged document: the place that a shard has put behind it stays."""
+    """Return the projection of a merged document. A record id that a shard has appended stays."""
     apply = projection.apply
     if not args["showRecordId"]:
         return apply
@@ -131,7 +131,7 @@ def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[by
 
 
 def _check_tailable(args: Arguments, routing: Routing) -> None:
-    """Errors: BadValue where there is no tail."""
+    """Raise BadValue if the cursor cannot be tailable."""
     if routing.collection is not None:
         raise CommandError(Code.BadValue, "error processing query: tailable cursor requested on non capped collection")
     if args["singleBatch"]:
@@ -139,7 +139,7 @@ def _check_tailable(args: Arguments, routing: Routing) -> None:
 
 
 def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | None:
-    """What the shards' documents are merged by; None: in any order."""
+    """Return the merge order of the shards' documents; None for any order."""
     if sort != EMPTY_DOCUMENT:
         parsed = parse_sort(sort, query_context, tree)
         return parsed.pattern() if parsed else None
@@ -148,7 +148,7 @@ def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | No
 
 
 async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
-    """The reply to a find of one shard, whose cursor is read on by one of this router."""
+    """Return the reply to a find of one shard, with a cursor of this router for the rest."""
     size = args["batchSize"]
     return await opened_reply(
         context, [answer], batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
@@ -179,7 +179,7 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
 
 
 def _plain_shape(args: Arguments) -> Shape | None:
-    """What becomes of the documents of several shards, where that is known without the filter and the request."""
+    """Return the router's work on the merged documents; None if it depends on the filter or the request."""
     order = project = None
     if args["sort"]:
         if args["returnKey"]:

@@ -100,20 +100,20 @@ def _first_pass(context: Context) -> bytes:
 
 
 def _find(context: Context, args: Arguments) -> bytes:
-    """The request for the documents that a shard has among the first of all."""
+    """Return the request for the first documents of a shard."""
     named = {"find": args.value, "filter": RawBSONDocument(args["query"]), "batchBytes": batch_bytes()}
     rest = forwarded(context.raw, without=_OF_MAP_REDUCE)
     return document_from([*elements(bson.encode(named)), *elements(rest)])
 
 
 class _Reduction(Protocol):
-    """What one command does after its shards were asked: `run`, then `counts`; `parts` are those of the shards."""
+    """The router's work after the shards have answered: `run`, then `counts`. `parts`: the counts of the shards."""
 
     counts: Counts
     parts: dict[str, Counts]
 
     async def run(self, sink: Sink) -> None:
-        """Give the results, in the order of their keys."""
+        """Write the results to the sink, in the order of their keys."""
 
     def close(self) -> None:
         """End the shards' cursors."""

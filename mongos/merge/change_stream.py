@@ -145,9 +145,9 @@ class RoutedStream:
         await self._open_new(await self._router.shards.all(), self._start)
 
     async def next_batch(self, context: Context, most: int, until: float) -> list[bytes]:
-        """Return at most `most` events, as soon as there are any, and no later than `until`.
+        """Return at most `most` events, once there are any, and no later than `until`.
 
-        Errors: those of the shards and of the stages; BSONObjectTooLarge.
+        Errors: those of the shards and the stages; BSONObjectTooLarge.
         """
         taken: list[bytes] = []
         size = 0

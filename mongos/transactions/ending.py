@@ -1,13 +1,13 @@
-"""How a transaction ends on the shards that take part.
+"""Commit and abort of a transaction on its shards.
 
-One that has written on at most one shard needs no coordinator: the others, which have only read, end first. Where
-several have written, the first of them coordinates (`docstore.sharding.commitment`).
+A transaction that has written on at most one shard needs no coordinator: the read-only shards end first. If several
+have written, the first of them coordinates (`docstore.sharding.commitment`).
 
-Always true:
+Invariants:
 
-* everything here may be done again when it is not known whether it was done;
-* once the recovery shard may have been asked to commit, it alone is asked how the transaction ended: a reader that has
-  restarted since knows of no transaction, whatever came of it.
+- every step may be repeated if its outcome is unknown;
+- once the recovery shard may have been asked to commit, only that shard is asked for the outcome. A read-only shard
+  that has restarted since knows no such transaction, committed or not.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ABORT_SECONDS = 5.0
 
 
 async def commit(context: Context, transaction: RouterTransaction) -> bytes:
-    """The reply. Errors: NoSuchTransaction where it is aborted; others, after which it may be either.
+    """Commit and return the reply. Errors: NoSuchTransaction if it is aborted; after others it may be either.
 
-    The recovery shard is asked once all readers have ended durably; from then on it alone knows the outcome.
+    The recovery shard is asked once all read-only shards have ended durably; from then on it alone knows the outcome.
     """
     begun = [participant for participant in transaction.participants.values() if participant.begun]
     recovery = transaction.recovery
@@ -62,7 +62,7 @@ _NOTHING = document_from([])
 
 
 def _check_durable(reply: bytes) -> None:
-    """Errors: the `writeConcernError` of a reader's reply. The writers have not been asked to commit then."""
+    """Raise the `writeConcernError` of a read-only shard's reply. The writers have not been asked to commit then."""
     concern_error = get_field(reply, "writeConcernError")
     if concern_error is not None:
         error = document_to_python(concern_error[1])
@@ -70,7 +70,7 @@ def _check_durable(reply: bytes) -> None:
 
 
 async def recover(context: Context, session: Session, shard: Shard, router: RouterParts) -> bytes:
-    """The reply of a commit of which this router knows nothing but the shard that does. Errors: as of `commit`."""
+    """Return the reply to a commit of which this router knows only the recovery shard. Errors: as of `commit`."""
     transaction = {**lsid_fields(session), "txnNumber": Int64(session.txn_number or 0), "autocommit": False}
     return await _ask(context, shard, bson.encode({**_with_concern(context, coordinate_commit([])), **transaction}))
 
@@ -80,7 +80,7 @@ def lsid_fields(session: Session) -> dict[str, Any]:
 
 
 async def abort_everywhere(transaction: RouterTransaction) -> None:
-    """End it on all shards; one that does not answer ends it by itself after a while."""
+    """Abort on all shards; a shard that does not answer aborts by itself after a while."""
 
     async def end(participant: Participant) -> None:
         shard = participant.shard
@@ -107,6 +107,6 @@ def _commit_command(context: Context) -> dict[str, Any]:
 
 
 def _with_concern(context: Context, command: Mapping[str, Any]) -> dict[str, Any]:
-    """With the client's write concern, where it gave one."""
+    """Add the client's write concern, if it gave one."""
     concern = context.body.get("writeConcern")
     return dict(command) if concern is None else {**command, "writeConcern": concern}

@@ -1,13 +1,13 @@
-"""The shards as a request in a transaction reaches them: whatever it asks becomes a part of the transaction there.
+"""The shards of a transaction: every request to them becomes part of the transaction.
 
-Always true:
+Invariants:
 
-* the first request to a shard begins the shard's part, and no other is sent there before that one is answered; all
-  parts of a transaction that reads a snapshot read that of one cluster time;
-* nothing is sent twice: what may have been done may be done once only;
-* a part that begins waits for changes of definitions only while it is the only one, and holds nothing meanwhile;
-* a shard that calls the very first request stale has done nothing, and its part begins anew with the request as it is
-  routed then; later it has lost what was done there, and the transaction fails.
+- the first request to a shard begins the shard's part, and no other is sent there before its answer. All parts of a
+  snapshot transaction read at the same cluster time;
+- nothing is sent twice: no operation may run twice;
+- a part that begins waits for changes of definitions only while it is the only one, and holds nothing meanwhile;
+- a shard that calls its first request stale has had no effects: its part begins anew with the request as routed then.
+  Later, stale means that the shard has lost the part's writes, and the transaction fails.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_PAUSE_SECONDS = 0.1
 
 
 class Participant:
-    """One shard's part. `read_only`: it has not said yet that it has written. `begun`: it has answered."""
+    """One shard's part. `read_only`: it has not reported a write yet. `begun`: it has answered."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -71,7 +71,7 @@ class TransactionShard:
         late: float = 0.0,
         failure: None = None,
     ) -> ShardReply:
-        """As a shard's. Errors besides: SnapshotUnavailable, NoSuchTransaction."""
+        """As `Shard.command`. Further errors: SnapshotUnavailable, NoSuchTransaction."""
         participant = self._transaction.participant(self._shard)
         if participant.begun:
             return await self._send(participant, db, body, sequences, deadline, late)
@@ -119,7 +119,7 @@ class TransactionShard:
             _check_statements(reply.body)
         except CommandError as error:
             if error.code == Code.CommandOnShardedViewNotSupportedOnMongod:
-                # It only says where to go on.
+                # Not a failure: it only names the view's source.
                 participant.begun = True
             if is_stale(error.code) and not first:
                 raise CommandError(
@@ -148,19 +148,19 @@ class TransactionShard:
         deadline: float | None = None,
         late: float = 0.0,
     ) -> bytes:
-        """As a shard's: to a member that has answered in the transaction before."""
+        """As `Shard.at`, for a member that has answered in the transaction before."""
         self._transaction.check()
         request = self._request(body, first=False)
         return await self._shard.at(address, db, request, sequences=sequences, deadline=deadline, late=late)
 
     async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
-        """As a shard's; the end of the transaction ends its cursors too."""
+        """As `Shard.end_cursor`. The end of the transaction ends its cursors too."""
         command = {"killCursors": collection, "cursors": [bson.Int64(cursor_id)]}
         await self.at(address, db, command)
 
 
 def _check_statements(reply: bytes) -> None:
-    """A batch of which a statement is stale has had no effect at all. Errors: that of the statement."""
+    """Raise the error of a stale statement: the whole batch has had no effect then."""
     failed = get_field(reply, "writeErrors")
     for row in [] if failed is None else array_documents(failed[1]):
         code, text = get_field(row, "code"), get_field(row, "errmsg")
@@ -185,7 +185,7 @@ class TransactionShards:
         return shard if name == CONFIG else TransactionShard(self._transaction, shard)
 
     def known(self, name: str) -> None:
-        """No shard is asked before it is its turn."""
+        """Return None: a shard's first request must wait for its turn."""
 
     async def all(self) -> list[TransactionShard]:
         """Every shard, by name."""

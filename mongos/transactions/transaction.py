@@ -74,7 +74,7 @@ class RouterTransaction:
         self._parts[type(router)] = self._router
 
     def request(self, context: Context) -> Context:
-        """The request as it is carried out in the transaction."""
+        """Return the request as it runs in the transaction."""
         services = context.services
         return context.derived(
             services=replace(services, parts=Parts({**services.parts, **self._parts})),
@@ -90,34 +90,34 @@ class RouterTransaction:
         return append_fields(document, encode_cluster_time(time)) if time else document
 
     def command(self, command: Mapping[str, Any]) -> bytes:
-        """A command that ends it on a shard."""
+        """Return a command that ends the transaction on a shard."""
         return append_fields(bson.encode(command), self.fields(first=False)[4:-1])
 
     def participant(self, shard: Shard) -> Participant:
-        """The shard's part, from now on."""
+        """Return the shard's part; create it on first use."""
         found = self.participants.get(shard.name)
         if found is None:
             found = self.participants[shard.name] = Participant(shard)
         return found
 
     def is_alone(self, participant: Participant) -> bool:
-        """Whether no other shard takes part, or is about to."""
+        """True if no other shard takes part or is about to."""
         return not any(
             other.begun or other.turn.locked() for other in self.participants.values() if other is not participant
         )
 
     def wrote(self, participant: Participant) -> None:
-        """The shard has something to commit."""
+        """Note that the shard has something to commit."""
         participant.read_only = False
         self.recovery = self.recovery or participant
 
     @property
     def recovery_token(self) -> dict[str, Any]:
-        """What any router finds out from how it ended."""
+        """Return the token by which any router can find out the outcome."""
         return {} if self.recovery is None else {"recoveryShardId": self.recovery.shard.name}
 
     def check(self) -> None:
-        """Errors: TransactionCommitted, NoSuchTransaction, unless it is open."""
+        """Raise TransactionCommitted or NoSuchTransaction unless the transaction is open."""
         if self.state in (State.COMMITTED, State.COMMITTING):
             raise CommandError(
                 Code.TransactionCommitted, f"Transaction with {{ txnNumber: {self.number} }} has been committed."

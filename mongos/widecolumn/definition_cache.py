@@ -1,8 +1,9 @@
-"""The definitions of keyspaces and CQL tables as this router knows them.
+"""This router's cache of the definitions of keyspaces and CQL tables.
 
-They are read from the keyspace's shard and kept; what is kept may be old. So every request that works by a definition
-says which one, and a shard that has another refuses it (`docstore.widecolumn.model.errors.stale_schema`). What is not
-found among those kept is looked up anew before it is called absent.
+Definitions are read from the keyspace's shard; cached ones may be old. Every request that relies on a definition
+therefore names it, and a shard with another one refuses the request
+(`docstore.widecolumn.model.errors.stale_schema`). A definition missing from the cache is looked up again before it
+counts as absent.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _NamedComparator:
 
 
 class _AnyComparator(Registry):
-    """Finds a comparator for every name: nothing is compared here, shards refuse unknown ones."""
+    """Returns a comparator for every name. The router compares nothing, and shards refuse unknown names."""
 
     def find(self, name: str) -> Comparator:
         return Unordered(_NamedComparator(full_name(name)))
@@ -67,7 +68,7 @@ class Schema:
 
 
 class Definitions:
-    """What is known of keyspaces, by name."""
+    """The cached keyspaces, by name."""
 
     def __init__(self) -> None:
         self.statements = PreparedCache()
@@ -75,14 +76,14 @@ class Definitions:
         self._known: dict[str, Schema] = {}
 
     def known(self, keyspace: str) -> Schema | None:
-        """What is kept, which may be old."""
+        """Return the cached schema, which may be old."""
         return self._known.get(keyspace)
 
     def forget(self, keyspace: str) -> None:
         self._known.pop(keyspace, None)
 
     async def read(self, router: RouterParts, keyspace: str) -> Schema | None:
-        """The keyspace as its shard has it; None when there is none."""
+        """Read the keyspace from its shard; None if there is none."""
         self.forget(keyspace)
         if keyspace in _OWN_DATABASES:
             return None

@@ -45,7 +45,7 @@ Attempt = Callable[[RouterExecutor, Routing], Awaitable[bytes]]
 
 
 async def read_row(context: Context, arguments: Arguments) -> Result:
-    """A read of one row."""
+    """Read one row."""
     level = level_named(arguments["consistency"])
     executor = RouterExecutor(context, read_preference=nearest(context, level))
     key, request = _key(arguments["key"]), forwarded(context.raw)
@@ -66,7 +66,7 @@ async def _read(context: Context, arguments: Arguments, attempt: Attempt) -> byt
 
 
 async def read_rows(context: Context, arguments: Arguments) -> Result:
-    """A slice of each of many rows, in the order of the request."""
+    """Read a slice of each of many rows, in the order of the request."""
     try:
         keys = partition_keys_of(arguments["keys"])
     except CommandError:
@@ -95,11 +95,11 @@ async def read_rows(context: Context, arguments: Arguments) -> Result:
 
 
 async def read_ring(context: Context, arguments: Arguments) -> Result:
-    """A slice of each row of ranges of the ring, walked shard by shard."""
+    """Read a slice of each row of ranges of the ring, shard by shard."""
     limit: int = arguments["count"]
 
     def ranges_of(routing: Routing) -> list[RowRange] | None:
-        """None where one shard has all, or says what is wrong."""
+        """Return the ranges; None if one shard has all rows, or has to report an error in the request."""
         collection = routing.collection
         if collection is None or collection.partitioner is None or limit <= 0:
             return None
@@ -132,7 +132,7 @@ def _timestamp(arguments: Arguments) -> dict[str, Any]:
 
 
 async def write_row(context: Context, arguments: Arguments) -> Result:
-    """A write of one row. Errors: Unavailable when its owner has no primary."""
+    """Write one row. Errors: Unavailable if its owner has no primary."""
     executor, level = RouterExecutor(context), level_named(arguments["consistency"])
     request = forwarded(context.raw, add=_timestamp(arguments))
     rows = [(_key(arguments["key"]), context.raw)]
@@ -143,7 +143,7 @@ async def write_row(context: Context, arguments: Arguments) -> Result:
 
 
 async def write_batch(context: Context, arguments: Arguments) -> Result:
-    """Mutations of many rows. Errors: those of the check of the whole; then the first that a shard gives."""
+    """Write mutations of many rows. Errors: those of the check of the whole batch; then the first of any shard."""
     executor, level = RouterExecutor(context), level_named(arguments["consistency"])
     mutations: list[bytes] = arguments["mutations"]
     base = forwarded(context.raw, without=("mutations",), add=_timestamp(arguments))
@@ -174,7 +174,7 @@ def _with_mutations(base: bytes, mutations: Sequence[bytes]) -> bytes:
 
 
 async def _on_one_shard(executor: RouterExecutor, keyspace: str, families: dict[str, Keyed]) -> bool:
-    """Whether one shard checks the whole batch anyway: it is of one column family and has one owner."""
+    """True if a single shard checks the whole batch anyway: it has one column family and one owner."""
     if len(families) > 1:
         return False
     ((name, rows),) = families.items()

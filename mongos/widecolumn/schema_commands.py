@@ -28,14 +28,14 @@ _SPREAD = {"spread": True}
 
 
 async def describe_keyspace(context: Context, arguments: Arguments) -> Result:
-    """Of one keyspace."""
+    """Return the description of one keyspace."""
     del arguments
     request = forwarded(context.raw)
     return (await RouterSchema(context).at_home(mark_of(context.db), request, reading=True, repeatable=True)).relayed()
 
 
 async def describe_keyspaces(context: Context, arguments: Arguments) -> Result:
-    """Of all shards, each keyspace as the shard of its definitions shows it."""
+    """Return the keyspaces of all shards, each as the shard of its definitions reports it."""
     del arguments
     router, request = router_of(context), forwarded(context.raw)
 
@@ -53,14 +53,14 @@ async def describe_keyspaces(context: Context, arguments: Arguments) -> Result:
 
 
 async def create_keyspace(context: Context, arguments: Arguments) -> Result:
-    """On the shard that becomes the primary of the database."""
+    """Create the keyspace on the shard that becomes the primary of the database."""
     keyspace = keyspace_of(arguments.value, arguments.given())
     shard = await RouterSchema(context).place_keyspace(keyspace.name)
     return (await shard.command("admin", forwarded(context.raw))).relayed()
 
 
 async def drop_keyspace(context: Context, arguments: Arguments) -> Result:
-    """Everywhere."""
+    """Drop the keyspace on all shards."""
     del arguments
     schema = RouterSchema(context)
     await schema.at_home(mark_of(context.db), bson.encode({"describeKeyspace": 1}), repeatable=True)
@@ -69,13 +69,13 @@ async def drop_keyspace(context: Context, arguments: Arguments) -> Result:
 
 
 async def create_family(context: Context, arguments: Arguments) -> Result:
-    """Spread over the shards."""
+    """Create a column family, sharded."""
     request = forwarded(context.raw, add=_SPREAD)
     return (await RouterSchema(context).spread_family(context.db, arguments.value, request)).relayed()
 
 
 async def alter_family(context: Context, arguments: Arguments) -> Result:
-    """On the shard of the definitions; the others follow."""
+    """Alter the column family on the shard of the definitions; the others follow."""
     schema = RouterSchema(context)
     answer = await schema.at_home(context.namespace, forwarded(context.raw), repeatable=False)
     await schema.copy_definition(context.db, arguments.value)
@@ -83,19 +83,19 @@ async def alter_family(context: Context, arguments: Arguments) -> Result:
 
 
 async def drop_family(context: Context, arguments: Arguments) -> Result:
-    """Everywhere."""
+    """Drop the column family on all shards."""
     await RouterSchema(context).drop_family(context.db, arguments.value)
     return {}
 
 
 async def truncate(context: Context, arguments: Arguments) -> Result:
-    """On every shard that may have rows."""
+    """Truncate the column family on every shard that may have rows."""
     request = forwarded(context.raw, without=("truncatedAt",))
     return (await RouterSchema(context).truncate_at_owners(context.db, arguments.value, request)).relayed()
 
 
 async def load_storage_conf(context: Context, arguments: Arguments) -> Result:
-    """All keyspaces of a text on one shard, which makes all of them or none; their column families are spread."""
+    """Create all keyspaces of a text on one shard, all or none; then their column families, sharded."""
     router = router_of(context)
     loaded = parse_storage_conf(arguments.value, COMPARATORS)
     homes = set()

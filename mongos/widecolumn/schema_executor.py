@@ -31,12 +31,12 @@ from mongos.widecolumn.shard_requests import TIMESTAMPS, ShardRequests
 
 
 def mark_of(keyspace: str) -> str:
-    """What a request that concerns a keyspace as a whole is routed by."""
+    """Return the namespace by which requests on a keyspace as a whole are routed."""
     return f"{keyspace}.system.keyspace"
 
 
 class RouterSchema(ShardRequests):
-    """The part of an executor that reads and changes definitions. `fresh`: they are read before they are used."""
+    """The part of an executor that reads and changes definitions. `fresh`: read them anew before use."""
 
     def __init__(self, context: Context, *, read_preference: ReadPreference | None = None, fresh: bool = False) -> None:
         super().__init__(context, read_preference=read_preference)
@@ -98,7 +98,7 @@ class RouterSchema(ShardRequests):
         _check_safe(answer)
 
     async def place_keyspace(self, name: str) -> Shard:
-        """The shard of a keyspace, whose database is made when it is not there."""
+        """Return the shard of a keyspace; create its database if it does not exist."""
         namespace = mark_of(name)
         if (await self.router.cache.refresh(namespace)).primary is None:
             command = requests.create_database(name, keyspace=True)
@@ -107,7 +107,7 @@ class RouterSchema(ShardRequests):
         return await self.router.shards.get(primary_of(await self.router.cache.get(namespace)))
 
     async def alter_keyspace(self, keyspace: Keyspace) -> None:
-        """On its shard first, then wherever rows of it are."""
+        """Alter the keyspace on its shard first, then on all shards with rows of it."""
         command = bson.encode({"_wcDefine": "", "keyspace": keyspace.to_options()})
         answer = await self.at_home(mark_of(keyspace.name), command, repeatable=False)
         for shard in await self.router.shards.all():
@@ -122,7 +122,7 @@ class RouterSchema(ShardRequests):
         _check_safe(answer)
 
     async def drop_keyspace(self, name: str) -> None:
-        """On all shards, and what the config servers know of its database."""
+        """Drop the keyspace on all shards, and its database on the config servers."""
         await drop_whole_database(self._context, name)
         self.changed(name)
 
@@ -135,7 +135,7 @@ class RouterSchema(ShardRequests):
         return made
 
     async def spread_family(self, keyspace: str, name: str, request: bytes) -> ShardReply:
-        """Have a column family made that is spread over the shards. Errors: NamespaceNotFound."""
+        """Create a sharded column family. Errors: NamespaceNotFound."""
         home_of(await self.router.cache.get(mark_of(keyspace)))
         await self.router.config.command("admin", requests.enable_sharding(keyspace, keyspace=True), repeatable=True)
         answer = await self.at_home(mark_of(keyspace), request, repeatable=False)
@@ -201,9 +201,11 @@ class RouterSchema(ShardRequests):
         _check_safe(await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name})))
 
     async def truncate_at_owners(self, keyspace: str, name: str, request: bytes) -> ShardReply:
-        """On every shard that may have rows; the answer of that of the definitions, or of one that may lose the change
-        again. All of them must do it under one routing, and a shard that is moving rows away gives that up, so no row
-        gets past it. All note the same time.
+        """Truncate on every shard that may have rows; return the answer of the shard with the definitions, or an
+        answer that may be rolled back.
+
+        All shards truncate under one routing and note the same time. A shard that is moving rows away aborts that, so
+        no row escapes.
         """
         stamped = append_fields(request, b"\x12truncatedAt\0" + TIMESTAMPS.next().to_bytes(8, "little", signed=True))
 
@@ -219,7 +221,7 @@ class RouterSchema(ShardRequests):
 
 
 def _check_safe(answer: ShardReply) -> None:
-    """Errors: TimedOut where a change of the schema may be lost again."""
+    """Raise TimedOut if a change of the schema may be rolled back."""
     failure = get_field(answer.body, "writeConcernError")
     if failure is not None:
         raise change_timed_out(document_to_python(failure[1])["errmsg"])

@@ -36,7 +36,7 @@ _NO_TIME = (Code.NetworkTimeout, Code.MaxTimeMSExpired)
 
 
 class _Timestamps:
-    """Microseconds since 1970, each above the one before."""
+    """Microseconds since 1970, strictly increasing."""
 
     last = 0
 
@@ -49,7 +49,7 @@ TIMESTAMPS = _Timestamps()
 
 
 class SchemaIsStale(Exception):
-    """A shard has another definition of the column family than the one that the plan was made by."""
+    """A shard has another definition of the column family than the plan."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(namespace)
@@ -57,22 +57,22 @@ class SchemaIsStale(Exception):
 
 
 def nearest(context: Context, level: Level = Level.ONE) -> ReadPreference:
-    """What a read of the column model prefers: the nearest member, unless the client or the level says otherwise."""
+    """Return the read preference of the column model: nearest, unless the client or the level requires another."""
     return _NEAREST if context.read_preference is PRIMARY and level not in SERIAL_LEVELS else context.read_preference
 
 
 def let_tell(context: Context) -> None:
-    """Have a write that is given up in time tell what became of it even where that is late, before its command waits.
+    """Let a write that runs out of time report its outcome late, before its command waits.
 
-    Under load the time that is set apart for telling may pass before anything runs; the write is not done nor kept as a
-    hint by being cut off then.
+    Under load the time reserved for the report may pass before anything runs. Cutting the write off then would
+    neither execute it nor store it as a hint.
     """
     if context.deadline is not None:
         context.progress.deadline = context.deadline + _LATE_SECONDS
 
 
 class ShardRequests:
-    """See the module. `read_preference`: of reads; that of the client where it is not given."""
+    """The requests of one client's request; see the module. `read_preference`: for reads; None for the client's."""
 
     def __init__(self, context: Context, *, read_preference: ReadPreference | None = None) -> None:
         self.router = router_of(context)
@@ -83,7 +83,7 @@ class ShardRequests:
         """The last one that did not do its part."""
 
     async def reading(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
-        """What a read gives. Errors: Unavailable where no member that may answer was found, TimedOut where none did."""
+        """Return a read's result. Errors: Unavailable if no suitable member was found, TimedOut if none answered."""
         self._deadline = self._telling_deadline()
         try:
             return await work()
@@ -97,8 +97,9 @@ class ShardRequests:
             raise
 
     async def writing(self, level: Level, work: Callable[[], Awaitable[T]]) -> T:
-        """The work, given up when a shard has had no primary for a while. Errors: Unavailable; TimedOut where a member
-        may have done its part.
+        """Return the result of a write, given up when a shard has had no primary for a while.
+
+        Errors: Unavailable; TimedOut if a member may have done its part.
         """
         own, limit = self._telling_deadline(), self.router.clock() + _FAILOVER_SECONDS
         self._deadline = limit if own is None else min(limit, own)
@@ -112,7 +113,7 @@ class ShardRequests:
             if error.code not in (*_NO_MEMBER, *_NO_TIME, Code.NotWritablePrimary):
                 raise
             needed, alive = self._members_needed(level), self._members_alive()
-            # Where enough are there, what is missing is a primary among them.
+            # With enough members alive, the missing one is the primary.
             raise unavailable(level.value, needed, alive if alive < needed else 0, write=True) from error
 
     def _members_needed(self, level: Level) -> int:
@@ -138,7 +139,7 @@ class ShardRequests:
         self, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
         reading: bool = False, repeatable: bool = True,
     ) -> list[ShardReply]:  # fmt: skip
-        """The same request to several shards side by side, on the keyspace that the routing is of."""
+        """Send the same request to several shards concurrently, on the keyspace of the routing."""
         database = routing.namespace.partition(".")[0]
 
         async def one(name: str) -> ShardReply:
@@ -178,8 +179,9 @@ class ShardRequests:
         self, namespace: str, rows: Sequence[tuple[bytes | None, bytes]], body: Callable[[Sequence[bytes]], bytes], *,
         repeatable: bool = True,
     ) -> list[ShardReply]:  # fmt: skip
-        """Send rows, each with its key and what is written to it, to their owners: `body` makes the request of those of
-        one shard. Errors: NamespaceNotFound.
+        """Send rows, given as (key, encoded write), to their owners. `body` makes the request of one shard's rows.
+
+        Errors: NamespaceNotFound.
         """
 
         async def attempt(routing: Routing) -> list[ShardReply]:
@@ -199,7 +201,7 @@ class ShardRequests:
         return await self.routed(namespace, attempt)
 
     async def _account(self, routing: Routing, target: Target, size: int) -> None:
-        """Tell the autosplit accounting of bytes that were written to a chunk, and have it look where it is due."""
+        """Report the bytes written to a chunk to the autosplit accounting, and check the chunk if it is due."""
         autosplit = self.router.autosplit
         if target.chunk is not None and autosplit.add(routing, target.chunk, size):
             await autosplit.look(routing, target.chunk)

@@ -82,7 +82,7 @@ class Hints:
         """The hints that are being carried out, so that they neither expire nor are tried twice."""
 
     def parameters(self) -> Iterable[ServerParameter]:
-        """As getParameter and setParameter know them."""
+        """Yield the parameters for getParameter and setParameter."""
         for name, attribute in (("hintsMaxBytes", "max_bytes"), ("hintsMaxAgeSecs", "max_age_seconds")):
             yield ServerParameter(
                 name=f"wideColumn.{name}",
@@ -98,7 +98,7 @@ class Hints:
         setattr(self, attribute, value)
 
     def status(self) -> dict[str, int]:
-        """For serverStatus."""
+        """Return the section of serverStatus."""
         metrics = self.metrics
         return {
             "pending": len(self._log),
@@ -112,7 +112,7 @@ class Hints:
         }
 
     async def keep(self, keyspace: str, command: bytes) -> None:
-        """Keep a write, durably. Errors: Unavailable when there is no room for it."""
+        """Store a write durably as a hint. Errors: Unavailable if there is no room for it."""
         if self._log.size + len(command) > self.max_bytes:
             self.metrics.overflowed += 1
             raise unavailable("ANY", 1, 0, write=True, why="this router keeps as many hints as it may")
@@ -124,7 +124,7 @@ class Hints:
         self.metrics.kept += 1
 
     async def run(self) -> None:
-        """Carry hints out as long as the router runs."""
+        """Replay hints as long as the router runs."""
         try:
             while True:
                 await self.look()
@@ -134,13 +134,13 @@ class Hints:
                 trial.cancel()
 
     async def replay(self) -> None:
-        """Try every pending hint once, but those of shards that have just failed."""
+        """Try every pending hint once, except those of shards that have just failed."""
         await self.look()
         await asyncio.gather(*self._trials.values())
 
     async def look(self) -> None:
-        """Drop the hints that are too old, and begin trials of the others, but those of shards that are being tried or
-        have just failed. Shards do not wait for each other.
+        """Drop the expired hints and start replaying the others, except those of shards that are being tried or have
+        just failed. Shards do not wait for each other.
         """
         refs = self._log.pending()
         for start in range(0, len(refs), MAX_PASS_HINTS):
@@ -155,7 +155,7 @@ class Hints:
             await asyncio.sleep(0)
 
     async def _unexpired(self, ref: HintRef) -> Hint | None:
-        """The hint; None where it is forgotten, as it is here when it is too old."""
+        """Return the hint; None if it is gone. Removes it if it has expired."""
         hint = self._log.read(ref)
         if hint is None or self._age(hint) <= self.max_age_seconds:
             return hint
@@ -167,14 +167,14 @@ class Hints:
         return max(int(self._clock()) - hint.at, 0)
 
     async def _owners_of(self, keyspace: str, hint: Hint) -> frozenset[str]:
-        """The shards that a hint waits for; none where they are not known now."""
+        """Return the shards for which a hint waits; none if they are unknown at present."""
         try:
             return await self._owners(keyspace, hint.command)
         except (CommandError, NetworkError):
             return frozenset()
 
     async def _try(self, owners: frozenset[str], refs: list[HintRef]) -> None:
-        """Carry out hints of the same shards, until one has to wait."""
+        """Replay hints of the same shards until one has to wait."""
         try:
             for ref in refs:
                 hint = await self._unexpired(ref)
@@ -194,7 +194,7 @@ class Hints:
             del self._trials[owners]
 
     async def _carry_out(self, keyspace: str, command: bytes) -> bool:
-        """Whether it need not be tried again."""
+        """Execute a hint; return whether it is finished, that is, needs no further attempt."""
         try:
             await self._ask(keyspace, command)
         except NetworkError:
@@ -214,9 +214,9 @@ class Hints:
 
 
 def aged(command: bytes, seconds: int) -> bytes:
-    """The write as it is so many seconds later: what is to live for a while has less of it left.
+    """Return the write with its TTLs reduced by `seconds`, the age of the hint.
 
-    What has nothing left goes as a value that lives for one more second, since it hides what is older.
+    A value whose TTL has run out is sent with a TTL of one second, because it hides older values.
     """
     if not seconds or b"ttl\0" not in command:
         return command

@@ -81,13 +81,13 @@ class _File:
             start += size
 
     def add(self, ref: HintRef) -> None:
-        """Note the hint that stands at the end of the file."""
+        """Note the hint at the end of the file."""
         self.pending[ref] = None
         self.size = ref.start + ref.size
         self.pending_bytes += ref.size
 
     def read(self, start: int) -> Hint | None:
-        """The hint that stands there; None where there is none that is whole."""
+        """Return the hint at that position; None if no intact one is there."""
         head = os.pread(self.fd, _HEAD.size, start)
         if len(head) < _HEAD.size:
             return None
@@ -103,7 +103,7 @@ class _File:
         return garbage >= MIN_GARBAGE_BYTES and garbage > self.pending_bytes
 
     async def compact(self) -> None:
-        """Write the file anew without what is forgotten. Errors: OSError, and then it stays as it is."""
+        """Rewrite the file without the forgotten hints. On OSError the old file stays."""
         refs = list(self.pending)
         fresh = self.path.with_suffix(".new")
         fd, starts = await on_thread(lambda: self._copy(refs, fresh))
@@ -129,7 +129,7 @@ class _File:
 
 
 class HintLog:
-    """The hints of a directory. `size`: the bytes that pending ones take."""
+    """The hints of a directory. `size`: the bytes of the pending ones."""
 
     def __init__(self, directory: Path) -> None:
         """Errors: OSError, HintsInUse."""
@@ -165,7 +165,7 @@ class HintLog:
         return [ref for file in self._files.values() for ref in file.pending]
 
     async def append(self, keyspace: str, at: int, command: bytes) -> None:
-        """Keep a hint; it is on disk when this returns. Errors: OSError, and then it is not kept."""
+        """Store a hint; it is on disk on return. Errors: OSError, after which it is not stored."""
         file = self._files.get(keyspace)
         if file is None:
             file = self._files[keyspace] = self._open(keyspace)
@@ -184,12 +184,12 @@ class HintLog:
             file.add(HintRef(keyspace, file.size, len(record)))
 
     def read(self, ref: HintRef) -> Hint | None:
-        """The hint; None where it has been forgotten."""
+        """Return the hint; None if it was forgotten."""
         file = self._files[ref.keyspace]
         return file.read(ref.start) if ref in file.pending else None
 
     async def forget(self, ref: HintRef) -> None:
-        """The hint is not needed any more."""
+        """Forget a hint that is not needed any more."""
         file = self._files[ref.keyspace]
         if ref not in file.pending:
             return

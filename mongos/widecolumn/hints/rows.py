@@ -1,4 +1,4 @@
-"""Rows that kept writes are about: their column families, their identities, their owners."""
+"""Rows that stored writes concern: their column families, identities and owners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Keyed = list[tuple[bytes | None, bytes]]
 
 
 def mutations_by_family(mutations: Sequence[bytes]) -> dict[str, Keyed] | None:
-    """The mutations by column family; None where one of them does not say where it belongs, for a shard to refuse."""
+    """Return the mutations by column family; None if one does not name its family, so that a shard refuses them."""
     families: dict[str, Keyed] = {}
     for raw in mutations:
         family, key = get_field(raw, "columnFamily"), get_field(raw, "key")
@@ -37,7 +37,9 @@ def mutations_by_family(mutations: Sequence[bytes]) -> dict[str, Keyed] | None:
 
 
 def rows_of_command(command: bytes) -> list[tuple[str, bytes | None]]:
-    """(column family, row key) of what a kept command writes. InvalidRequest for a batch that does not say."""
+    """Return (column family, row key) of the rows that a stored command writes. InvalidRequest for a batch without
+    them.
+    """
     name, code, value = next(iter(elements(command)))
     if name == "wcBatchMutate":
         listed = get_field(command, "mutations")
@@ -61,7 +63,7 @@ def _key_of(document: bytes) -> bytes | None:
 
 
 async def owners_of_command(router: Router, keyspace: str, command: bytes) -> frozenset[str]:
-    """The shards that own rows which a kept command writes. Errors: CommandError."""
+    """Return the shards that own rows of a stored command. Errors: CommandError."""
     owners: set[str] = set()
     for family, key in rows_of_command(command):
         routing = await router.cache.get(f"{keyspace}.{family}")
@@ -70,10 +72,10 @@ async def owners_of_command(router: Router, keyspace: str, command: bytes) -> fr
 
 
 async def family_identity(schema: RouterSchema, keyspace: str, name: str) -> UUID:
-    """The identity of the column family that has the name now. Errors: NamespaceNotFound, those of the shard that has
-    the definitions.
+    """Return the identity of the column family that has the name now.
 
-    The config servers know that of families that are spread; where they do not answer, what is known here stands.
+    The config servers know sharded families; if they do not answer, the cached routing is used. Errors:
+    NamespaceNotFound, those of the shard with the definitions.
     """
     namespace = f"{keyspace}.{name}"
     cache = schema.router.cache

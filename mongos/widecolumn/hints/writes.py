@@ -28,7 +28,7 @@ Write = Callable[[Context, Arguments], Awaitable[Result]]
 
 
 def hinted(write: Write) -> Write:
-    """The write, kept as a hint where it is at ANY or ZERO and no primary is there. Errors: those of the write."""
+    """Run the write; at ANY or ZERO without a primary, store it as a hint. Errors: those of the write."""
 
     def run(context: Context, arguments: Arguments) -> Awaitable[Result]:
         let_tell(context)
@@ -47,15 +47,15 @@ def hinted(write: Write) -> Write:
 
 
 def can_wait(error: CommandError, level: Level) -> bool:
-    """Whether a write that was refused so may become a hint."""
+    """True if a write with this error may become a hint."""
     return error.extra.get("wcException") == "UnavailableException" and level in (Level.ANY, Level.ZERO)
 
 
 async def keep(
     schema: RouterSchema, keyspace: str, family: str, command: bytes, level: Level, planned: UUID | None = None
 ) -> bool:
-    """Keep a write of a column family as a hint; whether it is one. `planned`: the identity that the write was planned
-    for. Errors: Unavailable at ANY, which promises that; SchemaIsStale.
+    """Store a write of a column family as a hint; return whether it was stored. `planned`: the identity that the
+    write was planned for. Errors: Unavailable at ANY, which promises storage; SchemaIsStale.
     """
     hints = schema.router.hints
     try:
@@ -74,7 +74,7 @@ async def keep(
 
 
 async def _keep_request(context: Context, arguments: Arguments, level: Level) -> dict[str, Any]:
-    """Keep the request as hints, one for each column family; the reply says whether it is kept."""
+    """Store the request as hints, one for each column family; return whether it was stored."""
     add: dict[str, Any] = {"consistency": Level.ONE.value}
     given = arguments["timestamp"]
     if given is None or given[0] in (NULL, UNDEFINED):
@@ -104,8 +104,8 @@ def _commands_by_family(body: bytes, mutations: Sequence[bytes]) -> dict[str, by
 
 
 async def _origin(schema: RouterSchema, keyspace: str, family: str, level: Level) -> HintOrigin:
-    """The origin of a hint that is kept now. Errors: NamespaceNotFound; Unavailable where no one knows the column
-    family.
+    """Return the origin of a new hint. Errors: NamespaceNotFound; Unavailable if the column family cannot be looked
+    up.
     """
     try:
         identity = await family_identity(schema, keyspace, family)
