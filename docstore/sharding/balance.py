@@ -1,18 +1,19 @@
-"""What the balancer moves next: the policy of 6.0, by data size.
+"""The balancer's choice of the next migration: the policy of 6.0, by data size.
 
-Per collection: first off a shard that is draining; else from the shard with most data to the one with least, when they
-differ by three chunk sizes or more. A collection that is young, so that its chunks still split below that size
-(`docstore.sharding.split`), is spread early: there half the size in force is enough, so that of the four chunks that
-26 MB make no shard of two keeps more than two thirds.
+A collection first leaves a draining shard. Otherwise it moves from the shard with most data to the one with least, if
+they differ by three chunk sizes or more. The chunks of a young collection still split below that size
+(`docstore.sharding.split`), and it is spread early: half of its current chunk size is enough there. Of the four
+chunks that 26 MB make, no shard of two then keeps more than two thirds.
 
-What goes is about half of the difference, and no more than a chunk's size (`wanted`): a whole chunk that is about as
-large (`fits`), else a part of a larger one, which the donor splits off (`Transfer.part_bytes`), else the largest chunk.
-Where there are few chunks all are compared; where there are many the first that will do is taken, beginning where the
-donor's range adjoins the receiver's, so that ranges stay together. Jumbo chunks stay.
+A transfer takes about half of the difference, and at most a chunk's size (`wanted`). It is a whole chunk of about
+that size (`fits`), else a part of a larger one, which the donor splits off (`Transfer.part_bytes`), else the largest
+chunk. If there are few chunks, all are compared. If there are many, the first suitable one is taken, beginning where
+the donor's range adjoins the receiver's, so that ranges stay together. Jumbo chunks stay.
 
-Always true: what goes is less than the difference, so that the shards' sizes come closer with every move; and it is a
-share of the difference or of the chunk size that no number of rounds makes smaller. So moves come to an end, and what
-is written meanwhile does not send chunks to and fro.
+Invariants, which make migrations end and keep concurrent writes from moving chunks to and fro:
+
+- a transfer is smaller than the difference, so the sizes of the shards converge with every migration;
+- its share of the difference or of the chunk size does not shrink with the number of rounds.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class ShardState:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From where to where data of a collection should go. `difference`: in bytes between the two; None to empty a
-    shard, whatever there is. `wanted`: how many bytes should go at once."""
+    """The donor and the recipient of a collection's data. `difference`: in bytes between the two; None to empty a
+    shard. `wanted`: the bytes to move at once.
+    """
 
     donor: str
     to: str
@@ -53,7 +55,9 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What takes a route: a chunk of `size` bytes, or `part_bytes` of it from its lower or (`upper`) its upper end."""
+    """A transfer for a route: a chunk of `size` bytes, or `part_bytes` of it from its lower or (`upper`) its upper
+    end.
+    """
 
     chunk: Chunk
     size: int
@@ -62,17 +66,17 @@ class Transfer:
 
 
 def most_bytes(wanted: int) -> int:
-    """How much may go at once where so much is wanted."""
+    """Return the maximal bytes of one transfer where about `wanted` are intended."""
     return wanted * TOO_BIG_PERCENT // 100
 
 
 def fits(size: int, wanted: int) -> bool:
-    """Whether a chunk goes whole where so much is wanted."""
+    """True if a chunk may move whole where about `wanted` bytes are intended."""
     return wanted <= 2 * size and size <= most_bytes(wanted)
 
 
 def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
-    """A collection whose shards differ by less is balanced."""
+    """Return the difference between shards below which a collection is balanced."""
     in_force = target_bytes(max(chunk_count, FIRST_LARGE_STEP), chunk_bytes)
     return in_force // 2 if in_force < chunk_bytes else DIFFERENCE_CHUNKS * chunk_bytes
 
@@ -80,8 +84,9 @@ def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
 def choose_route(
     chunks: ChunkMap, shards: Sequence[ShardState], sizes: Mapping[str, int], chunk_bytes: int
 ) -> Route | None:
-    """The route that a collection needs most; None when it is balanced. `shards`: every shard, in their order; `sizes`:
-    the bytes that each owns, nothing where it is not named."""
+    """Return the most urgent route of a collection; None if it is balanced. `shards`: every shard, in order; `sizes`:
+    the bytes that each owns, 0 if missing.
+    """
     receivers = [shard.name for shard in shards if not shard.draining]
     if not receivers:
         return None
@@ -97,7 +102,7 @@ def choose_route(
 
 
 def candidates(chunks: ChunkMap, route: Route) -> Iterator[Chunk]:
-    """The chunks that may take the route, the best place first."""
+    """Yield the chunks that may take the route, the best first."""
     received = next(chunks.of(route.to), None)
     last = next(chunks.of(route.donor, reverse=True), None)
     backwards = received is not None and last is not None and last.max.key == received.min.key
@@ -105,7 +110,9 @@ def candidates(chunks: ChunkMap, route: Route) -> Iterator[Chunk]:
 
 
 def at_once(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) -> Transfer | None:
-    """What goes where the rest of the candidates need not be looked at; `sized`: the next of them with their bytes."""
+    """Return a transfer that needs no comparison with further candidates; None if there is none. `sized`: the next
+    candidates with their bytes.
+    """
     if route.difference is not None and len(chunks) < FEW_CHUNKS:
         return None
     least = 0 if route.difference is None else route.wanted // 2
@@ -114,8 +121,10 @@ def at_once(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) 
 
 
 def best_of(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) -> Transfer | None:
-    """What goes when nothing went `at_once`. `sized`: all candidates with their bytes. None when none of them helps:
-    what they have is nothing to the difference, which is jumbo chunks, or cannot be split."""
+    """Return the best transfer when `at_once` gave none. `sized`: all candidates with their bytes.
+
+    None if no candidate helps: most data is then in jumbo chunks, or in chunks that cannot be split.
+    """
     difference = route.difference
     if not sized or difference is None:
         return None

@@ -47,7 +47,7 @@ class Chunk:
 
     @classmethod
     def from_raw(cls, key: ShardKey, raw: bytes) -> Chunk:
-        """From `{min, max, shard, lastmod, [jumbo]}`, other fields ignored: config.chunks and routing replies."""
+        """Decode `{min, max, shard, lastmod, [jumbo]}` of config.chunks and routing replies; ignores other fields."""
         return chunk_from_raw(key.bound, raw)
 
     def document(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Block:
 
 
 def blocks_of(chunks: Sequence[Chunk], most: int) -> Iterator[Block]:
-    """Chunks in key order, cut to blocks of about equal size."""
+    """Divide chunks in key order into blocks of about equal size."""
     if not chunks:
         return
     parts = -(-len(chunks) // most)
@@ -143,7 +143,7 @@ def blocks_of(chunks: Sequence[Chunk], most: int) -> Iterator[Block]:
 
 
 def joined(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Ranges in order, those that touch made one."""
+    """Return ranges in order, with touching ones joined."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in ranges:
         if found and found[-1][1] == low:
@@ -158,7 +158,7 @@ Totals = tuple[dict[str, int], dict[str, Lastmod]]
 
 
 def totals(blocks: Iterable[Block]) -> Totals:
-    """Of all the blocks together."""
+    """Return the sums of all the blocks."""
     counts: dict[str, int] = {}
     highest: dict[str, Lastmod] = {}
     for block in blocks:
@@ -169,7 +169,7 @@ def totals(blocks: Iterable[Block]) -> Totals:
 
 
 def totals_after(before: Totals, left: Iterable[Block], come: Iterable[Block], blocks: Sequence[Block]) -> Totals:
-    """Of `blocks`, which are those of `before` without those that have `left` and with those that have `come`."""
+    """Return the totals of `blocks`: those of `before` minus the blocks `left` plus the blocks `come`."""
     counts, highest = dict(before[0]), dict(before[1])
     fewer, lost = totals(left)
     more, gained = totals(come)

@@ -20,7 +20,7 @@ from docstore.sharding.version import NO_CHUNKS, Lastmod, ShardVersion
 
 
 class InconsistentChunks(Exception):
-    """Chunks that do not make a map: read while they changed. Ask again, for all of them."""
+    """The chunks do not form a map: they were read while they changed. Read all of them again."""
 
 
 class ChunkMap:
@@ -54,16 +54,16 @@ class ChunkMap:
         return sum(self._counts.values())
 
     def __iter__(self) -> Iterator[Chunk]:
-        """In key order."""
+        """Yield the chunks in key order."""
         return itertools.chain.from_iterable(block.chunks for block in self._blocks)
 
     @property
     def version(self) -> ShardVersion:
-        """Of the whole collection."""
+        """Return the version of the whole collection."""
         return ShardVersion(self.epoch, max(self._highest.values(), default=NO_CHUNKS))
 
     def shard_version(self, shard: str) -> ShardVersion:
-        """Of the collection on one shard."""
+        """Return the version of the collection on one shard."""
         return ShardVersion(self.epoch, self._highest.get(shard, NO_CHUNKS))
 
     @property
@@ -73,7 +73,7 @@ class ChunkMap:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Chunks per shard that has any."""
+        """Return the number of chunks by shard, for shards with chunks."""
         return self._counts
 
     def chunk_at(self, key: bytes) -> Chunk:
@@ -118,7 +118,7 @@ class ChunkMap:
                 yield from (chunk for chunk in listed if chunk.shard == shard)
 
     def ranges_at_most(self, shard: str) -> int:
-        """As many ranges as `owned` gives, or a few more."""
+        """Return an upper bound of the number of ranges in `owned`, close to it."""
         return sum(block.runs.get(shard, 0) for block in self._blocks)
 
     def owned(self, shard: str) -> list[tuple[bytes, bytes]]:
@@ -126,7 +126,7 @@ class ChunkMap:
         return joined(itertools.chain.from_iterable(block.owned(shard) for block in self._blocks))
 
     def owns_any(self, shard: str, bounds: KeyRange) -> bool:
-        """Whether the shard owns any key of the range."""
+        """True if the shard owns any key of the range."""
         return shard in self.shards_between(bounds.min.key, bounds.max.key)
 
     def updated(self, changed: Sequence[Chunk]) -> ChunkMap:
@@ -219,13 +219,14 @@ def _low_end(chunk: Chunk) -> bytes:
 
 
 def first_chunk(key: ShardKey, shard: str) -> Chunk:
-    """What a newly sharded collection consists of."""
+    """Return the one chunk of a newly sharded collection."""
     return Chunk(key.everything, shard, Lastmod(1, 0))
 
 
 def first_chunks(key: ShardKey, points: Sequence[Bound], shards: Sequence[str]) -> list[Chunk]:
-    """What a collection that is spread from its beginning consists of: the parts between the points, as many of them
-    next to each other on each shard.
+    """Return the chunks of a collection that is sharded from its beginning: the ranges between the points.
+
+    Each shard gets a run of neighbouring ranges, all of about the same length.
     """
     parts = list(itertools.pairwise([key.min, *points, key.max]))
     return [

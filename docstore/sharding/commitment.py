@@ -1,4 +1,5 @@
-"""The commit of a transaction over several shards: what its coordinator keeps of it, and asks of the participants.
+"""Two-phase commit of a transaction over several shards: the coordinator's document, and its requests to
+participants.
 
 The coordinator is the primary of the first shard that the transaction has written to. Its document is in
 `config.transaction_coordinators`:
@@ -6,12 +7,12 @@ The coordinator is the primary of the first shard that the transaction has writt
     {_id: {lsid: {id, uid}, txnNumber: long}, participants: [shard, ...],
      decision: {decision: "commit", commitTimestamp} | {decision: "abort"}}      once it is made
 
-Always true:
+Invariants:
 
-* no participant is asked to prepare before a majority of the coordinator's shard has the document, and none is told a
-  decision before a majority has that: what is prepared always has somebody who will tell it how it ends;
-* it is committed exactly if every participant has said that it is prepared, durably, under its own timestamp; the
-  highest of these is as of when the transaction counts everywhere.
+- no participant is asked to prepare before a majority of the coordinator's shard has the document, and none hears a
+  decision before a majority has that: every prepared participant has a coordinator that will tell it the outcome;
+- the transaction commits exactly if every participant is prepared durably, under its own timestamp. The highest of
+  these timestamps is the commit timestamp on all shards.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAJORITY = {"w": "majority"}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`commit_timestamp`: packed; None where it is aborted."""
+    """The outcome. `commit_timestamp`: packed; None if it is aborted."""
 
     commit_timestamp: int | None
 
@@ -43,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """A transaction that is to be committed. `lsid`: 48 bytes. `decision`: None before it is made."""
+    """The commit of one transaction. `lsid`: 48 bytes. `decision`: None before it is made."""
 
     lsid: bytes
     number: int
@@ -59,7 +60,7 @@ class Commitment:
         return replace(self, decision=decision)
 
     def document(self) -> dict[str, Any]:
-        """As stored."""
+        """Return the stored form."""
         body: dict[str, Any] = {"_id": self.id, "participants": list(self.participants)}
         if self.decision is not None:
             timestamp = self.decision.commit_timestamp
@@ -82,11 +83,11 @@ class Commitment:
         )
 
     def prepare(self) -> dict[str, Any]:
-        """-> `{prepareTimestamp}`, when a majority has it. NoSuchTransaction and others where it never will be."""
+        """-> `{prepareTimestamp}`, once a majority has it. NoSuchTransaction and others if it can never be prepared."""
         return {"prepareTransaction": 1, **self._of_transaction()}
 
     def tell(self, decision: Decision) -> dict[str, Any]:
-        """-> nothing, when a majority has it."""
+        """-> nothing, once a majority has it."""
         timestamp = decision.commit_timestamp
         if timestamp is None:
             return {"abortTransaction": 1, "prepared": True, **self._of_transaction()}
@@ -106,8 +107,10 @@ class Commitment:
 
 
 def coordinate_commit(participants: Sequence[str]) -> dict[str, Any]:
-    """What a router asks of the coordinator; with no participants, how it ended, which is `aborted` where it has not
-    been asked to commit. -> nothing. NoSuchTransaction where it is aborted.
+    """Return a router's request to the coordinator. Without participants it asks for the outcome, which is `aborted`
+    if the coordinator was not asked to commit.
+
+    -> nothing. NoSuchTransaction if it is aborted.
     """
     return {"coordinateCommitTransaction": 1, "participants": [{"shardId": shard} for shard in participants]}
 

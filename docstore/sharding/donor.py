@@ -1,36 +1,36 @@
-"""The donor's side of a migration, as decisions only.
+"""The donor's side of a migration, as pure decisions.
 
     STARTING      the coordinator document and the pending range deletion are being written (majority)
-    PREPARING     the recipient makes its collection ready and deletes leftovers in the range; it is asked how far it is
-                  until it takes documents, for no longer than the limit
-    CLONING       batches of what moves, read from a snapshot taken when the capture of changes began
-    CATCHING_UP   captured changes, round by round, until few are left, hardly fewer than the round before has left, and
-                  no statement over many documents runs
-    CRITICAL      writes to what moves wait; the last changes are sent
-    HANDING_OVER  the recipient makes all of it majority-committed
-    ANNOUNCING    the document by which every member keeps reads waiting until the decision is being written (majority)
+    PREPARING     the recipient prepares its collection and deletes leftovers in the range; the donor polls it until it
+                  accepts documents, within the limit
+    CLONING       batches are sent from a snapshot taken when the capture of changes began
+    CATCHING_UP   captured changes are sent in rounds, until few remain, a round leaves hardly fewer than the one
+                  before, and no statement over many documents runs
+    CRITICAL      writes wait; the last changes are sent
+    HANDING_OVER  the recipient makes everything majority-committed
+    ANNOUNCING    the document that blocks reads on every member until the decision is being written (majority)
     COMMITTING    the config servers are asked to commit, again and again until they say yes or no
     RECOVERING    (instead of all before, after a crash or failover) reads and writes wait; the config servers are asked
-                  who owns what moves, in a way that keeps a commit still under way from succeeding later
-    DECIDING      operations go on; the decision is being written (majority)
+                  for the owner, in a way that keeps a commit still under way from succeeding later
+    DECIDING      operations continue; the decision is being written (majority)
     RESOLVING     the recipient is told the decision, again and again until it has heard it
     FORGETTING    the range deletion is made ready (committed) or removed (aborted), the coordinator document removed
     DONE
 
-What moves is a chunk, or what is not sharded of a database (`docstore.sharding.migration`).
+A migration moves a chunk, or the unsharded collections of a database (`docstore.sharding.migration`).
 
-Always true:
+Invariants:
 
-* every `Persist...` effect has been majority-committed before the event that moves on, so no later step is taken on
-  something that a failover could undo;
-* nothing before COMMITTING decides for `committed`, nothing from COMMITTING on decides for `aborted` but a definite
-  no of the config servers: an unknown outcome keeps operations waiting and is asked again;
-* the critical section is entered before the last changes are read, and left only when the decision is known;
-* the donor's log says that reads wait before any of the new owner's writes has a time: whoever has followed it to
-  such a time, a secondary that is asked for a causal read, shows no old copy;
-* a failure before COMMITTING aborts: the donor stays owner, the recipient deletes what it has received.
+- every `Persist...` effect is majority-committed before the event that leads on, so no later step relies on something
+  that a failover could undo;
+- no state before COMMITTING decides for `committed`. From COMMITTING on, only a definite no of the config servers
+  decides for `aborted`: an unknown outcome keeps operations waiting and is asked again;
+- the critical section is entered before the last changes are read, and left only when the decision is known;
+- in the donor's log, the block on reads precedes every time of the new owner's writes. A secondary that has followed
+  the log to such a time, for a causal read, shows no old copy;
+- a failure before COMMITTING aborts: the donor stays owner, the recipient deletes the received documents.
 
-`receive` takes what happened and returns what to do, in order; the driver reports each effect's end as an event.
+`receive` takes an event and returns the effects, in order; the driver reports each effect's end as an event.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ RETRY_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`seconds`: from the start until the critical section must have been reached; `prepare_seconds`: from the start
-    until the recipient takes documents; `critical_seconds`: how long writes may wait before the commit is tried; else
-    the migration is given up."""
+    """Time limits; a migration that exceeds one is aborted. `seconds`: from the start to the critical section;
+    `prepare_seconds`: from the start until the recipient accepts documents; `critical_seconds`: how long writes may
+    wait before the commit is tried.
+    """
 
     seconds: float = 3600.0
     prepare_seconds: float = 120.0
@@ -82,17 +83,17 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PersistStart:
-    """The coordinator document and the pending range deletion, in this order; answered by `Persisted`."""
+    """Write the coordinator document and the pending range deletion, in this order; answered by `Persisted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRecipient:
-    """Tell it of the migration; answered by `RecipientPrepares`."""
+    """Announce the migration to the recipient; answered by `RecipientPrepares`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskRecipient:
-    """How far its preparation is, which may take a moment to answer; answered by `RecipientPrepares`."""
+    """Ask the recipient for the state of its preparation, which may take a moment; answered by `RecipientPrepares`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +103,12 @@ class StartCapture:
 
 @dataclass(frozen=True, slots=True)
 class SendClone:
-    """A batch; answered by `CloneSent`."""
+    """Send a batch of the snapshot; answered by `CloneSent`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendChanges:
-    """Some of the captured ones; answered by `ChangesSent`. `majority`: when a majority of the recipient has them."""
+    """Send captured changes; answered by `ChangesSent`. `majority`: once a majority of the recipient has them."""
 
     majority: bool
 
@@ -124,24 +125,24 @@ class BlockReads:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecipient:
-    """Answered by `RecipientCommitted`."""
+    """Make everything majority-committed on the recipient; answered by `RecipientCommitted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersistBlock:
-    """That reads wait on every member from now until the decision; answered by `Persisted`."""
+    """Write the document that blocks reads on every member until the decision; answered by `Persisted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitOnConfig:
-    """After so many seconds; answered by `ConfigAnswered`."""
+    """Ask the config servers to commit, after that many seconds; answered by `ConfigAnswered`."""
 
     after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AskConfig:
-    """Who owns the chunk, after so many seconds; answered by `ConfigAnswered`."""
+    """Ask the config servers for the owner, after that many seconds; answered by `ConfigAnswered`."""
 
     after: float = 0.0
 
@@ -153,8 +154,8 @@ class StopCapture:
 
 @dataclass(frozen=True, slots=True)
 class RaiseRoutingFloor:
-    """Write down, for every member, that no older routing is used here any more; of a database, none up to this
-    version.
+    """Write the routing floor, for every member: no older routing is used here any more. For a database: none up to
+    this version.
     """
 
     version: Lastmod | DatabaseVersion
@@ -162,19 +163,19 @@ class RaiseRoutingFloor:
 
 @dataclass(frozen=True, slots=True)
 class Unblock:
-    """Forget what is known of the collection's routing, then let operations go on: they refresh first."""
+    """Forget the cached routing of the collection, then let operations continue: they refresh first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersistDecision:
-    """Answered by `Persisted`."""
+    """Write the decision; answered by `Persisted`."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Tell whoever asked for the migration how it ended. `reason`: why it was aborted."""
+    """Report the outcome to the requester of the migration. `reason`: of an abort."""
 
     decision: Decision
     reason: str
@@ -182,7 +183,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ResolveRecipient:
-    """After so many seconds; answered by `RecipientResolved`."""
+    """Tell the recipient the decision, after that many seconds; answered by `RecipientResolved`."""
 
     decision: Decision
     after: float = 0.0
@@ -220,7 +221,7 @@ Effect = (
 
 
 class CommitOutcome(Enum):
-    """What the config servers said: DONE and NOT_DONE are final, UNKNOWN is no answer."""
+    """The config servers' answer: DONE and NOT_DONE are final, UNKNOWN means that no answer came."""
 
     DONE = auto()
     NOT_DONE = auto()
@@ -234,7 +235,7 @@ class Persisted:
 
 @dataclass(frozen=True, slots=True)
 class RecipientPrepares:
-    """How far the recipient is. `reason`: why it has ended."""
+    """The state of the recipient. `reason`: why it has ended."""
 
     state: Receiving
     reason: str = ""
@@ -242,15 +243,15 @@ class RecipientPrepares:
 
 @dataclass(frozen=True, slots=True)
 class CloneSent:
-    """A batch has been taken by the recipient, and those before it are stored; `exhausted` when it was the last."""
+    """The recipient has taken a batch and stored those before it; `exhausted`: it was the last."""
 
     exhausted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesSent:
-    """Changes have been stored by the recipient; `left`: captured and not sent yet. `statements`: some over many
-    documents run on the donor, which the chunk must not leave in their midst.
+    """The recipient has stored changes. `left`: captured changes not sent yet; `statements`: statements over many
+    documents run on the donor, and the chunk may not leave during them.
     """
 
     left: int
@@ -264,9 +265,10 @@ class RecipientCommitted:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAnswered:
-    """To `CommitOnConfig`: whether it is committed. To `AskConfig`: whether the donor has lost what moves. `version`:
-    the floor to raise, None where there is none: of a collection its version when it was decided, of a database the one
-    that is over. `refusal`: why it is not committed, where the config servers say so.
+    """To `CommitOnConfig`: whether it is committed. To `AskConfig`: whether the donor has lost ownership.
+
+    `version`: the floor to raise, None if there is none. For a collection its version at the decision, for a database
+    the version that has ended. `refusal`: the config servers' reason not to commit.
     """
 
     answer: CommitOutcome
@@ -288,7 +290,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An effect before the commit did not succeed, or the migration is to be given up."""
+    """An effect before the commit has failed, or the migration must be given up."""
 
     reason: str
 
@@ -332,7 +334,7 @@ class Donor:
         return [PersistStart()]
 
     def resume(self, decision: Decision | None) -> list[Effect]:
-        """Carry on from a coordinator document found on disk by a new primary or after a restart."""
+        """Resume from a coordinator document found on disk by a new primary or after a restart."""
         assert self.state is State.STARTING
         if decision is None:
             self.state = State.RECOVERING
@@ -343,11 +345,11 @@ class Donor:
 
     @property
     def undecided(self) -> bool:
-        """Whether the migration can still be given up."""
+        """True if the migration can still be given up."""
         return self.state in _BEFORE_COMMIT
 
     def receive(self, event: Event, now: float) -> list[Effect]:
-        """What follows from an event; an event that the state does not wait for is a broken driver."""
+        """Return the effects of an event. An event for which the state does not wait is an error of the driver."""
         if isinstance(event, Failed):
             assert self.undecided, f"{event} in {self.state}"
             return self._decide(Decision.ABORTED, event.reason)
@@ -397,7 +399,7 @@ class Donor:
                 return self._ended(event)
 
     def _catches_up(self, left: int) -> bool:
-        """Whether another round before the critical section leaves less to be sent in it."""
+        """True if another round before the critical section will leave fewer changes to send in it."""
         halved = left <= self._left_before // 2
         self._left_before = left
         return left > STEADY_CHANGES or (halved and left > FEW_CHANGES)

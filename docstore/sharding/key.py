@@ -47,14 +47,14 @@ class KeyRange(NamedTuple):
     max: Bound
 
     def holds(self, key: bytes) -> bool:
-        """Whether an encoded key is in the range."""
+        """True if an encoded key is in the range."""
         return self.min.key <= key < self.max.key
 
     def overlaps(self, other: KeyRange) -> bool:
         return self.min.key < other.max.key and other.min.key < self.max.key
 
     def same(self, other: KeyRange) -> bool:
-        """Whether both hold the same keys, however their bounds are spelled."""
+        """True if both ranges hold the same keys, however their bounds are spelled."""
         return self.min.key == other.min.key and self.max.key == other.max.key
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class ShardKey:
         return KeyRange(self.min, self.max)
 
     def is_prefix_of(self, fields: tuple[tuple[str, object], ...]) -> bool:
-        """Whether an index with these (path, direction) fields can serve the key: it starts with the key's fields."""
+        """True if an index with these (path, direction) fields can serve the key: it starts with the key's fields."""
         return fields[: len(self.fields)] == tuple((field, 1) for field in self.fields)
 
     def __str__(self) -> str:

@@ -1,15 +1,15 @@
-"""What a migration is and what is kept of it on disk.
+"""Migrations and their durable documents.
 
-A migration moves one chunk from a donor shard to a recipient, or what is not sharded of a database from its primary
-shard to another one. Two durable documents make it resumable:
+A migration moves one chunk from a donor shard to a recipient, or the unsharded collections of a database to another
+primary shard. Two durable documents make it resumable:
 
-* `config.migrationCoordinators` on the donor: the migration and, once known, its decision;
-* `config.rangeDeletions` on both: the range that is to be deleted when the decision says so. `pending` until then. The
-  donor's is for what it gives away, the recipient's for what it has received. In `config.databaseDeletions` it is
-  whole collections that are to be dropped.
+- `config.migrationCoordinators` on the donor: the migration and, once known, its decision;
+- `config.rangeDeletions` on both: the range to delete if the decision requires it, `pending` until then. The donor's
+  is for the range it gives away, the recipient's for the range it has received. For a database,
+  `config.databaseDeletions` lists the collections to drop.
 
-Whether the migration happened is decided at one place: by the commit on the config servers. A decision in a coordinator
-document only remembers it.
+The commit on the config servers alone decides whether the migration happened. The decision in a coordinator document
+only records it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OF_DATABASE_MIGRATION: Mapping[str, type] = {
 
 
 class Decision(Enum):
-    """How a migration ended; the value is what the coordinator document holds."""
+    """The outcome of a migration; the value is the form in the coordinator document."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -65,11 +65,11 @@ class Migration:
     recipient: str
 
     def concerns(self, namespace: str) -> bool:
-        """Whether operations on the namespace are those that the migration waits for, or that wait for it."""
+        """True if the migration waits for operations on the namespace, and they for it."""
         return namespace == self.namespace
 
     def document(self) -> dict[str, Any]:
-        """As stored in `config.migrationCoordinators`."""
+        """Return the form stored in `config.migrationCoordinators`."""
         return {
             "_id": self.id,
             "nss": self.namespace,
@@ -103,18 +103,18 @@ class DatabaseMigration:
     recipient: str
 
     def concerns(self, namespace: str) -> bool:
-        """As of a `Migration`."""
+        """See `Migration.concerns`."""
         return split_namespace(namespace)[0] == self.namespace and namespace not in self.sharded
 
     def part(self, namespace: str, uuid: Binary) -> Migration:
-        """One collection of it, whole."""
+        """Return the part of the migration that moves one collection, whole."""
         return Migration(
             id=self.id, namespace=namespace, uuid=uuid, epoch=ZERO_EPOCH, key=_WHOLE, range=_WHOLE.everything,
             lastmod=NO_CHUNKS, donor=self.donor, recipient=self.recipient,
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
-        """As stored in `config.migrationCoordinators`."""
+        """Return the form stored in `config.migrationCoordinators`."""
         return {
             "_id": self.id,
             "operation": self.operation,
@@ -159,7 +159,7 @@ class Coordinator:
     blocks_reads: bool = False
 
     def document(self) -> dict[str, Any]:
-        """As stored in `config.migrationCoordinators`."""
+        """Return the form stored in `config.migrationCoordinators`."""
         body = self.migration.document()
         if self.decision is not None:
             body["decision"] = self.decision.value
@@ -230,7 +230,7 @@ class RangeDeletion:
         return replace(self, written=Timestamp(seconds, 1))
 
     def document(self) -> dict[str, Any]:
-        """As stored in `config.rangeDeletions`."""
+        """Return the form stored in `config.rangeDeletions`."""
         body: dict[str, Any] = {
             "_id": self.id,
             "nss": self.namespace,
@@ -282,7 +282,7 @@ class DatabaseDeletion:
         return replace(self, written=Timestamp(seconds, 1))
 
     def document(self) -> dict[str, Any]:
-        """As stored in `config.databaseDeletions`."""
+        """Return the form stored in `config.databaseDeletions`."""
         return {
             "_id": self.id,
             "nss": self.namespace,
@@ -314,7 +314,7 @@ Deletion = RangeDeletion | DatabaseDeletion
 
 
 def conflict_with(migration: AnyMigration) -> CommandError:
-    """Why nothing may begin that this migration stands in the way of."""
+    """Return the error for operations that cannot begin during this migration."""
     return CommandError(
         Code.ConflictingOperationInProgress,
         f"a migration of {migration} from {migration.donor} to {migration.recipient} runs",
@@ -322,7 +322,7 @@ def conflict_with(migration: AnyMigration) -> CommandError:
 
 
 def migration_fields(migration: Migration) -> dict[str, Any]:
-    """What a recipient is told of a migration."""
+    """Return the fields that describe a migration to its recipient."""
     return {
         "migrationId": migration.id,
         "ns": migration.namespace,

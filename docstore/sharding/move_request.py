@@ -1,13 +1,17 @@
-"""What becomes of a request to move a range, before there is a migration: decisions only.
+"""A request to move a range, from its arrival to the migration, as pure decisions.
 
     READING    the routing is being read anew
-    MEASURING  how much there is of what is to go, or where the part that is to go ends
-    SPLITTING  the config servers cut the chunk, so that what is to go is a chunk; then READING once more
-    ENDED      it is a migration now, or one that ran already; or `to` owns it already; or it is refused
+    MEASURING  the size of the range is being measured, or the end of the part to move looked up
+    SPLITTING  the config servers split the chunk, so that the range to move is a chunk; then READING once more
+    ENDED      a migration has begun, or one that ran already is joined; or `to` owns the range; or it is refused
 
-Always true: what begins to move is exactly one chunk, owned here when the routing was last read, while nothing that
-runs here is in its way; and a chunk is cut only then. So a request that fails in the middle has at most split a chunk,
-and one that is asked again finds what the first has done.
+Invariants:
+
+- a migration begins for exactly one chunk, which this shard owned when the routing was last read, and only if nothing
+  that runs here conflicts;
+- a chunk is split only under the same conditions.
+
+A request that fails midway has at most split a chunk, and a repeated request continues from there.
 """
 
 from __future__ import annotations
@@ -27,8 +31,11 @@ from docstore.sharding.routing import CollectionRouting
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much of a range is to go. `most_bytes`: the size that chunks have, 0 where one of any size may go;
-    `part_bytes`: about so many from the lower or (`upper`) the upper end, 0 for all."""
+    """The extent of a range to move.
+
+    `most_bytes`: the chunk size, 0 for any size; `part_bytes`: about that many from the lower or (`upper`) the upper
+    end, 0 for all.
+    """
 
     most_bytes: int = 0
     part_bytes: int = 0
@@ -40,7 +47,7 @@ EVERYTHING = Extent()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
-    """`low`, `high`: the documents of the bounds, of a range in one chunk."""
+    """A request. `low`, `high`: the documents of the bounds, of a range in one chunk."""
 
     namespace: str
     epoch: Any
@@ -52,8 +59,9 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Of the shard, when an event is told. `running`: the undecided migrations away from it; `conflict`: why none may
-    begin now."""
+    """The state of the shard at an event. `running`: the undecided migrations away from it; `conflict`: why none may
+    begin now.
+    """
 
     running: Sequence[Migration] = ()
     conflict: CommandError | None = None
@@ -73,12 +81,12 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadRouting:
-    """Anew, from the config servers: `RoutingRead`."""
+    """Read the routing anew from the config servers; answered by `RoutingRead`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The bytes in a range, no further than a little more than `most`: `Measured`."""
+    """Measure the bytes in a range, up to a little more than `most`; answered by `Measured`."""
 
     routed: CollectionRouting
     range: KeyRange
@@ -87,7 +95,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class FindPart:
-    """Where a part of about `wanted` bytes ends, and at most so many: `PartFound`."""
+    """Find the end of a part of about `wanted` bytes, and at most `most`; answered by `PartFound`."""
 
     routed: CollectionRouting
     range: KeyRange
@@ -98,7 +106,7 @@ class FindPart:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Have the chunk cut: `SplitDone`."""
+    """Split the chunk; answered by `SplitDone`."""
 
     routed: CollectionRouting
     chunk: Chunk
@@ -122,7 +130,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """There is nothing to do, or an error."""
+    """End without a migration: successfully, or with an error."""
 
     error: CommandError | None = None
 
@@ -173,7 +181,7 @@ class Moving:
         return ReadRouting()
 
     def receive(self, event: Event, situation: Situation) -> Effect:
-        """What follows from an event; an event that the state does not wait for is a broken driver."""
+        """Return the effect of an event. An event for which the state does not wait is an error of the driver."""
         match self.state, event:
             case State.READING, RoutingRead(collection):
                 return self._judge(collection, situation)
@@ -223,7 +231,7 @@ class Moving:
         return last if self._request.extent.upper else routed.chunks.chunk_at(bounds.min.key)
 
     def _same(self, bounds: KeyRange, situation: Situation) -> Migration | None:
-        """The migration that this request, sent before, has become."""
+        """Return the running migration that an earlier copy of this request started."""
         request = self._request
         for migration in situation.running:
             if (migration.namespace, migration.recipient) != (request.namespace, request.to):
@@ -238,7 +246,7 @@ class Moving:
         return None
 
     def _go(self, situation: Situation) -> Effect:
-        """What was found goes, unless something is in its way: measured, and as a chunk of its own."""
+        """Return the next step for the range: measure it, split it off, or begin, unless something conflicts."""
         assert self._found is not None, "it was found"
         routed, chunk, bounds = self._found
         running = self._same(bounds, situation)

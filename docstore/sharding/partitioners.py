@@ -33,7 +33,9 @@ def random_token(key: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Partitioner:
-    """`token_bytes`: what stands in row keys before the partition key; empty where rows are ordered by their keys."""
+    """A partitioner. `token_bytes`: the part of row keys before the partition key; empty if rows are ordered by their
+    keys.
+    """
 
     name: str
 
@@ -61,7 +63,7 @@ class Partitioner:
 
     @property
     def width(self) -> int:
-        """How many bytes a token takes."""
+        """Return the width of a token in bytes; 0 without tokens."""
         return {MURMUR3: 8, RANDOM: 16}.get(self.name, 0)
 
 

@@ -1,10 +1,12 @@
-"""What a write may make of a document of a sharded collection, as the shard judges it in the write itself.
+"""The rules for post-images of writes on a sharded collection, checked by the shard during the write.
 
-Always true of what passes: the shard key of a document holds no array; a new document, and one whose key has changed,
-lies in a range that the shard owns. So no write makes an orphan, whatever its update was: operators, a pipeline, a
-replacement, an upsert. A key that lacks fields counts as null in them.
+Invariants of accepted writes:
 
-A document does not move to another shard by being updated: that is refused.
+- the shard key of a document holds no array;
+- a new document, or one whose key has changed, lies in a range that the shard owns.
+
+So no write creates an orphan, whether by operators, a pipeline, a replacement or an upsert. Missing fields of a key
+count as null. An update that would move a document to another shard is refused.
 """
 
 from __future__ import annotations
@@ -26,21 +28,23 @@ class PostImages:
         self._places = [field.encode() for field in key.fields]
 
     def concerned(self, changed: frozenset[bytes] | None) -> bool:
-        """Whether a change of these places may change the shard key; None where they are not known."""
+        """True if a change of these paths may change the shard key, or the paths are None (unknown)."""
         return changed is None or meet(self._places, changed)
 
     def check_new(self, made: bytes, *, retryable: bool) -> None:
-        """A document that is to be inserted. Errors: NotSingleValueField, IllegalOperation, WouldChangeOwningShard."""
+        """Check a document before its insertion. Errors: NotSingleValueField, IllegalOperation,
+        WouldChangeOwningShard.
+        """
         self._key_of(made)
         if not self._owns(made):
             _check_retryable(retryable)
             raise _elsewhere(self._key)
 
     def check_change(self, before: bytes, after: bytes, tree: Filter, *, multi: bool, retryable: bool) -> None:
-        """A document that is to become another one. `tree`: the filter of the statement.
+        """Check the new version of a document. `tree`: the filter of the statement.
 
-        Errors: NotSingleValueField; for another shard key InvalidOptions in a statement over many documents, 31025
-        where the filter does not fix the old one, IllegalOperation where the write is not retryable,
+        Errors: NotSingleValueField. If the shard key changes: InvalidOptions in a statement over many documents,
+        31025 if the filter does not fix the old key, IllegalOperation if the write is not retryable,
         WouldChangeOwningShard.
         """
         if self._key_of(after) == self._key.key_of(before):

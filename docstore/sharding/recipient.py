@@ -1,32 +1,34 @@
-"""The recipient's side of migrations, as decisions only: events in, effects out (`recipient_messages`).
+"""The recipient's side of migrations, as pure decisions: events in, effects out (`recipient_messages`).
 
-A shard receives one migration at a time. It does what the donor asks; the donor alone decides.
+A shard receives one migration at a time. It serves the donor's requests; the donor alone decides.
 
-    CLEARING    waiting until earlier deletions that overlap are done, then reading who owns it
+    CLEARING    waiting for earlier deletions that overlap, then reading the owner
     PERSISTING  the collection, its indexes and then the pending range deletion are being written (majority)
     SWEEPING    leftovers in the range are being deleted
     RECEIVING   batches and changes are taken, in the donor's numbering
-    SECURING    what was received is becoming majority-committed
+    SECURING    everything received is becoming majority-committed
     SECURED     it is: the donor may commit
     ENDED       it failed or the donor fell silent: all is refused, and the range deletion stays pending until resolved
 
-Of a database PERSISTING and SWEEPING are left out: the donor sends the definitions of collections among the documents,
-and before any document of one it is noted durably that the collection is to be dropped if the move fails.
+For a database PERSISTING and SWEEPING are left out: the donor sends the definitions of collections among the
+documents. Before any document of a collection, a durable note says that it is to be dropped if the migration fails.
 
-Always true:
+Invariants:
 
-* the pending deletion is majority-committed before the first document is deleted or taken, so whatever happens,
-  someone knows what to delete;
-* batches are stored once each, in order and one at a time: a repeated number is acknowledged, once it is stored, and
+- the pending deletion is majority-committed before the first document is deleted or taken, so it survives any
+  failure;
+- batches are stored once each, in order and one at a time. A repeated number is acknowledged, once it is stored, and
   ignored; a skipped one fails;
-* a batch of the clone is acknowledged when its storing begins, so that the next is on its way meanwhile; any other when
-  it is stored, and so is all before it. Where one that was acknowledged cannot be stored, the next request is refused;
-* SECURED is left only by the donor's decision or by silence; nothing is taken in it;
-* a decision is majority-committed before the donor hears that it was heard;
-* a migration that was decided does not begin again.
+- a clone batch is acknowledged when its storing begins, so that the next one is on its way meanwhile. Any other is
+  acknowledged once it and all before it are stored. If an acknowledged one cannot be stored, the next request is
+  refused;
+- SECURED is left only by the donor's decision or by its silence; nothing is taken in it;
+- a decision is majority-committed before it is acknowledged to the donor;
+- a migration that was decided does not begin again.
 
-All of it is in the memory of one primary but the range deletion. So a new core, after a crash or failover, refuses the
-donor's requests; the donor aborts and tells the decision to whoever is primary then: `Resolve` needs only the document.
+Except for the range deletion, all state is in the memory of one primary. After a crash or failover a new core refuses
+the donor's requests. The donor then aborts and tells the decision to the current primary: `Resolve` needs only the
+document.
 """
 
 from __future__ import annotations
@@ -102,12 +104,12 @@ class Recipient:
 
     @property
     def running(self) -> AnyMigration | None:
-        """What is being received, if anything: no other migration may begin here."""
+        """Return the migration being received, during which no other may begin here; None if there is none."""
         incoming = self._incoming
         return None if incoming is None or incoming.state is State.ENDED else incoming.migration
 
     def receive(self, event: Event, now: float) -> Effects:
-        """What follows from an event. The end of work that is not (any more) under way is ignored."""
+        """Return the effects of an event. Ends of work that has been stopped are ignored."""
         out = self.tick(now)
         match event:
             case Start():
@@ -125,7 +127,7 @@ class Recipient:
         return out
 
     def tick(self, now: float) -> Effects:
-        """Do what the time has come for: give up on a silent donor, answer who has waited long enough."""
+        """Handle timeouts: give up on a silent donor, answer requests that have waited long enough."""
         out: Effects = []
         incoming = self._incoming
         if incoming is None or incoming.state is State.ENDED:
@@ -138,7 +140,7 @@ class Recipient:
         return out
 
     def next_wakeup(self) -> float:
-        """When `tick` must be called at the latest; infinity for never."""
+        """Return the latest time for the next `tick`; infinity for never."""
         incoming = self._incoming
         if incoming is None or incoming.state is State.ENDED:
             return NEVER
@@ -182,7 +184,7 @@ class Recipient:
         return event.conflict if self.running is None else conflict_with(self.running)
 
     def _end(self, incoming: Incoming, reason: str, out: Effects) -> None:
-        """Nothing more is taken; whoever waits hears of it now, the donor with its next request."""
+        """End the migration: refuse waiting requests now, and the donor with its next one."""
         if incoming.work is not None and incoming.batches and is_answered_ahead(incoming.batches[0]):
             incoming.batches.popleft()
         incoming.state, incoming.reason, incoming.work = State.ENDED, reason, None
@@ -263,7 +265,7 @@ class Recipient:
             else:
                 incoming.begin(HoldColumnFamily(migration, definition), out)
 
-    # What a donor asks of the migration that runs
+    # Requests of the donor during a migration
 
     def _ask(self, event: Request, now: float, out: Effects) -> None:
         incoming = self._incoming
@@ -339,7 +341,7 @@ class Recipient:
     # The decision
 
     def _resolve(self, event: Resolve, out: Effects) -> None:
-        """Again is the same as once."""
+        """Resolve the migration. Idempotent."""
         self._decided.append(event.id)
         incoming, ended = self._incoming, None
         if incoming is not None and incoming.id == event.id:

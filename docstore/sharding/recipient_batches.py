@@ -1,4 +1,4 @@
-"""What the recipient of a migration does with a batch that a donor sends (`docstore.sharding.recipient`)."""
+"""The work for each kind of batch that a donor sends (`docstore.sharding.recipient`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from docstore.sharding.recipient_messages import (
 
 
 def is_answered_ahead(batch: Batch) -> bool:
-    """Whether it is acknowledged when its storing begins."""
+    """True if the batch is acknowledged when its storing begins."""
     return isinstance(batch, TakeDocuments) and batch.clone and not batch.majority
 
 
@@ -34,8 +34,9 @@ def work_of(
     definition: Definition | None,
     collections: Mapping[str, CollectionDefinition],
 ) -> Work:
-    """How it is stored. `definition`: of the collection of a chunk; `collections`: those of a database that the donor
-    has told of.
+    """Return the work that stores the batch.
+
+    `definition`: of a chunk's collection; `collections`: those of a database that the donor has announced.
     """
     if isinstance(batch, TakeStatements):
         return RememberStatements(migration, batch.statements)

@@ -1,9 +1,11 @@
-"""What goes into the recipient's core and what comes out of it.
+"""The events and effects of the recipient's core.
 
-A donor's request carries a `token`, the driver's own name for the conversation; its answer is a `Reply` with the same
-token. What takes time is answered by exactly one event. For `Work`, which is done one piece at a time, that is `Done`,
-`RoutingRead`, `DatabaseRead` or `Failed` with the very effect in it, so that the end of work which was stopped is known
-and ignored; for a wait for a majority it is `MajorityReached` or `MajorityFailed`.
+A donor's request carries a `token`, the driver's name for the conversation; its answer is a `Reply` with the same
+token. Exactly one event answers each effect that takes time:
+
+- for `Work`, done one piece at a time: `Done`, `RoutingRead`, `DatabaseRead` or `Failed` with that very effect, so
+  that the end of stopped work is recognised and ignored;
+- for a wait for a majority: `MajorityReached` or `MajorityFailed`.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from docstore.sharding.version import DatabaseVersion
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The donor's collection, as the documents that it sends: options, index specifications, and the options of its
-    keyspace's mark where it is a column family."""
+    """The donor's collection, as stored documents: options, index specifications and, for a column family, the
+    options of its keyspace's mark.
+    """
 
     options: bytes
     indexes: tuple[bytes, ...] = ()
@@ -53,8 +56,8 @@ class CollectionDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Begin to receive. `shard`: the name of this one; `conflict`: why it may not now, for what else it does.
-    `definition`: of the collection of a chunk; those of a database come as `TakeCollections`.
+    """Begin to receive. `shard`: the name of this one; `conflict`: why it may not begin now. `definition`: of a
+    chunk's collection; those of a database come as `TakeCollections`.
     """
 
     token: int
@@ -66,7 +69,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetStatus:
-    """How far it is; the answer waits at most `seconds` for the end of the preparation."""
+    """Ask for the state; the answer waits at most `seconds` for the end of the preparation."""
 
     token: int
     id: bytes
@@ -75,9 +78,12 @@ class GetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeDocuments:
-    """A batch. `clone`: none of the documents was sent before, and the answer comes when those of earlier batches are
-    stored; else `gone` are the `_id`s of those that have left the range, and it comes when they are. `majority`: the
-    answer waits until a majority has everything so far. `namespace`: the collection, of a database that moves."""
+    """A batch.
+
+    `clone`: none of the documents was sent before, and the answer comes once earlier batches are stored. Otherwise
+    `gone` lists the `_id`s of documents that have left the range, and the answer comes once this batch is stored.
+    `majority`: the answer waits until a majority has everything so far. `namespace`: the collection, for a database.
+    """
 
     token: int
     id: bytes
@@ -91,7 +97,7 @@ class TakeDocuments:
 
 @dataclass(frozen=True, slots=True)
 class CollectionChanges:
-    """Of a collection of a database that moves: documents as they are now, and `_id`s of those that are gone."""
+    """Changes of a collection of a migrated database: current documents, and `_id`s of removed ones."""
 
     namespace: str
     documents: Sequence[bytes]
@@ -100,7 +106,7 @@ class CollectionChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeChanges:
-    """What has changed of collections of a database, of each at most once; numbered together with `TakeDocuments`.
+    """Changes of collections of a database, at most one per collection; numbered together with `TakeDocuments`.
     `majority`: as there.
     """
 
@@ -124,7 +130,7 @@ class TakeStatements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeCollections:
-    """Collections of a database that moves, of which documents follow; numbered like these."""
+    """Definitions of collections of a database, whose documents follow; numbered like these."""
 
     token: int
     id: bytes
@@ -144,7 +150,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolve:
-    """The donor's decision. `deletion`: what is on disk of the migration, whoever received it."""
+    """The donor's decision. `deletion`: the migration's document on disk, perhaps of an earlier primary."""
 
     token: int
     id: bytes
@@ -153,7 +159,7 @@ class Resolve:
     deletion: Deletion | None
 
 
-# What has been done
+# Completed work
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +171,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class RoutingRead:
-    """`epoch`: of the collection, None when it is not sharded; `primary`: the primary shard of its database; `owned`:
-    whether this shard owns any of the range."""
+    """`epoch`: of the collection, None if it is not sharded; `primary`: the primary shard of its database; `owned`:
+    this shard owns part of the range.
+    """
 
     work: ReadRouting
     epoch: ObjectId | None
@@ -176,8 +183,9 @@ class RoutingRead:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRead:
-    """`version` and `primary` shard of the database that moves, None where there is none; `held`: whether its move has
-    it to itself here."""
+    """`version` and `primary` shard of the migrated database, None if it does not exist; `held`: the DDL operation of
+    the migration holds it here.
+    """
 
     work: ReadRouting
     version: DatabaseVersion | None
@@ -211,7 +219,7 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """This member is primary anew, or stops: what an earlier term began here is over."""
+    """This member became primary anew, or stops: the migration of an earlier term is over."""
 
     reason: str
 
@@ -235,19 +243,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StopWork:
-    """End what is under way for the migration: nothing of it writes any more, none of it is answered."""
+    """End the work for the migration: it writes nothing more, and no event answers it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitDeletions:
-    """Wait, within the limit, until nothing is to be deleted that the migration brings."""
+    """Wait, within the limit, until no deletion overlaps the migration."""
 
     migration: AnyMigration
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRouting:
-    """From the config servers; done with `RoutingRead` or `DatabaseRead`. `anew`: what is known counts for nothing."""
+    """Read the routing from the config servers; answered by `RoutingRead` or `DatabaseRead`. `anew`: without cache."""
 
     migration: AnyMigration
     anew: bool = False
@@ -255,7 +263,7 @@ class ReadRouting:
 
 @dataclass(frozen=True, slots=True)
 class MakeCollection:
-    """Have the collection under its uuid, in the place of an empty one of the same name."""
+    """Create the collection with its uuid; replaces an empty one of the same name."""
 
     migration: Migration
     definition: Definition
@@ -263,7 +271,7 @@ class MakeCollection:
 
 @dataclass(frozen=True, slots=True)
 class HoldColumnFamily:
-    """Have the donor's definitions of keyspace and column family."""
+    """Create or change keyspace and column family to the donor's definitions."""
 
     migration: Migration
     definition: Definition
@@ -271,7 +279,7 @@ class HoldColumnFamily:
 
 @dataclass(frozen=True, slots=True)
 class HoldCollections:
-    """Note durably that they are to be dropped if the migration fails; then have them with their indexes."""
+    """Note durably to drop the collections if the migration fails; then create them with their indexes."""
 
     migration: DatabaseMigration
     definitions: Sequence[CollectionDefinition]
@@ -279,14 +287,14 @@ class HoldCollections:
 
 @dataclass(frozen=True, slots=True)
 class CheckCollection:
-    """This shard's own definition counts: see that it is there."""
+    """Check that the collection exists; this shard's own definition applies."""
 
     migration: Migration
 
 
 @dataclass(frozen=True, slots=True)
 class BuildIndexes:
-    """Those that are missing."""
+    """Build the missing indexes."""
 
     migration: Migration
     definition: Definition
@@ -294,21 +302,21 @@ class BuildIndexes:
 
 @dataclass(frozen=True, slots=True)
 class PersistDeletion:
-    """Write it, with the present time, and wait until a majority has it."""
+    """Write the deletion with the present time, and wait until a majority has it."""
 
     deletion: RangeDeletion
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRange:
-    """Delete what an earlier time has left in the range."""
+    """Delete leftovers of earlier migrations in the range."""
 
     migration: Migration
 
 
 @dataclass(frozen=True, slots=True)
 class InsertDocuments:
-    """None of them was stored before."""
+    """Store documents, none of which was stored before."""
 
     migration: Migration
     documents: Sequence[bytes]
@@ -316,7 +324,7 @@ class InsertDocuments:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDocuments:
-    """Those with the `_id`s of `documents` and `gone` go before any document comes."""
+    """Replace documents: first remove those with the `_id`s of `documents` and `gone`, then store `documents`."""
 
     migration: Migration
     documents: Sequence[bytes]
@@ -325,14 +333,14 @@ class ReplaceDocuments:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceInCollections:
-    """The same in several collections, one after the other."""
+    """Replace documents in several collections, one after the other."""
 
     replacements: Sequence[ReplaceDocuments]
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """Do what the entries of a column family say."""
+    """Apply entries of a column family."""
 
     migration: Migration
     entries: Sequence[bytes]
@@ -340,7 +348,7 @@ class MergeRows:
 
 @dataclass(frozen=True, slots=True)
 class RememberStatements:
-    """So that a retry which arrives here is not executed again."""
+    """Store retryable writes, so that a retry which arrives here is not executed again."""
 
     migration: AnyMigration
     statements: Sequence[bytes]
@@ -364,19 +372,19 @@ class PersistResolution:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRouting:
-    """What is known of it; the next operation reads it anew."""
+    """Forget the cached routing; the next operation reads it anew."""
 
     namespace: str
 
 
 @dataclass(frozen=True, slots=True)
 class WakeDeleter:
-    """What is to be deleted has changed."""
+    """Tell the range deleter that its documents have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDecision:
-    """Tell people in the changelog; `Logged` whether that succeeds or not. Not stopped by `StopWork`."""
+    """Log the decision in the changelog; answered by `Logged`, also on failure. Not stopped by `StopWork`."""
 
     token: int
     migration: AnyMigration

@@ -1,4 +1,4 @@
-"""How far a recipient is with the migration that it receives (`docstore.sharding.recipient`)."""
+"""The state of the migration that a recipient receives (`docstore.sharding.recipient`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PREPARING = (State.CLEARING, State.PERSISTING, State.SWEEPING)
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a donor and people are told. `reason`: why it has ended."""
+    """The status for donors and operators. `reason`: why it has ended."""
 
     migration: AnyMigration
     state: State
@@ -48,8 +48,9 @@ class Status:
 
 @dataclass(slots=True)
 class Incoming:
-    """The migration that is being received. `taken` is the number of the last batch that was let in, `stored` of the
-    last one that has been stored; `batches` are those between, of which the first is being stored."""
+    """The migration being received. `taken`: the number of the last batch admitted; `stored`: of the last one stored;
+    `batches`: those between, of which the first is being stored.
+    """
 
     migration: AnyMigration
     definition: Definition | None
@@ -78,7 +79,7 @@ class Incoming:
 
     @property
     def chunk(self) -> tuple[Migration, Definition]:
-        """What comes where it is a chunk."""
+        """Return the migration of a chunk and the definition of its collection."""
         assert isinstance(self.migration, Migration), "a chunk comes"
         assert self.definition is not None, "with the definition of its collection"
         return self.migration, self.definition
@@ -88,7 +89,7 @@ class Incoming:
         return Status(self.migration, self.state, self.reason)
 
     def is_unknown(self, batch: Batch) -> bool:
-        """Whether a batch is of a collection of the database that the donor has not told of."""
+        """True if a batch belongs to a collection of the database that the donor has not announced."""
         if isinstance(batch, TakeChanges):
             return any(each.namespace not in self.collections for each in batch.changes)
         if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
@@ -101,7 +102,7 @@ class Incoming:
         out.append(work)
 
     def be_ready(self, out: Effects) -> None:
-        """Documents may come."""
+        """Start accepting documents."""
         self.state = State.RECEIVING
         out += [Reply(token, self.status) for token in self.watching]
         self.watching.clear()

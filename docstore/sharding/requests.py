@@ -58,10 +58,9 @@ def create_database(database: str, *, keyspace: bool = False) -> dict[str, Any]:
 
 
 def enable_sharding(database: str, primary_shard: str | None = None, *, keyspace: bool = False) -> dict[str, Any]:
-    """As `create_database`, and mark it partitioned. NamespaceExists when its primary is another than the one asked
-    for.
+    """Like `create_database`, and mark the database partitioned.
 
-    -> `{primary: shard, partitioned: true}`
+    -> `{primary: shard, partitioned: true}`. NamespaceExists if it has another primary than the requested one.
     """
     command: dict[str, Any] = {"_configsvrEnableSharding": database}
     if primary_shard is not None:
@@ -185,10 +184,11 @@ def ensure_database_version_greater(database: str, version: DatabaseVersion) -> 
 
 
 def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 0, why: str = "") -> dict[str, Any]:
-    """Acquire, renew or release a lease (`action`), judged by the config primary's clock alone.
+    """Acquire, renew or release a lease (`action`), judged by the config primary's clock alone. `holder` names the
+    router's process run; `fence` the number under which the lease was granted (renew, release).
 
-    `holder` names the router's process run; `fence` the number under which the lease was granted (renew, release).
-    -> `{granted: bool, fence: long, holder, expires: Date}`: who has it now. `fence` grows whenever the holder changes.
+    -> `{granted: bool, fence: long, holder, expires: Date}`, of the current holder. `fence` grows whenever the holder
+    changes.
     """
     command: dict[str, Any] = {"_configsvrLease": name, "action": action, "holder": holder}
     if fence:
@@ -201,7 +201,7 @@ def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 
 
 
 def mongos_ping(host: str, *, up_seconds: int, waiting: bool, version: str) -> dict[str, Any]:
-    """A router says that it is there; sent every ten seconds. `waiting`: its balancer is not in a round."""
+    """Sign of life of a router, sent every ten seconds. `waiting`: its balancer is not in a round."""
     return {"_configsvrMongosPing": host, "up": Int64(up_seconds), "waiting": waiting, "mongoVersion": version}
 
 
@@ -211,16 +211,16 @@ def log_change(what: str, namespace: str, details: Mapping[str, Any], *, server:
 
 
 def get_credentials(user: str, db: str) -> dict[str, Any]:
-    """What a user is known by.
+    """Read a user's credentials.
 
-    -> `{known: bool, credentials: {<mechanism>: {iterationCount, salt, storedKey, serverKey}}}`; where there is no such
-    user, `known` is false, and made-up credentials keep the reply from being another in size and time.
+    -> `{known: bool, credentials: {<mechanism>: {iterationCount, salt, storedKey, serverKey}}}`. For an unknown user
+    `known` is false, and made-up credentials make the reply equal in size and time.
     """
     return {"_configsvrGetCredentials": user, "db": db}
 
 
 def user_changes() -> dict[str, Any]:
-    """Whether users or roles may have changed: not while the reply is the same.
+    """Ask whether users or roles may have changed: not while the reply is the same.
 
     -> `{process: ObjectId, changes: int}`.
     """
@@ -256,7 +256,7 @@ def hold_column_family(namespace: str, uuid: Binary, options: bytes, keyspace: b
 def split_vector(
     namespace: str, key: Mapping[str, Any], bounds: KeyRange, *, target_bytes: int = 0, force: bool = False
 ) -> dict[str, Any]:
-    """Where a chunk on this shard should be cut: see `docstore.sharding.split`; `force`: once, in the middle.
+    """Ask for the split points of a chunk on this shard; see `docstore.sharding.split`. `force`: one, in the middle.
 
     -> `{splitKeys: [bound, ...]}`, empty below `target_bytes` or with too few distinct keys.
     """

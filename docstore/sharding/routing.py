@@ -1,4 +1,4 @@
-"""What a node knows of where a namespace lives, and how it catches up: the reply of `_configsvrGetRouting`.
+"""The routing of a namespace, and its refresh by the reply of `_configsvrGetRouting`.
 
     {
       database: {_id, primary, partitioned, version: {uuid, timestamp, lastMod}},       absent: no such database
@@ -9,7 +9,7 @@
       ok: 1
     }
 
-Read at majority: what a reply shows is never rolled back.
+Read with majority read concern: a reply is never rolled back.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NEVER = Timestamp(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class CollectionRouting:
-    """A sharded collection: what it is and where its chunks are. `partitioner`: of a column family's keyspace; None for
-    documents. `timestamp`: when it became sharded; that of a later incarnation is higher. `gained`: up to which packed
-    cluster time chunks have come to each shard.
+    """A sharded collection: its key and its chunks. `partitioner`: of a column family's keyspace; None for documents.
+    `timestamp`: when it became sharded; later incarnations have higher ones. `gained`: for each shard, the packed
+    cluster time up to which chunks have come to it.
     """
 
     namespace: str
@@ -60,8 +60,8 @@ class CollectionRouting:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Where a namespace lives. `primary` and `database` are None when the database is not known; `collection` is None
-    when unsharded.
+    """The routing of a namespace. `primary` and `database` are None if the database is not known; `collection` is
+    None if it is unsharded.
     """
 
     namespace: str
@@ -70,12 +70,12 @@ class Routing:
     database: DatabaseVersion | None = None
 
     def version(self) -> ShardVersion:
-        """Of the collection; when it is not sharded, that of the database."""
+        """Return the version of the collection; if it is not sharded, of the database."""
         return unsharded_in(self.database) if self.collection is None else self.collection.chunks.version
 
     def arrived(self, shard: str) -> int:
-        """Up to which packed cluster time documents of the namespace have come to the shard; 0: it has had them since
-        there is a cluster.
+        """Return the packed cluster time up to which documents of the namespace have come to the shard; 0 if it has
+        always had them.
         """
         if self.collection is not None:
             return self.collection.gained.get(shard, 0)
@@ -84,21 +84,20 @@ class Routing:
         return pack_timestamp(self.database.timestamp)
 
     def shard_version(self, shard: str) -> ShardVersion:
-        """What an operation sent to `shard` must carry."""
+        """Return the shard version that an operation sent to `shard` must carry."""
         if self.collection is None:
             return unsharded_in(self.database)
         return self.collection.chunks.shard_version(shard)
 
 
 def routing_request(namespace: str, known: Routing | None) -> dict[str, Any]:
-    """The command that brings `known` up to date; all of the routing when there is nothing to build on."""
+    """Return the command that brings `known` up to date; it reads all of the routing if there is no base."""
     return RoutingRead(namespace, known).request()
 
 
 def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routing:
-    """`known` brought up to date by the raw reply of `routing_request(namespace, known)`.
-
-    InconsistentChunks when the two do not fit together: ask again with `known` None.
+    """Return `known` brought up to date by the raw reply of `routing_request(namespace, known)`. InconsistentChunks
+    if the two do not fit together: ask again with `known` None.
     """
     routing = RoutingRead(namespace, known).take(reply)
     if routing is None:
@@ -107,10 +106,11 @@ def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routin
 
 
 class RoutingRead:
-    """One reading of a namespace's routing, page by page: send `request`, `take` the reply, until that gives a routing.
+    """One reading of a namespace's routing, page by page: send `request`, `take` the reply, until that returns a
+    routing.
 
-    Pages come in rising order of lastmod, and a chunk that changes gets a higher one than any before. So what changes
-    while pages are read is on a later page, and together they show the chunks as they were at the last.
+    Pages come in rising order of lastmod, and a changed chunk gets a higher lastmod than any before. A change during
+    the reading is therefore on a later page, and all pages together show the chunks as of the last one.
     """
 
     def __init__(self, namespace: str, known: Routing | None) -> None:
@@ -130,9 +130,8 @@ class RoutingRead:
         return command
 
     def take(self, reply: bytes) -> Routing | None:
-        """The routing once the last page has come, None before.
-
-        InconsistentChunks when pages and what was known do not fit together: begin anew with nothing known.
+        """Return the routing after the last page, None before. InconsistentChunks if the pages do not fit the cached
+        routing: begin again without it.
         """
         namespace = self._namespace
         database = get_field(reply, "database")
@@ -180,7 +179,7 @@ class RoutingRead:
                 self._gained[chunk.shard] = max(known, int.from_bytes(since[1], "little"))
 
     def _all_gained(self) -> dict[str, int]:
-        """As far as the chunks tell that were read; a chunk that was split tells the same as before."""
+        """Return `gained` from the chunks read; a split chunk keeps its value."""
         known = None if self._known is None else self._known.collection
         gained = {} if self._full or known is None else dict(known.gained)
         for shard, since in self._gained.items():

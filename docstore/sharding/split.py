@@ -80,7 +80,7 @@ class WriteCounts:
 
 @dataclass(frozen=True, slots=True)
 class SplitTarget:
-    """How a shard is to look for split points in a chunk; see `split_target`."""
+    """The parameters of a shard's search for split points in a chunk; see `split_target`."""
 
     low_end: bool
     high_end: bool
@@ -205,8 +205,10 @@ def median_of(keys: Sequence[bytes]) -> bytes | None:
 
 
 def top_chunk_receiver(chunks: ChunkMap, donor: str, shards: Sequence[str]) -> str | None:
-    """Where the lone-key chunk at the top goes after a split: the shard with fewest chunks (ties by the order of
-    `shards`, which leaves out draining ones); None when the donor has no more than it."""
+    """Return the shard for the lone-key chunk at the top after a split; None if the donor has no more chunks than it.
+
+    It is the shard with fewest chunks; ties are broken by the order of `shards`, which leaves out draining ones.
+    """
     best = min(shards, key=lambda shard: chunks.counts.get(shard, 0), default=None)
     if best is None or best == donor or chunks.counts.get(best, 0) >= chunks.counts.get(donor, 0):
         return None

@@ -56,7 +56,7 @@ def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
 
 
 def intersection(one: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
-    """What lies in ranges of both; each in order and without overlaps."""
+    """Return the ranges common to both; each is in order and without overlaps."""
     found: list[tuple[bytes, bytes]] = []
     here = there = 0
     while here < len(one) and there < len(other):
@@ -72,7 +72,7 @@ def intersection(one: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
 
 
 def without(ranges: KeyRanges, taken: KeyRanges) -> list[tuple[bytes, bytes]]:
-    """What is left of ranges; both in order and without overlaps."""
+    """Return `ranges` without `taken`; both are in order and without overlaps."""
     left: list[tuple[bytes, bytes]] = []
     for low, high in ranges:
         for gone_low, gone_high in taken:

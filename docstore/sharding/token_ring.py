@@ -47,7 +47,7 @@ def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
 
 
 def row_key_of_place(partitioner: Partitioner, place: Any) -> bytes:
-    """What the row keys begin with from that place on."""
+    """Return the prefix of the first row keys at that place."""
     return partitioner.bytes_of(int(place)) if partitioner.name == MURMUR3 else bytes.fromhex(str(place))
 
 
@@ -65,7 +65,7 @@ def checked_place(partitioner: Partitioner, value: Any) -> Any:
     except ValueError:
         data = b""
     whole = len(data) == partitioner.width if partitioner.name == RANDOM else bool(data)
-    # What goes on behind the end of a key would lie between the records of that row.
+    # Keys longer than the prefix would fall between the records of that row.
     if not whole or value != data.hex() or (not partitioner.width and escape(b"") in data[:-1]):
         raise _no_place(partitioner, value)
     return value
@@ -80,7 +80,7 @@ def _no_place(partitioner: Partitioner, value: Any) -> CommandError:
 
 
 def even_places(partitioner: Partitioner, parts: int) -> list[Any]:
-    """Where to cut the ring into so many equal parts; nowhere where rows lie in the order of their keys."""
+    """Return the places that divide the ring into `parts` equal parts; none if rows lie in the order of their keys."""
     if partitioner.name == MURMUR3:
         return [Int64(MIN_TOKEN + number * (1 << 64) // parts) for number in range(1, parts)]
     if partitioner.name == RANDOM:

@@ -1,15 +1,15 @@
 """Chunk and shard versions: major|minor under an epoch.
 
-A sharded collection starts at 1|0. A split leaves the major number and gives every part a new minor one; a move gives
-the moved chunk major+1|0 and, when the donor keeps chunks, one of them major+1|1. The version of a shard is the highest
-of its chunks (0|0 without chunks), that of the collection the highest of all. Creating a collection draws an epoch, so
-versions of different incarnations are never compared.
+A sharded collection starts at 1|0. A split leaves the major number and gives every part a new minor one. A move gives
+the moved chunk major+1|0 and, when the donor keeps chunks, one of them major+1|1. The version of a shard is the
+highest of its chunks (0|0 without chunks), the collection's the highest of all. Creating a collection draws an epoch,
+so versions of different incarnations are never compared.
 
-What is not sharded goes by the version of its database, which every creation of a database draws anew: a router that
+Unsharded collections use the version of their database, which every creation of a database draws anew. A router that
 knows an older database of the name is stale, like one that knows older chunks.
 
-A split moves no document, so two versions that differ only in the minor number give the same answer to every
-operation: `routes_like` ignores it.
+A split moves no document, so two versions that differ only in the minor number route every operation alike
+(`routes_like`).
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class DatabaseVersion(NamedTuple):
 
 class ShardVersion(NamedTuple):
     """The version of a collection on one shard, or of all of it; `{v: Timestamp, e: ObjectId, [d]}` in commands.
-
-    `database`: of what is not sharded, and of nothing else.
+    `database`: only for unsharded collections.
     """
 
     epoch: ObjectId
@@ -98,7 +97,7 @@ class ShardVersion(NamedTuple):
 
     @property
     def sharded(self) -> bool:
-        """Whether the collection is sharded; a shard without chunks of it has 0|0 under the collection's epoch."""
+        """True if the collection is sharded; a shard without chunks of it has 0|0 under the collection's epoch."""
         return self.epoch != ZERO_EPOCH
 
     @classmethod
@@ -115,12 +114,12 @@ class ShardVersion(NamedTuple):
         return body if self.database is None else {**body, "d": self.database.to_document()}
 
     def routes_like(self, other: ShardVersion) -> bool:
-        """Whether an operation routed by one of the versions is placed right under the other."""
+        """True if an operation routed by one of the versions is routed correctly under the other."""
         same = self.epoch == other.epoch and self.lastmod.major == other.lastmod.major
         return same and self.database == other.database
 
     def older_than(self, other: ShardVersion) -> bool:
-        """Whether `other` is a later version of the same incarnation."""
+        """True if `other` is a later version of the same incarnation."""
         return self.epoch == other.epoch and self.lastmod < other.lastmod
 
     def __str__(self) -> str:
@@ -134,7 +133,7 @@ STALE_CODES = frozenset((Code.StaleConfig, Code.StaleDbVersion, Code.StaleEpoch,
 
 
 def unsharded_in(database: DatabaseVersion | None) -> ShardVersion:
-    """What routers send, and shards expect, for a collection of that database which is not sharded."""
+    """Return the version that routers send, and shards expect, for an unsharded collection of that database."""
     return UNSHARDED if database is None else ShardVersion(ZERO_EPOCH, NO_CHUNKS, database)
 
 

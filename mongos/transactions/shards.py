@@ -71,7 +71,7 @@ class TransactionShard:
         late: float = 0.0,
         failure: None = None,
     ) -> ShardReply:
-        """As `Shard.command`. Further errors: SnapshotUnavailable, NoSuchTransaction."""
+        """See `Shard.command`. Further errors: SnapshotUnavailable, NoSuchTransaction."""
         participant = self._transaction.participant(self._shard)
         if participant.begun:
             return await self._send(participant, db, body, sequences, deadline, late)
@@ -148,13 +148,13 @@ class TransactionShard:
         deadline: float | None = None,
         late: float = 0.0,
     ) -> bytes:
-        """As `Shard.at`, for a member that has answered in the transaction before."""
+        """See `Shard.at`; only for a member that has answered in the transaction before."""
         self._transaction.check()
         request = self._request(body, first=False)
         return await self._shard.at(address, db, request, sequences=sequences, deadline=deadline, late=late)
 
     async def end_cursor(self, address: str, db: str, collection: str, cursor_id: int) -> None:
-        """As `Shard.end_cursor`. The end of the transaction ends its cursors too."""
+        """See `Shard.end_cursor`. The end of the transaction ends its cursors too."""
         command = {"killCursors": collection, "cursors": [bson.Int64(cursor_id)]}
         await self.at(address, db, command)
 

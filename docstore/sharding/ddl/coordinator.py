@@ -1,18 +1,18 @@
-"""The coordinator of one DDL operation, as decisions only: events in, effects out.
+"""The coordinator of one DDL operation, as pure decisions: events in, effects out.
 
     find who takes part -> HOLDING -> find again -> the phases of the plan -> RELEASING -> forget
 
-Always true:
+Invariants:
 
-* a phase is majority-committed before its effects begin, so the next primary of the coordinator's shard begins with the
-  effects of the phase that it finds; each may be carried out any number of times;
-* the phases after HOLDING begin when everyone who takes part is held: who takes part is found again after all are held,
-  and does not change while they are;
-* an operation is given up only while nothing has been done that cannot be undone: a refusal in HOLDING or PREPARING, or
-  of the config servers where they are asked to commit something new; what was prepared is undone first;
-* who asked is answered once, and not before the end is decided and majority-committed.
+- a phase is majority-committed before its effects begin. The next primary of the coordinator's shard repeats the
+  effects of the phase that it finds, so each effect is idempotent;
+- the phases after HOLDING begin once all participants are held. The participants are looked up again after that, and
+  do not change while they are held;
+- an operation is given up only while everything done can be undone: after a refusal in HOLDING or PREPARING, or when
+  the config servers refuse to commit something new. Prepared changes are undone first;
+- the client is answered once, and not before the outcome is decided and majority-committed.
 
-What is unknown (no answer came) is the driver's to ask again; it gives up only where `Effect.may_fail` says so.
+If an outcome is unknown (no answer came), the driver asks again; it gives up only where `Effect.may_fail` says so.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from docstore.sharding.ddl.plans import PLANS, asked_of, noted, result_of
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`may_fail`: what is refused, or not answered for long, becomes `Refused`; else it is tried until it succeeds."""
+    """`may_fail`: a refusal, or a long silence, becomes `Refused`; else the effect is tried until it succeeds."""
 
     may_fail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Find(Effect):
-    """Who takes part, and what there is to know before; answered by `Found`, `NothingToDo` or `Refused`."""
+    """Look up the participants and the facts for the next phases; answered by `Found`, `NothingToDo` or `Refused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Persist(Effect):
 
 @dataclass(frozen=True, slots=True)
 class HoldShards(Effect):
-    """Have the participants held; answered by `Done`."""
+    """Take the hold on the participants; answered by `Done`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Effect):
-    """Have these shards do what the phase is; answered by `Answered`."""
+    """Have these shards carry out the phase; answered by `Answered`."""
 
     shards: Sequence[str]
 
@@ -62,7 +62,7 @@ class Commit(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Release(Effect):
-    """Let the participants go; answered by `Done`, or by `Unreachable` while one of them does not answer."""
+    """Release the participants; answered by `Done`, or by `Unreachable` while one of them does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Forget(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Effect):
-    """Tell whoever has asked: the operation's failure or its result."""
+    """Give the client the operation's failure or its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class NothingToDo:
-    """What was asked for is so already."""
+    """The operation's goal is already reached."""
 
     result: Mapping[str, Any]
 
@@ -97,19 +97,19 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A participant has not been let go yet."""
+    """A participant has not been released yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The replies by shard; of the config servers under the empty name."""
+    """The replies by shard; that of the config servers under the empty name."""
 
     replies: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Somebody has said no, or has not answered in time."""
+    """A participant has refused, or has not answered in time."""
 
     error: CommandError
 
@@ -133,11 +133,11 @@ class Coordinator:
         return self._do(Find(may_fail=True))
 
     def resume(self) -> list[Effect]:
-        """Go on from a document found on disk by a new primary or after a restart."""
+        """Resume from a document found on disk by a new primary or after a restart."""
         return self._effects_of_phase()
 
     def receive(self, event: Event) -> list[Effect]:
-        """What follows from an event; one that is not waited for is a broken driver."""
+        """Return the effects of an event. An unexpected event is an error of the driver."""
         waits, self._waits = self._waits, None
         match waits, event:
             case Find(), Found(shards, facts):

@@ -1,9 +1,10 @@
-"""What a shard knows for good of namespaces and databases that are gone: routing that still shows them is not used.
+"""A shard's durable record of dropped collections and databases, so that it rejects routing that still shows them.
 
-A document of `config.cache.collections` may hold `droppedUntil`: whatever of that name became sharded at this time or
-before has been dropped here. One of `config.cache.databases`, a note, says the same of a database and everything in it.
-They are majority-committed before the config servers forget what was dropped, and timestamps of later incarnations are
-higher. So neither a config server that lags nor a router that has slept brings anything back.
+A document of `config.cache.collections` may hold `droppedUntil`: collections of that name sharded at that time or
+before have been dropped here. A document of `config.cache.databases`, a note, says the same of a database and its
+collections. Both are majority-committed before the config servers forget the dropped incarnation, and later
+incarnations have higher timestamps. So neither a lagging config server nor a router with old routing brings an
+incarnation back.
 
 The number of notes is bounded. Old ones are joined into one document, the fence: `{_id: "", droppedUntil, joined}`. A
 routing whose database is not newer than the fence, and has no note, may be one of an incarnation that is gone. It is
@@ -38,7 +39,7 @@ MAX_DATABASE_NOTES = 1000
 
 
 def is_dropped(routing: Routing, collection: Mapping[str, Any] | None, database: Mapping[str, Any] | None) -> bool:
-    """Whether the routing shows something that has been dropped here; the arguments are the two documents."""
+    """True if the routing shows an incarnation that was dropped here, according to the two documents."""
     version, found = routing.database, routing.collection
     if database is not None and version is not None and version.timestamp <= database[DROPPED_UNTIL]:
         return True
@@ -47,7 +48,9 @@ def is_dropped(routing: Routing, collection: Mapping[str, Any] | None, database:
 
 
 def dropped(name: str, timestamps: Iterable[Timestamp], known: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The document that says that incarnations of these timestamps are gone, whatever `known` has said before."""
+    """Return the document that records incarnations up to these timestamps as dropped, in addition to those of
+    `known`.
+    """
     until = [*timestamps]
     if known is not None and DROPPED_UNTIL in known:
         until.append(known[DROPPED_UNTIL])

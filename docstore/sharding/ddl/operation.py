@@ -1,12 +1,12 @@
-"""What is durable of a DDL operation.
+"""The durable documents of a DDL operation.
 
 The coordinator, the primary shard of the database, keeps one document for each operation under way in
-`config.system.sharding_ddl_coordinators`. Every shard that takes part keeps one in
-`config.collection_critical_sections`: the hold, which says that this operation has the namespace, or the whole
-database, to itself there. While it stands no chunk of it moves; where it blocks, operations wait.
+`config.system.sharding_ddl_coordinators`. Every participant keeps one in `config.collection_critical_sections`: the
+hold, by which the operation has the namespace, or the whole database, to itself. While the hold stands no chunk of it
+moves; a blocking hold makes operations wait.
 
-A participant does nothing for an operation whose hold does not stand, and remembers released ones for an hour, in
-`config.released_critical_sections`: a request that was delayed until its operation has ended has no effect.
+A participant acts only for an operation whose hold stands. It remembers released holds for an hour, in
+`config.released_critical_sections`, so that a request delayed past its operation's end has no effect.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Kind(Enum):
 
 
 class Phase(Enum):
-    """How far an operation is; each is majority-committed before its effects. The value is what documents hold.
+    """The phases of an operation; each is majority-committed before its effects. The value is the stored form.
 
     HOLDING     the participants are being held
-    PREPARING   participants do what can be undone or is done as a whole, or check
-    UNDOING     one of them has refused: what the others have done is being undone
-    APPLYING    participants do it; from here there is no way back
+    PREPARING   participants make changes that are atomic or can be undone, or check
+    UNDOING     one of them has refused: the others' changes are being undone
+    APPLYING    participants make their changes; from here there is no way back
     COMMITTING  the config servers' catalog is being changed
-    RELEASING   the participants are being let go
+    RELEASING   the participants are being released
     """
 
     HOLDING = "holding"
@@ -66,8 +66,8 @@ class Phase(Enum):
 class Operation:
     """One operation. `namespace` is a collection's, or the name of a database.
 
-    `request`: what was asked for. `participants`: shards that are held, or may be. `facts`: what was found on the way
-    and later phases need. `failure`: the reply with which it ends, when it has been given up; `result` when it has not.
+    `request`: the client's. `participants`: shards that are held, or may be. `facts`: findings that later phases
+    need. `failure`: the reply if it has been given up; else `result`.
     """
 
     id: Binary
@@ -92,11 +92,11 @@ class Operation:
         return self.namespace.partition(".")[0]
 
     def same_as(self, kind: Kind, namespace: str, request: Mapping[str, Any]) -> bool:
-        """Whether this is what is asked for."""
+        """True if the operation is of this kind, for this namespace and request."""
         return (self.kind, self.namespace) == (kind, namespace) and self.request.raw == bson.encode(request)
 
     def document(self) -> dict[str, Any]:
-        """As stored by the coordinator."""
+        """Return the form that the coordinator stores."""
         body: dict[str, Any] = {
             "_id": self.id,
             "operationType": self.kind.value,
@@ -128,14 +128,14 @@ class Operation:
 
 
 def conflict(one: str, other: str) -> bool:
-    """Whether of two namespaces or databases one is the other, or its database."""
+    """True if the namespaces or databases are equal, or one is the database of the other."""
     return one == other or one.partition(".")[0] == other or other.partition(".")[0] == one
 
 
 class Blocks(Enum):
-    """What waits where a hold stands, besides migrations; the value is what documents hold.
+    """The operations that a hold blocks besides migrations; the value is the stored form.
 
-    CHANGES     changes of definitions
+    CHANGES: changes of definitions.
     """
 
     NOTHING = "nothing"
@@ -186,10 +186,9 @@ class Hold:
 
 
 def taken(standing: Hold | None, over: Hold | None, wanted: Hold) -> Hold:
-    """The hold that an operation is to have: `standing` is what there is of it, `over` that of another operation on the
-    same namespace.
-
-    OperationFailed when it was released already; ConflictingOperationInProgress for the other.
+    """Return the hold to take for an operation. `standing`: its own hold, if any; `over`: another operation's hold on
+    the namespace. OperationFailed if it was released already; ConflictingOperationInProgress for another operation's
+    hold.
     """
     if standing is not None:
         if standing.released:
@@ -201,8 +200,8 @@ def taken(standing: Hold | None, over: Hold | None, wanted: Hold) -> Hold:
 
 
 def asked(standing: Hold, phase: Phase) -> Hold:
-    """The hold of a participant that is asked for a phase. OperationFailed when the operation has gone on from there:
-    the request comes from a coordinator of before, or late.
+    """Return the hold of a participant that is asked for a phase. OperationFailed if the operation has passed that
+    phase: the request is late, or of an earlier coordinator.
     """
     if standing.phase is not None and phase is Phase.PREPARING and standing.phase is not Phase.PREPARING:
         raise CommandError(
@@ -212,6 +211,6 @@ def asked(standing: Hold, phase: Phase) -> Hold:
 
 
 def let_go(standing: Hold | None, wanted: Hold) -> Hold:
-    """What is remembered of a hold that has been released, or that was never taken and is not to be any more."""
+    """Return the record of a released hold, or of one that was never taken and may not be taken later."""
     found = standing or wanted
     return replace(found, released=True, seconds=wanted.seconds)

@@ -1,27 +1,27 @@
-"""The plans of the operations: their phases, whom they concern, and what each phase asks for.
+"""The plans of DDL operations: their phases, participants, and the requests of each phase.
 
 dropCollection, dropDatabase
-    Everything on every shard waits. The shards note for good which incarnation is gone, then drop it; the config
-    servers forget it; the shards are let go. Nothing is undone: from the first drop on there is one way.
+    Everything on every shard waits. The shards durably record the dropped incarnation, then drop it; the config
+    servers forget it; the shards are released. Nothing is undone: the first drop is the point of no return.
 shardCollection
-    Everything on the primary shard waits while it checks or makes the collection and its index; the config servers then
-    give it its chunk, or refuse.
+    Everything on the primary shard waits while it checks or creates the collection and its index; the config servers
+    then give it its chunk, or refuse.
 createIndexes
     The shards that own chunks, and the primary shard, build the indexes, and each notes first which it had before. If
-    one fails, the others drop what they have built.
+    one fails, the others drop the new ones.
 dropIndexes
-    The same shards say which indexes are meant; then all drop these.
+    The same shards resolve the index names; then all drop these.
 collMod
     The primary shard changes the collection, or refuses; then the others do.
 renameCollection
-    Where one of the names is sharded. Everything in the database waits on every shard. The shards note for good which
-    incarnations of the two names are over, then drop the target and give the collection its new name; the config
-    servers change their records, under a new epoch.
+    For renames with a sharded collection. Everything in the database waits on every shard. The shards durably record
+    that the incarnations of both names are over, then drop the target and rename the collection; the config servers
+    change their records, under a new epoch.
 movePrimary
-    Changes of definitions wait on the old primary shard. It moves what is not sharded as it moves a chunk, online
-    (`docstore.sharding.donor`): the config servers are asked by that migration, and either name the new primary shard
-    or, with whatever goes wrong before, nothing has changed. What is left of it, dropping the old copy or an unfinished
-    new one, nobody waits for.
+    Changes of definitions wait on the old primary shard. It moves its unsharded collections as it moves a chunk,
+    online (`docstore.sharding.donor`). That migration asks the config servers, which name the new primary shard; after
+    an earlier failure nothing has changed. The operation does not wait for the cleanup of the old copy, or of an
+    unfinished new one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from docstore.sharding.ddl.operation import Blocks, Kind, Operation, Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`blocks`: what waits on the participants, see `blocks_on`. `undoes`: what PREPARING has done is undone when it is
-    given up. `may_be_refused`: the config servers may say no.
+    """The plan of a kind. `blocks`: for the participants, see `blocks_on`. `undoes`: PREPARING is undone when the
+    operation is given up. `may_be_refused`: the config servers may refuse.
     """
 
     phases: tuple[Phase, ...]
@@ -65,14 +65,14 @@ PLANS: Mapping[Kind, Plan] = {
 
 
 def blocks_on(operation: Operation, shard: str) -> Blocks:
-    """What waits on one of the participants. A new primary shard is used as soon as it is that, whoever is down."""
+    """Return what a participant's hold blocks. A new primary shard serves at once, even if other shards are down."""
     if operation.kind is Kind.MOVE_PRIMARY and shard == operation.facts["to"]:
         return Blocks.NOTHING
     return PLANS[operation.kind].blocks
 
 
 def asked_of(operation: Operation) -> tuple[str, ...]:
-    """The shards that do what the phase is."""
+    """Return the shards that carry out the phase."""
     if operation.kind is Kind.MOVE_PRIMARY:
         return (operation.facts["from"],)
     if operation.kind is not Kind.COLL_MOD:
@@ -84,7 +84,7 @@ def asked_of(operation: Operation) -> tuple[str, ...]:
 
 
 def noted(operation: Operation, replies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What later phases need to know of the replies to this one."""
+    """Return the parts of the phase's replies that later phases need."""
     match operation.kind, operation.phase:
         case Kind.SHARD_COLLECTION, Phase.PREPARING:
             (reply,) = replies.values()
@@ -98,7 +98,7 @@ def noted(operation: Operation, replies: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def result_of(operation: Operation) -> dict[str, Any]:
-    """What whoever asked is told. `shards`: the replies by shard, of operations that give each shard's."""
+    """Return the client's result. `shards`: the replies by shard, for operations that report them."""
     match operation.kind:
         case Kind.SHARD_COLLECTION:
             return {"collectionsharded": operation.namespace, "collectionUUID": operation.facts["uuid"]}

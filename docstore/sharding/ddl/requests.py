@@ -1,6 +1,6 @@
-"""The commands by which DDL is asked for, and those of a coordinator.
+"""The commands that request DDL, and those of its coordinators.
 
-What holds of all commands between processes is said in `docstore.sharding.requests`.
+`docstore.sharding.requests` has the rules for all commands between processes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def change_collection(namespace: str, epoch: ObjectId, request: bytes) -> dict[s
 
 
 def hold(operation: Operation, shard: str) -> dict[str, Any]:
-    """Have the namespace, or the database, to itself. -> `{}` when nothing else is under way there."""
+    """Take the hold on the namespace or database. -> `{}` once no other operation is under way there."""
     return {
         "_shardsvrParticipantBlock": operation.namespace,
         "operation": operation.id,
@@ -75,14 +75,13 @@ def hold(operation: Operation, shard: str) -> dict[str, Any]:
 
 
 def release(operation: Operation, shard: str) -> dict[str, Any]:
-    """Let it go, for ever. -> `{}`"""
+    """Release the hold for good. -> `{}`"""
     return {**hold(operation, shard), "release": True}
 
 
 def act(operation: Operation, _shard: str) -> dict[str, Any]:
-    """Do what the operation's phase is. -> what `docstore.sharding.ddl.plans.noted` takes from it.
-
-    OperationFailed where the operation does not hold the namespace.
+    """Carry out the operation's phase. -> the fields that `docstore.sharding.ddl.plans.noted` reads. OperationFailed
+    if the operation does not hold the namespace.
     """
     return {"_shardsvrParticipantAct": operation.namespace, "document": operation.document()}
 
@@ -91,7 +90,7 @@ def act(operation: Operation, _shard: str) -> dict[str, Any]:
 
 
 def commit(operation: Operation, shard: str) -> dict[str, Any]:
-    """What COMMITTING asks for."""
+    """Return the request of phase COMMITTING."""
     assert operation.phase is Phase.COMMITTING
     facts: Mapping[str, Any] = operation.facts
     if operation.kind is Kind.DROP_DATABASE:
