@@ -52,7 +52,7 @@ _AGREEMENT_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where the dump goes, one of these or a directory, and whether it is compressed."""
+    """The destination of a dump, a directory, an archive or standard output, and the compression."""
 
     root: Path
     archive: str | None
@@ -142,7 +142,7 @@ def _check(choice: Choice, output: Output, *, with_oplog: bool) -> None:
 
 
 def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, parallel: int, *, snapshot: bool) -> None:
-    """Dump collections as of one time where the servers have one, else as they are."""
+    """Dump collections as of one cluster time if the servers have one, else as they are."""
     hello = client.admin.command("hello")
     at_one_time = snapshot and ("setName" in hello or hello.get("msg") == "isdbgrid")
     with ExitStack() as stack:
@@ -155,7 +155,7 @@ def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, pa
             if time is None:
                 break
             try:
-                # What the time shows under a name must be what was listed under it.
+                # A snapshot may hold another collection under a name that was listed: check that it is the same.
                 check_names(client, sources, at_one_time=True)
                 break
             except ToolFailed as error:
@@ -172,7 +172,7 @@ def _dump(client: Client, choice: Choice, output: Output, terminal: Terminal, pa
 def _dump_with_log(
     deployment: Deployment, client: Client, choice: Choice, output: Output, terminal: Terminal, parallel: int
 ) -> None:
-    """Dump collections as they are, and the log of that time, all of one member."""
+    """Dump collections as they are, and the log of that period, all from one member."""
     hello = client.admin.command("hello", read_preference=client.read_preference)
     if "setName" not in hello:
         raise ToolFailed("--oplog needs a member of a replica set")
@@ -196,7 +196,7 @@ def _dump_with_log(
 
 @contextmanager
 def _target(output: Output, terminal: Terminal) -> Iterator[Target]:
-    """Open the target of a dump. It is whole when the body has ended well, and else is not taken for that."""
+    """Open the target of a dump. It is marked complete only if the body ends without an error."""
     with ExitStack() as stack:
         target: Target
         if output.archive is not None:
@@ -224,8 +224,8 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _time_of(client: Client, sources: list[Source]) -> Timestamp | None:
-    """Return a cluster time no earlier than any acknowledged write, of which every member can tell; None where no
-    collection has a past. Errors: PyMongoError.
+    """Return a cluster time no earlier than any acknowledged write, which every member can serve; None if the
+    collections have no history. Errors: PyMongoError.
     """
     collections = [source for source in sources if not source.is_family]
     # A router hears here of the times of all shards.
@@ -281,7 +281,7 @@ def _dump_all(readings: _Readings, target: Target, terminal: Terminal, parallel:
 
 
 class _Reading:
-    """The documents of a collection, whose cursor is open where they are those of one time."""
+    """The documents of a collection; for a dump as of one time the cursor is open already."""
 
     def __init__(
         self, client: Client, source: Source, time: Timestamp | None, terminal: Terminal, sessions: KeptSessions
@@ -331,7 +331,7 @@ def _reading(
     sessions: KeptSessions,
     stack: ExitStack,
 ) -> _Reading | FamilyReading:
-    """What reads the documents of a collection, or of a column family; it is closed with the stack."""
+    """Return a reader of a collection or column family; the stack closes it."""
     reading: _Reading | FamilyReading
     if source.is_family:
         reading = FamilyReading(client, source.database, source.collection)

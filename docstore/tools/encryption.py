@@ -52,17 +52,14 @@ _IN_A_FILE = {"uri": "uri", "password": "password", "sslPEMKeyPassword": "tls_pa
 
 
 def encryption_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options."""
+    """Add these options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def with_config(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with those of the file that `config` names; one that is given twice is an error.
-
-    Errors: click.UsageError.
-    """
+    """Merge the options of the file that `config` names. Errors: click.UsageError, also for one given twice."""
     path: Path | None = options["config"]
     left = {name: value for name, value in options.items() if name != "config"}
     if path is None:
@@ -82,7 +79,7 @@ def with_config(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def encryption_of(options: dict[str, Any]) -> dict[str, Any]:
-    """What a client takes, taken out of the options."""
+    """Remove the encryption options and return them as a client's arguments."""
     taken = {name: options.pop(name) for name in _NAMES}
     wanted = {_NAMES[name]: value for name, value in taken.items() if value}
     return {"tls": True, **wanted} if wanted else {}

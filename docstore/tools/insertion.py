@@ -1,7 +1,7 @@
-"""Batches of documents on their way to a collection.
+"""Inserts documents into a collection in batches.
 
-Workers carry several batches at once while the next is read. In order, there is one batch under way at a time, and the
-first document that is refused ends the work; otherwise refused documents are told, counted and left behind.
+Workers send several batches at once while the next is read. In order, one batch is under way at a time, and the first
+refused document ends the work. Otherwise refused documents are reported, counted and skipped.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Workers:
         self._under_way.clear()
 
     def put(self, batch: list[Any]) -> None:
-        """Errors: what the function raised for this batch or an earlier one."""
+        """Hand over a batch. Errors: those that the function raised for this batch or an earlier one."""
         if self._pool is None:
             self.counts += self._act(batch)
             return
@@ -93,7 +93,7 @@ class Workers:
         self._under_way.append(self._pool.submit(self._act, batch))
 
     def finish(self) -> Counts:
-        """Wait for all batches. Errors: as for put."""
+        """Wait for all batches. Errors: see `put`."""
         while self._under_way:
             self.counts += self._under_way.popleft().result()
         return self.counts
@@ -108,10 +108,7 @@ def insert(
     unvalidated: bool,
     is_there: Callable[[RawBSONDocument], bool] | None = None,
 ) -> Counts:
-    """Insert a batch; what `is_there` says of a document that was refused makes it one that was written.
-
-    Errors: Refused, in order.
-    """
+    """Insert a batch. A refused document counts as written if `is_there` accepts it. Errors: Refused, in order."""
     counts = Counts()
     while batch:
         try:
@@ -129,7 +126,7 @@ def insert(
 
 
 def refusals(details: Mapping[str, Any] | None, terminal: Terminal, *, in_order: bool) -> Counts:
-    """What a bulk write that failed has done after all. Errors: Refused, in order or where it was not acknowledged."""
+    """Return the counts of a bulk write that failed in part. Errors: Refused, in order or without acknowledgement."""
     found = details or {}
     refused = found.get("writeErrors", ())
     done = sum(found.get(name, 0) for name in ("nInserted", "nModified", "nUpserted", "nRemoved"))

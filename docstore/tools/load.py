@@ -31,7 +31,7 @@ _MODES = ("insert", "upsert", "merge", "delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """What becomes of each document in the collection."""
+    """The write of each document."""
 
     mode: str
     fields: tuple[str, ...]
@@ -101,7 +101,7 @@ def main(
 def _import(
     target: Collection[Any], path: Path | None, form: InputFormat, writing: Writing, terminal: Terminal
 ) -> None:
-    """Errors: ToolFailed, after the counts have been told."""
+    """Import the documents. Errors: ToolFailed, after the counts have been reported."""
     # Of documents that were written before it failed, as far as their answers have come.
     workers = Workers(_action(target, writing, terminal), writing.workers, in_order=writing.in_order)
     counts, failure = Counts(), None
@@ -149,7 +149,9 @@ def _put_all(workers: Workers, batches: Iterator[list[Any]], progress: Progress,
 
 
 def _batches(file: IO[str], form: InputFormat, writing: Writing, terminal: Terminal) -> Iterator[list[Any]]:
-    """What was read before an error is a batch of its own, so that it is written. Errors: UnreadableText, last."""
+    """Yield batches. Documents read before an error form a batch of their own, so that they are written. Errors:
+    UnreadableText, last.
+    """
     documents = read_documents(file, form, terminal.say)
     failures: list[UnreadableText] = []
 
@@ -175,7 +177,7 @@ def _batches(file: IO[str], form: InputFormat, writing: Writing, terminal: Termi
 
 
 def _encoded(documents: Iterator[dict[str, Any]], failures: list[UnreadableText]) -> Iterator[RawBSONDocument]:
-    """Documents as their bytes, each with an identifier."""
+    """Yield documents as bytes, each with an `_id`."""
     for count, document in enumerate(documents, 1):
         made = document if "_id" in document else {"_id": ObjectId(), **document}
         try:
@@ -213,10 +215,10 @@ def _change(target: Collection[Any], writing: Writing, terminal: Terminal, batch
 
 
 def _operation(document: dict[str, Any], writing: Writing) -> Any:
-    """How a document is written; None for one to delete that names nothing."""
+    """Return the write of a document; None for a deletion without a selector."""
     selector = {path: value for path in writing.fields if (value := _value_at(document, path)) is not None}
     if not selector:
-        # What none of the fields say anything about is new.
+        # A document without any of the fields is new.
         if writing.mode == "delete":
             return None
         selector = {"_id": document.get("_id", ObjectId())}
@@ -239,7 +241,7 @@ def _value_at(document: Mapping[str, Any], path: str) -> Any:
 
 
 def _input_format(options: dict[str, Any]) -> InputFormat:
-    """Errors: click.UsageError."""
+    """Return the input format of the options. Errors: click.UsageError."""
     kind, headerline = options.pop("kind"), options.pop("headerline")
     text, file = options.pop("fields"), options.pop("field_file")
     form = InputFormat(
@@ -257,7 +259,7 @@ def _input_format(options: dict[str, Any]) -> InputFormat:
 
 
 def _writing(options: dict[str, Any]) -> Writing:
-    """Errors: click.UsageError."""
+    """Return the writing of the options. Errors: click.UsageError."""
     mode, named = options.pop("mode"), options.pop("upsert_fields")
     fields = tuple(name.strip() for name in named.split(",")) if named else ()
     if fields and mode == "insert":

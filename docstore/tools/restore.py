@@ -1,4 +1,4 @@
-"""The `mongorestore` command: what `mongodump` wrote, into a server."""
+"""The `mongorestore` command: restores a dump of `mongodump` to a server."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def main(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dump:
-    """Where a dump is, and the log to replay."""
+    """The dump to restore, and the log to replay."""
 
     root: Path
     archive: str | None
@@ -142,14 +142,14 @@ class _Dump:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """The log to replay, without a `path` that of the archive, and the time at which to stop."""
+    """The log to replay, that of the archive if `path` is missing, and the time at which to stop."""
 
     path: Path | None
     limit: Timestamp | None
 
 
 def _carry_out(dump: _Dump, scope: Scope, restoration: Restoration, parallel: int) -> None:
-    """Restore, and say how much. Errors: SystemExit, after the counts have been told."""
+    """Restore, and report the counts. Errors: SystemExit, after the counts have been reported."""
     failure: ToolFailed | None = None
     refused = Counts()
     try:
@@ -183,10 +183,10 @@ def _carry_out(dump: _Dump, scope: Scope, restoration: Restoration, parallel: in
 
 
 def _restore_from(archive: str, dump: _Dump, scope: Scope, restoration: Restoration) -> None:
-    """Restore an archive, and replay its log if that is wanted."""
+    """Restore an archive, and replay its log on request."""
     with ExitStack() as stack:
         if archive != "-" and Path(archive).is_file():
-            # A stream cannot be read twice: what is wrong with it is said when it has been restored so far.
+            # A stream cannot be read twice: its errors are reported when everything before them is restored.
             check_archive(Path(archive), compressed=dump.compressed)
         file = stack.enter_context(_opened(archive, compressed=dump.compressed))
         if dump.replay is None or dump.replay.path is not None:
@@ -199,7 +199,7 @@ def _restore_from(archive: str, dump: _Dump, scope: Scope, restoration: Restorat
 
 
 def _tell(dump: _Dump, scope: Scope, terminal: Terminal, manner: Manner) -> None:
-    """What would be restored."""
+    """Report what a restore would do (dry run)."""
     if dump.archive is not None:
         with _opened(dump.archive, compressed=dump.compressed) as file:
             found = [origin_in_archive(each) for each in ArchiveReader(file).described]
@@ -263,8 +263,9 @@ def _restore_one(
 
 
 def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restoration, log: IO[bytes] | None) -> None:
-    """The documents of several collections come in turns, so all are open until each has ended. The oplog, which may
-    come among them, goes to `log`, where it is wanted. Errors: ToolFailed where the archive has none.
+    """Restore the collections of an archive. Their documents alternate, so all are open until each has ended.
+
+    An oplog among them goes to `log` on request. Errors: ToolFailed if the archive has none.
     """
     has_log = any(is_oplog(each.database, each.collection) for each in reader.described)
     if has_log and log is None:
@@ -304,7 +305,7 @@ def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restorati
 
 
 def _is_apart(origin: Origin) -> bool:
-    """Whether it holds users or roles, or says in which form they are."""
+    """True if it holds users or roles, or their format version."""
     place = origin.database, origin.collection
     return is_of_users(*place) or is_version(*place)
 
@@ -341,7 +342,7 @@ def _opened(name: str, *, compressed: bool) -> Iterator[IO[bytes]]:
 
 
 def _replay_of(options: dict[str, Any], root: Path, archive: str | None, compressed: bool) -> _Log | None:
-    """Errors: click.UsageError."""
+    """Return the log to replay according to the options. Errors: click.UsageError."""
     replays, file, limit = options.pop("replays"), options.pop("oplog_file"), options.pop("oplog_limit")
     if not replays:
         if file is not None or limit is not None:
@@ -365,7 +366,7 @@ def _timestamp(text: str) -> Timestamp:
 
 
 def _manner(options: dict[str, Any]) -> Manner:
-    """Errors: click.UsageError."""
+    """Return the manner of the restore according to the options. Errors: click.UsageError."""
     stops, keeps_order = options.pop("stops"), options.pop("keeps_order")
     sources = options.pop("sources")
     try:

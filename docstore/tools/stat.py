@@ -35,7 +35,7 @@ class Interval:
     seconds: float
 
     def rate(self, *path: str) -> int:
-        """What was counted in a second."""
+        """Return the increase per second of a counter."""
         change = _value(self.after, path, 0) - _value(self.before, path, 0)
         return int(max(0, round(change / self.seconds)))
 
@@ -50,7 +50,7 @@ def _value(status: Status, path: tuple[str, ...], default: Any) -> Any:
 
 
 def _operations(name: str) -> Callable[[Interval], str]:
-    """Those of clients, and behind a star or a bar those that were replicated."""
+    """Return the column of an operation: clients' operations and, after a bar or star, replicated ones."""
 
     def column(interval: Interval) -> str:
         own, replicated = interval.rate("opcounters", name), interval.rate("opcountersRepl", name)
@@ -177,7 +177,7 @@ def main(
 
 
 def _columns(only: str | None, more: str | None, *, is_readable: bool) -> list[Column]:
-    """Errors: click.UsageError."""
+    """Return the columns of the options. Errors: click.UsageError."""
     standard = [each if is_readable or each[0] not in _BYTES else _in_bytes(each) for each in _COLUMNS]
     known = {name: column for column in standard for name in (column[0],)}
     named = [_column(text, known) for text in (only or more or "").split(",") if text]
@@ -190,7 +190,7 @@ def _in_bytes(column: Column) -> Column:
 
 
 def _column(text: str, known: Mapping[str, Column]) -> Column:
-    """A column as it is named; errors: click.UsageError."""
+    """Parse a column. Errors: click.UsageError."""
     field, _, header = text.partition("=")
     if field in known:
         name, section, shown = known[field]
@@ -205,7 +205,7 @@ def _column(text: str, known: Mapping[str, Column]) -> Column:
 
 
 def _told(interval: Interval, path: tuple[str, ...], method: str) -> str:
-    """A value of serverStatus, or how a number has changed; empty where a change is none of numbers."""
+    """Return a value of serverStatus, or the change of a number; empty for the change of another type."""
     now = _value(interval.after, path, None)
     if not method:
         return str(now)
@@ -220,7 +220,7 @@ def _has(interval: Interval, section: tuple[str, ...]) -> bool:
 
 
 def _intervals(client: Client, count: int, seconds: int) -> Iterator[Interval]:
-    """As many as are asked for, or without an end."""
+    """Yield intervals: `count` of them, or without end if it is 0."""
     client.admin.command("ping")
     before, since = _status(client), time.monotonic()
     number = 0

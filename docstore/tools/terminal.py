@@ -1,6 +1,6 @@
-"""What the tools say, and how they end: 0 where the work is done, 1 for anything else, as MongoDB's tools since 100.0.
+"""Messages and exit status of the tools: 0 on success, else 1, as for MongoDB's tools since 100.0.
 
-Everything is said on the standard error, a line at a time with the time in front: the standard output is data alone.
+All messages go to standard error, one line each with the time in front: standard output is data alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCHEMES = ("mongodb://", "mongodb+srv://")
 
 
 class ToolFailed(click.ClickException):
-    """Why a tool could not do its work."""
+    """A failure of a tool; the message is for its user."""
 
     exit_code = 1
     label = "Failed"
@@ -36,7 +36,7 @@ class ToolFailed(click.ClickException):
 
 
 def failure_of(error: Exception) -> ToolFailed:
-    """What an error of the driver, or of a file, says in short."""
+    """Return a short failure for an error of the driver or of a file."""
     details = error.details if isinstance(error, OperationFailure) else None
     return ToolFailed(str(details["errmsg"]) if details and "errmsg" in details else str(error))
 
@@ -64,7 +64,7 @@ class ToolCommand(click.Command):
             raise _WrongOptions(error) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """An argument that is a connection string is what `--uri` names, where the tool has that option."""
+        """Treat an argument that is a connection string as `--uri`, if the tool has that option."""
         if not any(param.name == "uri" for param in self.params):
             return super().parse_args(ctx, args)
         valued = {
@@ -81,8 +81,8 @@ class ToolCommand(click.Command):
         return super().parse_args(ctx, given)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Carry out the command; what it has written is handed on when it ends well, so a full disk ends it with 1."""
-        # Whatever file it makes is its owner's alone.
+        """Run the command and flush its output at the end, so that a full disk ends it with 1."""
+        # Files that it creates are private to its owner.
         os.umask(0o077)
         try:
             result = super().invoke(ctx)
@@ -99,13 +99,13 @@ class ToolCommand(click.Command):
 
 
 def _discard_output() -> None:
-    """Have the standard output, which cannot be written, not be tried again at the end of the process."""
+    """Discard unwritable standard output, so that the process does not try it again at its end."""
     with suppress(io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Terminal:
-    """The standard error of a tool. Quiet, only failures are said."""
+    """The standard error of a tool. In quiet mode only failures are printed."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -116,7 +116,7 @@ class Terminal:
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        """A table of what is being done, of which every three seconds each entry is a line."""
+        """Yield a progress table; every three seconds each entry is printed as a line."""
         table, over = Progress(), threading.Event()
 
         def tell() -> None:
@@ -136,14 +136,14 @@ class Terminal:
 
 
 class Progress:
-    """How far each namespace has come. Any thread may say so."""
+    """The progress of each namespace. Any thread may report it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, int | None]] = {}
 
     def begin(self, name: str, total: int | None = None) -> None:
-        """`total` is how far it will come, where that is known."""
+        """`total`: the final count, if known."""
         with self._lock:
             self._counts[name] = (0, total)
 
@@ -171,7 +171,7 @@ def progress_line(name: str, count: int, total: int | None) -> str:
 
 @contextmanager
 def text_input() -> Iterator[IO[str]]:
-    """The standard input as UTF-8, without the mark that some programs put in front."""
+    """Open standard input as UTF-8, without a byte order mark."""
     text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
     try:
         yield text
@@ -181,7 +181,7 @@ def text_input() -> Iterator[IO[str]]:
 
 @contextmanager
 def text_output() -> Iterator[IO[str]]:
-    """The standard output as UTF-8."""
+    """Open standard output as UTF-8."""
     text = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
     try:
         yield text

@@ -47,7 +47,7 @@ def main(rowcount: int, as_json: bool, seconds: int, **options: Any) -> None:
 
 
 def _differences(client: Client, count: int, seconds: int) -> Iterator[Times]:
-    """As many as are asked for, or without an end."""
+    """Yield the times of intervals: `count` of them, or without end if it is 0."""
     before = _totals(client)
     number = 0
     while not count or number < count:
@@ -73,7 +73,7 @@ def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, dict
 
 
 def _table(times: Times, now: str) -> str:
-    """The collections on which most time was spent."""
+    """Return a table of the collections with most time."""
     order = sorted(times, key=lambda name: (-times[name]["total"]["time"], name))[:_MOST]
     width = max(map(len, ("ns", *order)))
     lines = [f"{'ns':>{width}}    {'total':>6}    {'read':>6}    {'write':>6}    {now}"]

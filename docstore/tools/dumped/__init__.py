@@ -1,1 +1,1 @@
-"""What a dump consists of, files or an archive, users, the log: how it is chosen, written, found and replayed."""
+"""The contents of a dump (files or an archive, users, the log): selection, writing, reading and replay."""

@@ -1,14 +1,14 @@
-"""The archive of a dump: all of it in one stream, as the published description of the format has it.
+"""The archive of a dump: all of it in one stream, following the published description of the format.
 
     archive            = magic number, header, metadata of each collection, terminator, (segment | end of collection)*
     segment            = {db, collection, EOF: false, CRC: 0}, documents, terminator
     end of collection  = {db, collection, EOF: true, CRC}, terminator
 
 An oplog is a collection "oplog" of a database without a name, and has no metadata. A view has an end and no segment.
-The description of a collection has a checksum too, `CRC`, which readers that do not know it pass over. Segments of
-several collections may alternate. `CRC` of an end is the CRC-64 of ECMA-182 of all documents of a collection, in the
-variant that Go and xz have. Where it is not that of the documents which were read, or the stream ends before the end of
-each collection, what was restored is not what was dumped, and the reader says so.
+The metadata of a collection has a checksum too, `CRC`, which readers that do not know it skip. Segments of several
+collections may alternate. `CRC` of an end is the CRC-64 of ECMA-182 of all documents of a collection, in the variant
+of Go and xz. The reader raises an error if it differs from that of the documents read, or if the stream ends before
+the end of each collection.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _PIECE = 4 << 20
 
 
 class ArchiveError(Exception):
-    """A stream that is no archive, or not all of one."""
+    """The stream is no archive, or incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A collection of an archive: where it was, and its metadata as a document."""
+    """A collection of an archive: its namespace, and its metadata as a document."""
 
     database: str
     collection: str
@@ -53,7 +53,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some documents of a collection; at its end none, and `is_last`."""
+    """Some documents of a collection; none at its end, where `is_last` is set."""
 
     database: str
     collection: str
@@ -62,7 +62,7 @@ class Segment:
 
 
 class ArchiveWriter:
-    """Any thread may write documents; the description of all collections comes first."""
+    """Writes an archive. Any thread may write documents; the metadata of all collections comes first."""
 
     def __init__(
         self, file: IO[bytes], described: Sequence[Described], *, server: str, tool: str, parallel: int
@@ -123,7 +123,7 @@ def _prelude_crc(database: str, collection: str, metadata: str) -> int:
 
 
 class ArchiveReader:
-    """The collections are known at once, their documents by reading on."""
+    """Reads an archive: the collections are known at once, their documents come in stream order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Errors: ArchiveError, bson.errors.BSONError."""
@@ -139,7 +139,7 @@ class ArchiveReader:
             self.described.append(_described(decode(prelude, EXACT)))
 
     def segments(self) -> Iterator[Segment]:
-        """The rest of the archive. Errors: ArchiveError, also for documents that are not those that were written."""
+        """Yield the rest of the archive. Errors: ArchiveError, also if the documents differ from those written."""
         known = {_key(each) for each in self.described}
         sums: dict[tuple[str, str], int] = {}
         ended: set[tuple[str, str]] = set()
@@ -177,7 +177,7 @@ class ArchiveReader:
             yield batch
 
     def _document(self, *, may_end: bool = False) -> bytes | None:
-        """The next document, and None for a terminator."""
+        """Return the next document; None for a terminator."""
         head = self._file.read(4)
         if head == _TERMINATOR or (may_end and not head):
             return None

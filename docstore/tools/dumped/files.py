@@ -1,10 +1,10 @@
-"""The files of a dump: `DATABASE/COLLECTION.bson`, documents behind each other, and `COLLECTION.metadata.json`.
+"""The files of a dump: `DATABASE/COLLECTION.bson`, concatenated documents, and `COLLECTION.metadata.json`.
 
-The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection, view or timeseries) and `options`,
-those of `create`. A view has no file of documents, and that of a time series is named as its buckets are. Compressed,
-each file ends in `.gz`. In file names all but letters, digits and `-._~` is escaped as in URLs, which all readers of
-dumps resolve alike (a plus or a space as it stands they do not). A name that would be longer than 238 bytes is cut, and
-ends in `%24` and the SHA-1 of the collection's: the metadata has the whole name.
+The metadata is extended JSON: `indexes`, `collectionName`, `type` (collection, view or timeseries) and `options`, as
+for `create`. A view has no file of documents; a time series' file is named like its buckets. Compressed files end in
+`.gz`. In file names all but letters, digits and `-._~` is escaped as in URLs, which all readers of dumps decode alike
+(unlike a plain plus or space). A name that would be longer than 238 bytes is cut, and ends in `%24` and the SHA-1 of
+the collection's name: the metadata has the whole name.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _COMPRESSION = 6
 
 
 def documents_name(collection: str, metadata: Mapping[str, Any]) -> str:
-    """The name under which a dump has the documents of a collection: those of a time series are its buckets."""
+    """Return the name of a collection's documents in a dump: a time series is dumped as its buckets."""
     return _BUCKETS + collection if metadata.get("type") == SERIES else collection
 
 
 def is_oplog(database: str, collection: str) -> bool:
-    """Whether that is how archives of other tools name their log."""
+    """True if archives of other tools use this name for their log."""
     return not database and collection == OPLOG
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionFiles:
-    """What a directory holds of a collection; one of the two may be missing."""
+    """A collection's files in a directory; one of the two may be missing."""
 
     database: str
     collection: str
@@ -63,19 +63,19 @@ class CollectionFiles:
 
 
 def open_file(path: Path, mode: str, *, compressed: bool) -> IO[bytes]:
-    """A file of a dump, to read ("rb") or to write ("wb")."""
+    """Open a file of a dump, to read ("rb") or to write ("wb")."""
     if compressed:
         return cast(IO[bytes], gzip.open(path, mode, _COMPRESSION))
     return cast(IO[bytes], path.open(mode))
 
 
 def documents_file(root: Path, database: str, collection: str, *, compressed: bool) -> Path:
-    """Where the documents of a collection are."""
+    """Return the path of a collection's documents."""
     return _file(root, database, collection, _DOCUMENTS, compressed)
 
 
 def metadata_file(root: Path, database: str, collection: str, *, compressed: bool) -> Path:
-    """Where a collection's metadata is."""
+    """Return the path of a collection's metadata."""
     return _file(root, database, collection, _METADATA, compressed)
 
 

@@ -1,4 +1,4 @@
-"""Indexes of a dump as they are created anew."""
+"""Index definitions of a dump, converted for their creation on a server."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _OPTIONS = frozenset((
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexForm:
-    """What becomes of indexes. `keeps_version`: they get the version that they had, not that of the server. `converts`:
-    what servers before 3.4 took and no server takes any more is left out, or is what it meant.
+    """The conversion of indexes. `keeps_version`: keep the dumped index version instead of the server's. `converts`:
+    options that only servers before 3.4 accepted are left out, or replaced by their meaning.
     """
 
     keeps_version: bool
     converts: bool
 
     def made_of(self, described: dict[str, Any]) -> dict[str, Any]:
-        """What `createIndexes` takes. Dumps of old servers say in each index of which collection it is."""
+        """Return the argument of `createIndexes`. In dumps of old servers each index names its collection (`ns`)."""
         index = {name: value for name, value in described.items() if name != "ns"}
         if not self.keeps_version:
             index.pop("v", None)
@@ -35,7 +35,7 @@ class IndexForm:
 
 
 def _direction(value: Any) -> Any:
-    """A direction or a kind of index: anything else has meant ascending."""
+    """Return a direction or a kind of index; every other value has meant ascending."""
     if isinstance(value, str) and value:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value:

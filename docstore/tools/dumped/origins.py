@@ -1,4 +1,4 @@
-"""What a directory of a dump holds, found for a restore."""
+"""The collections in the directory of a dump, for a restore."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LENGTH = struct.Struct("<i")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A collection of a dump: where it was, what it was, and the file of its documents."""
+    """A collection of a dump: its namespace, its metadata, and the file of its documents."""
 
     database: str
     collection: str
@@ -47,19 +47,18 @@ class Origin:
 
     @property
     def documents_namespace(self) -> str:
-        """Where its documents were."""
+        """Return the namespace of its documents."""
         return f"{self.database}.{documents_name(self.collection, self.metadata)}"
 
     @property
     def size(self) -> int | None:
-        """The bytes of its file, where that says how many documents are in it."""
+        """Return the bytes of its file, if they tell the number of documents."""
         return None if self.documents is None or self.documents == STDIN else self.documents.stat().st_size
 
 
 def origins_of(root: Path, database: str | None, collection: str | None, *, compressed: bool) -> list[Origin]:
-    """The collections below a directory; of one database, those in its directory; of one collection, those of a file.
-
-    Errors: ToolFailed, ValueError for metadata that cannot be read.
+    """Return the collections below a directory; with a database those in its directory; with a collection that of a
+    file. Errors: ToolFailed, ValueError for metadata that cannot be read.
     """
     if root == STDIN:
         if database is None or collection is None:
@@ -83,7 +82,7 @@ def origin_in_archive(described: Described) -> Origin:
 
 @contextmanager
 def documents_from(path: Path, skipped: int, *, compressed: bool) -> Iterator[Iterator[RawBSONDocument]]:
-    """The documents of a file behind the first `skipped` ones."""
+    """Yield the documents of a file after the first `skipped` ones."""
     with _opened(path, compressed=compressed) as file:
         for _ in range(skipped):
             head = file.read(_LENGTH.size)

@@ -1,9 +1,9 @@
-"""How far a restore has come, in a file: with it, a restore that was interrupted goes on where it was.
+"""A file that records the progress of a restore: an interrupted restore continues from it.
 
-The first line is `{"dump", "content", "server"}`, which says of which restore it is: of which files, as they were then,
-and into which set or server. Each other line is `{"ns": ..., "done": ...}`, documents from the beginning of a
-collection that the server has acknowledged; the last line of a collection counts. A line that is not whole was being
-written when the restore ended.
+The first line is `{"dump", "content", "server"}`, which identifies the restore: its files, in their state then, and
+the target set or server. Each other line is `{"ns": ..., "done": ...}`: the number of acknowledged documents from the
+beginning of a collection. The last line of a collection counts. An incomplete line was being written when the restore
+ended.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from docstore.tools.terminal import ToolFailed
 
 
 class Record:
-    """Any thread may say how far it has come."""
+    """The record of a restore. Any thread may note progress."""
 
     def __init__(self, path: Path, task: Mapping[str, str]) -> None:
-        """Errors: ToolFailed for the record of another restore, or what is none."""
+        """Errors: ToolFailed for the record of another restore, or for a file that is no record."""
         self._path = path
         self._lock = threading.Lock()
         self._done: dict[str, int] = {}
@@ -35,7 +35,7 @@ class Record:
             self._write(task)
 
     def done(self, namespace: str) -> int | None:
-        """How many documents have been restored; None for a collection that was not begun."""
+        """Return how many documents have been restored; None for a collection that was not begun."""
         return self._done.get(namespace)
 
     def reach(self, namespace: str, count: int) -> None:
@@ -46,7 +46,7 @@ class Record:
         self._file.close()
 
     def remove(self) -> None:
-        """All is done."""
+        """Remove the record: the restore is complete."""
         self._file.close()
         self._path.unlink()
 
@@ -73,7 +73,7 @@ class Record:
 
 
 def describe_task(client: Client, root: Path, archive: str | None) -> dict[str, str]:
-    """Return the first line of a record: a dump, its files as they are now, and the set or server that it goes to."""
+    """Return the first line of a record: a dump, the current state of its files, and the target set or server."""
     hello = client.admin.command("hello")
     target = hello["setName"] if "setName" in hello else "{}:{}".format(*(client.address or ("", 0)))
     place = Path(archive) if archive is not None else root

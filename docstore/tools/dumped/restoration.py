@@ -37,7 +37,7 @@ Indexes = dict[str, dict[str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a dump is restored."""
+    """The options of a restore."""
 
     drop: bool
     with_indexes: bool
@@ -53,7 +53,7 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """A restore that is under way. Any thread may restore a collection of it."""
+    """A restore under way. Any thread may restore a collection of it."""
 
     client: Client
     manner: Manner
@@ -64,7 +64,7 @@ class Restoration:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check_targets(self, origins: Iterable[Origin]) -> None:
-        """Errors: ToolFailed where two collections would become one."""
+        """Raise ToolFailed if two collections would become one."""
         names: dict[str, str] = {}
         for origin in origins:
             name = self.manner.rename(origin.namespace)
@@ -104,7 +104,7 @@ class Restoration:
     def _begin_family(
         self, origin: Origin, database: Database[RawBSONDocument], family: str, done: int | None, *, drop: bool
     ) -> Filling:
-        """Make the column family of a dump."""
+        """Create the column family of a dump."""
         if not make_family(database, family, origin.metadata.get("options", {}), drop=drop):
             self.terminal.say(f"restoring to existing column family {database.name}.{family} without dropping")
         return self._noted(
@@ -119,11 +119,11 @@ class Restoration:
 
     @property
     def counts(self) -> Counts:
-        """Documents of all collections."""
+        """Return the counts of all collections."""
         return sum((each.counts for each in self.fillings), Counts())
 
     def build_indexes(self) -> None:
-        """Build what is in `indexes`. Errors: PyMongoError."""
+        """Build the collected indexes. Errors: PyMongoError."""
         if not self.manner.with_indexes:
             return
         for namespace, indexes in sorted(self.indexes.items()):
@@ -134,12 +134,12 @@ class Restoration:
 
 
 class Filling:
-    """A collection that documents are on their way to."""
+    """A collection being filled with documents."""
 
     def __init__(
         self, restoration: Restoration, collection: Collection[RawBSONDocument], namespace: str, done: int | None
     ) -> None:
-        """`namespace`: as what it is restored."""
+        """`namespace`: the target."""
         self._restoration = restoration
         self._collection = collection
         self.namespace = namespace
@@ -162,9 +162,8 @@ class Filling:
         return self._workers.counts
 
     def put(self, documents: Iterable[RawBSONDocument], reached: Callable[[int], object]) -> None:
-        """Insert documents; `reached` is told after each batch how many bytes have been read of all that were put.
-
-        Errors: Refused, PyMongoError.
+        """Insert documents. After each batch `reached` gets the number of bytes handed over so far. Errors: Refused,
+        PyMongoError.
         """
         for batch in batches_of(self._checked(documents)):
             self._workers.put(batch)
@@ -191,7 +190,7 @@ class Filling:
         return counts
 
     def _note(self) -> None:
-        """Write down how many documents from the beginning have been acknowledged, refused ones among them."""
+        """Record how many documents from the beginning have been acknowledged; refused ones count."""
         acknowledged = self.skipped + self._workers.counts.done + self._workers.counts.failed
         if self._restoration.record is not None and acknowledged != self._reached:
             self._reached = acknowledged
@@ -209,20 +208,20 @@ class Filling:
         )
 
     def _is_there(self, document: RawBSONDocument) -> bool:
-        """Whether this very document is there: then it was inserted before the interruption."""
+        """True if the collection has exactly this document: then it was inserted before the interruption."""
         found = self._collection.find_one({"_id": document.get("_id")})
         return found is not None and found.raw == document.raw
 
 
 class FamilyFilling(Filling):
-    """A column family that rows are on their way to."""
+    """A column family being filled with rows."""
 
     def _insert(self, batch: Sequence[RawBSONDocument]) -> Counts:
         return write_rows(self._collection.database, self._collection.name, batch)
 
 
 def _create(database: Database[RawBSONDocument], collection: str, options: dict[str, Any]) -> bool:
-    """Create a collection as it was; False for one that is there, which keeps its own options."""
+    """Create a collection as dumped. False if it exists; it keeps its own options then."""
     try:
         database.command("create", collection, **options)
     except CollectionInvalid:

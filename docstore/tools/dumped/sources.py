@@ -1,4 +1,4 @@
-"""What a dump is of: the collections and views of a server that were chosen, with their metadata; users and roles."""
+"""The sources of a dump: the selected collections and views of a server, with their metadata; users and roles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_KEYSPACES = {KEYSPACE, FAMILY}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which databases, collections and documents are dumped; all of what is not said."""
+    """The selected databases, collections and documents; an absent criterion selects all."""
 
     database: str | None
     collection: str | None
@@ -44,11 +44,11 @@ class Choice:
     in_natural_order: bool
 
     def within(self, database: str | None) -> Choice:
-        """The choice, of a database that the URI names where no option does."""
+        """Return the choice limited to the database of the URI, unless an option names one."""
         return self if self.database is not None else replace(self, database=database)
 
     def check(self) -> None:
-        """Errors: click.UsageError."""
+        """Raise click.UsageError for options that contradict each other."""
         if self.collection is not None and self.database is None:
             raise click.UsageError("--collection needs --db")
         if self.query is not None and self.collection is None:
@@ -69,7 +69,7 @@ class Choice:
 
 
 def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Source]:
-    """The collections that are dumped, by name. Errors: ToolFailed."""
+    """Return the collections to dump, by name. Errors: ToolFailed."""
     names = [choice.database] if choice.database is not None else client.list_database_names()
     found: list[Source] = []
     for name in names:
@@ -91,9 +91,9 @@ def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Sourc
 
 
 def check_names(client: Client, sources: Iterable[Source], *, at_one_time: bool) -> None:
-    """Check that no collection has another name by now: under the one that was listed nothing of it is read.
+    """Check that no collection has been renamed since the listing: nothing of it would be read under the listed name.
 
-    `at_one_time`: nor may another collection have its name, with options and indexes of its own. A collection may have
+    `at_one_time`: nor may another collection have its name, with its own options and indexes. A collection may have
     been dropped. Errors: ToolFailed, PyMongoError.
     """
     uuids = {source.namespace: source.metadata["uuid"] for source in sources if "uuid" in source.metadata}
@@ -138,7 +138,7 @@ def _source(database: Database[RawBSONDocument], described: dict[str, Any], choi
 
 
 def _in_keyspace(client: Client, keyspace: str, choice: Choice, terminal: Terminal) -> Iterator[Source]:
-    """The column families that were chosen. Errors: ToolFailed."""
+    """Return the selected column families. Errors: ToolFailed."""
     families, tables = describe_families(client, keyspace)
     if choice.collection is not None and choice.collection not in families:
         raise ToolFailed(f"there is no column family {keyspace}.{choice.collection}")
@@ -152,7 +152,7 @@ def _in_keyspace(client: Client, keyspace: str, choice: Choice, terminal: Termin
 
 
 def _of_users(client: Client, database: str) -> Iterator[Source]:
-    """Users and roles of one database, as collections of it."""
+    """Return users and roles of one database, as collections of it."""
     found = client.get_database(AUTHORITY).list_collection_names(filter={"name": {"$in": [USERS, ROLES]}})
     for name in sorted(found):
         metadata: Mapping[str, Any] = {"indexes": [], "collectionName": OF_DATABASE + name, "type": "collection"}

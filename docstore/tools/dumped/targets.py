@@ -1,4 +1,4 @@
-"""Where a dump goes: files in a directory, an archive, or the documents of one collection to the standard output.
+"""The targets of a dump: files in a directory, an archive, or the documents of one collection on standard output.
 
 The metadata of all collections comes first, then their documents, of several collections at once.
 """
@@ -38,10 +38,10 @@ _NO_DOCUMENT = b"\0" * 4
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A collection to dump: where it is, as what it is dumped, and which of its documents.
+    """A collection to dump: its namespace, its name in the dump, and the selection of its documents.
 
-    Users of one database are dumped in it under a name of their own. What has no documents is a view, and `of_view` are
-    the documents of one; `is_family`: a column family.
+    Users of one database are dumped in it under a name of their own. A source without documents is a view; `of_view`:
+    the documents of a view; `is_family`: a column family.
     """
 
     database: str
@@ -61,12 +61,12 @@ class Source:
 
     @property
     def dumped_documents(self) -> str:
-        """The name of its documents in the dump."""
+        """Return the name of its documents in the dump."""
         return documents_name(self.dumped_collection, self.metadata)
 
 
 class Sink(Protocol):
-    """The documents of one collection, which stand behind each other in what is written."""
+    """Writes the documents of one collection, concatenated."""
 
     def write(self, documents: bytes, /) -> object: ...
 
@@ -75,19 +75,19 @@ class Target(Protocol):
     """A place for a dump."""
 
     def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
-        """Write what is known of all collections: `server` is its version, `parallel` how many are dumped at once."""
+        """Write the metadata of all collections. `server`: its version; `parallel`: how many are dumped at once."""
 
     def open(self, source: Source) -> AbstractContextManager[Sink]:
-        """The documents of a collection. Left without an error, they are complete."""
+        """Open the sink of a collection. Its documents are complete if the body ends without an error."""
 
     def open_oplog(self) -> AbstractContextManager[Sink]:
-        """The entries of the log, behind all documents; see `begin`."""
+        """Open the sink of log entries, after all documents; see `begin`."""
 
     def close(self) -> None:
-        """Put all of it on disk, and say in it that it is whole. Errors: OSError, ToolFailed."""
+        """Flush everything to disk and mark the dump complete. Errors: OSError, ToolFailed."""
 
     def abandon(self) -> None:
-        """Leave it so that it is not taken for a whole dump."""
+        """Leave the dump so that it is not mistaken for a complete one."""
 
 
 class DirectoryTarget:
@@ -123,7 +123,7 @@ class DirectoryTarget:
 
     @contextmanager
     def _open(self, key: tuple[str, str], path: Path) -> Iterator[Summed]:
-        """A file of a collection. It is on disk, and noted, when the body has ended well."""
+        """Open a file of a collection. It is flushed and listed if the body ends without an error."""
         with open_file(path, "wb", compressed=self._compressed) as file:
             summed = Summed(file)
             yield summed
@@ -141,18 +141,18 @@ class DirectoryTarget:
         )
 
     def abandon(self) -> None:
-        """The inventory has the collections as unfinished."""
+        """List the collections as unfinished in the inventory."""
 
 
 class _Stream:
-    """A stream that everything goes to, compressed or as it is."""
+    """The stream that gets all output, compressed or not."""
 
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
         self._raw = file
         self.file = cast(IO[bytes], gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6)) if compressed else file
 
     def close(self) -> None:
-        """Hand on all that was written, of a file to the disk. Errors: OSError."""
+        """Flush all output, for a file to disk. Errors: OSError."""
         if self.file is not self._raw:
             self.file.close()
         self._raw.flush()
@@ -161,7 +161,9 @@ class _Stream:
                 os.fsync(self._raw.fileno())
 
     def spoil(self) -> None:
-        """Have every reader fail, one at the other end of a pipe too: what follows is neither a document nor an end."""
+        """Make every reader fail, also at the other end of a pipe: append bytes that are neither a document nor an
+        end.
+        """
         with suppress(OSError, ValueError):
             self.file.write(_NO_DOCUMENT)
             if self.file is not self._raw:
@@ -210,7 +212,7 @@ class _ArchiveSink:
 
 
 class StreamTarget:
-    """The documents of one collection alone. They have no end: the exit status says whether they are all."""
+    """The documents of one collection without an end mark: the exit status says if they are complete."""
 
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
         self._stream = _Stream(file, compressed=compressed)

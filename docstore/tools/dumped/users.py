@@ -20,7 +20,7 @@ _SCHEMA = 5
 
 
 def is_of_users(database: str, collection: str) -> bool:
-    """Whether a collection of a dump holds users or roles."""
+    """True if a collection of a dump holds users or roles."""
     name = collection.removeprefix(OF_DATABASE)
     return name in (USERS, ROLES) and (name != collection or database == AUTHORITY)
 
@@ -30,7 +30,7 @@ def is_version(database: str, collection: str) -> bool:
 
 
 def check_version(documents: Iterable[RawBSONDocument]) -> None:
-    """Errors: ToolFailed for a dump whose users have another form than those of servers since 3.0."""
+    """Raise ToolFailed if the dump's users have another format than that of servers since 3.0."""
     for document in documents:
         if document["_id"] == "authSchema" and document.get("currentVersion") != _SCHEMA:
             raise ToolFailed(f"the users of the dump have the schema {document.get('currentVersion')}, not {_SCHEMA}")
@@ -39,8 +39,9 @@ def check_version(documents: Iterable[RawBSONDocument]) -> None:
 def restore_users(
     client: Client, collection: str, documents: Iterable[RawBSONDocument], database: str | None, *, drop: bool
 ) -> int:
-    """Put users or roles, whichever the collection of a dump holds; gives how many. With `drop`, those of the database,
-    or of all, that are not in the dump go."""
+    """Write the users or roles of a collection of the dump; return how many. `drop`: remove those of the database, or
+    all, that are not in the dump.
+    """
     name = collection.removeprefix(OF_DATABASE)
     found = list(documents)
     target = client.get_database(AUTHORITY).get_collection(name, codec_options=RAW)

@@ -31,7 +31,7 @@ _FALSE = {"false", "f", "0"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: where its values go, and how they are read."""
+    """A column: the path of its values, and their type."""
 
     path: tuple[str, ...]
     read: Reader
@@ -42,7 +42,7 @@ def plain_column(name: str) -> Column:
 
 
 def typed_column(name: str) -> Column:
-    """The column that `PATH.TYPE(ARGUMENT)` describes. Errors: ValueError."""
+    """Parse `PATH.TYPE(ARGUMENT)`. Errors: ValueError."""
     found = _TYPED.fullmatch(name)
     if found is None:
         raise ValueError(f"the field {name!r} has no type: write it like name.string()")
@@ -51,7 +51,7 @@ def typed_column(name: str) -> Column:
 
 
 def guess(text: str) -> Any:
-    """What a text looks like."""
+    """Return the value that a text looks like: a whole number, a number, or the text."""
     if _INTEGER.fullmatch(text):
         whole = int(text)
         return whole if -(1 << 63) <= whole < 1 << 63 else float(whole)

@@ -92,7 +92,9 @@ def date_reader(kind: str, layout: str) -> Callable[[str], datetime]:
 
 
 def _go_fraction(part: str) -> str:
-    """Of `.000`, as many digits; of `.999`, any number of them, or none and no point."""
+    """Return the pattern of a fraction: for `.000` exactly that many digits; for `.999` any number, or none without
+    the point.
+    """
     return rf"\.(?P<fraction>\d{{{len(part) - 1}}})" if part[1] == "0" else r"(?:\.(?P<fraction>\d+))?"
 
 

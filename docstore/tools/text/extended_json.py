@@ -1,7 +1,7 @@
 """Documents as extended JSON v2, read and written.
 
-What is canonical names the type of every value; what is relaxed has plain numbers, and dates of the years 1970 to 9999
-as text. Both are read, whichever is written: nothing of a value is lost between canonical text and BSON.
+Canonical text names the type of every value; relaxed text has plain numbers, and dates of the years 1970 to 9999 as
+text. Both are read. The round trip between BSON and canonical text is lossless.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST = 1 << 27
 
 
 def as_json(value: Any, *, relaxed: bool = False, pretty: bool = False) -> str:
-    """A document, or a value, as one line; pretty, each field has a line of its own, indented by tabs."""
+    """Return a document, or a value, as one line; if pretty, each field has a line of its own, indented by tabs."""
     options = _RELAXED if relaxed else _CANONICAL
     if pretty:
         return dumps(value, json_options=options, indent="\t", separators=(",", ": "), ensure_ascii=False)
@@ -38,7 +38,7 @@ def as_json(value: Any, *, relaxed: bool = False, pretty: bool = False) -> str:
 
 
 def document_of(text: str) -> dict[str, Any]:
-    """The document that a text is. Errors: MALFORMED."""
+    """Parse one document. Errors: MALFORMED."""
     found = _decoder().decode(text)
     if not isinstance(found, dict):
         raise ValueError("it is no document")
@@ -46,7 +46,7 @@ def document_of(text: str) -> dict[str, Any]:
 
 
 def document_option(text: str, option: str) -> dict[str, Any]:
-    """The document that an option holds. Errors: click.UsageError."""
+    """Parse the document in an option. Errors: click.UsageError."""
     try:
         return document_of(text)
     except MALFORMED as error:
@@ -54,7 +54,7 @@ def document_option(text: str, option: str) -> dict[str, Any]:
 
 
 def documents_of(file: IO[str], *, is_array: bool) -> Iterator[dict[str, Any]]:
-    """The documents of a text: behind each other, or the elements of one array. Errors: MALFORMED."""
+    """Yield the documents of a text: concatenated, or the elements of one array. Errors: MALFORMED."""
     text = _Text(file)
     if not is_array:
         while text.next_character():
@@ -76,7 +76,7 @@ def documents_of(file: IO[str], *, is_array: bool) -> Iterator[dict[str, Any]]:
 
 
 class _Text:
-    """What has been read of a file and not yet been understood: `buffer` from `position` on."""
+    """The text read from a file and not parsed yet: `buffer` from `position` on."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -85,7 +85,7 @@ class _Text:
         self.position = 0
 
     def next_character(self) -> str:
-        """The next one that is no space, where `position` then is; "" at the end."""
+        """Move `position` to the next character that is no space, and return that; "" at the end."""
         while True:
             while self.position < len(self._buffer):
                 if self._buffer[self.position] not in _SPACE:
@@ -101,7 +101,8 @@ class _Text:
                 found, self.position = self._decoder.raw_decode(self._buffer, self.position)
                 break
             except json.JSONDecodeError:
-                # It may be whole only with what comes next. Twice as much each time: a long one is not parsed often.
+                # The document may be incomplete: read on, twice as much each time, so that a long one is parsed few
+                # times.
                 length = len(self._buffer) - self.position
                 if length > _LONGEST or not self._read_on(max(length, _PIECE)):
                     raise

@@ -1,4 +1,4 @@
-"""How a document lies in its bytes: the type and the size of each field, those of documents and arrays in it deeper.
+"""The layout of a document's bytes: type and size of each field, with nested documents and arrays indented.
 
 Sizes count the type, the name and the value, as MongoDB's `bsondump --type=debug` does.
 """
@@ -13,7 +13,7 @@ _NESTED = (0x03, 0x04)
 
 
 def layout_of(document: bytes) -> str:
-    """Errors: ValueError, IndexError, struct.error for what is no document."""
+    """Return the layout. Errors: ValueError, IndexError, struct.error for malformed documents."""
     return "\n".join(_lines(document, ""))
 
 

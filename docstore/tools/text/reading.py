@@ -18,12 +18,12 @@ from docstore.tools.text.extended_json import MALFORMED, documents_of
 
 
 class UnreadableText(Exception):
-    """Text that is none of what it was said to be; the message says where."""
+    """The text is not in the declared format; the message names the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFormat:
-    """What the text is. `fields` are names of columns, with types where `has_types`; none: those of the first row."""
+    """The format of the text. `fields`: names of columns, with types if `has_types`; empty: those of the first row."""
 
     kind: str
     is_array: bool
@@ -75,7 +75,9 @@ def _tsv_rows(file: IO[str]) -> Iterator[list[str]]:
 
 
 def field_specifications(text: str | None, file: Path | None) -> tuple[str, ...]:
-    """Names of columns: `--fields`, where a comma in parentheses is part of a type, or the lines of `--fieldFile`."""
+    """Return the names of columns: `--fields`, where a comma in parentheses is part of a type, or the lines of
+    `--fieldFile`.
+    """
     names, depth = [""] if text else [], 0
     for character in text or "":
         depth += (character == "(") - (character == ")")
@@ -98,7 +100,7 @@ def _columns(names: Sequence[str], *, has_types: bool) -> list[Column]:
 
 
 def _check(paths: Sequence[tuple[str, ...]]) -> None:
-    """Each field is in one column, and none is inside of another."""
+    """Check that each field is in one column, and that none contains another."""
     seen: set[tuple[str, ...]] = set()
     for path in sorted(paths):
         if not all(path):

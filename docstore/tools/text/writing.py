@@ -19,7 +19,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How each document is written. `kind` is json or csv; the rest is for one of them."""
+    """The format of the output. `kind` is json or csv; the other fields are for one of them."""
 
     kind: str
     relaxed: bool
@@ -95,8 +95,9 @@ def field_list(fields: str | None, file: Path | None) -> tuple[str, ...]:
 
 
 def projection_of(fields: Sequence[str]) -> dict[str, int]:
-    """What `find` has to bring for some fields: `a.0` is an element to CSV, but not to a projection, and a field with
-    one inside of it is an error there."""
+    """Return the projection of some fields. For CSV `a.0` is an element, but not for a projection, where a field and
+    its subfield exclude each other.
+    """
     paths = {_before_index(path) for path in fields}
     return {path: 1 for path in sorted(paths) if not any(path.startswith(other + ".") for other in paths)}
 
