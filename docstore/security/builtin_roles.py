@@ -86,7 +86,7 @@ def _joined(*parts: Privileges) -> Privileges:
 
 
 def _anywhere(role: Callable[[str], Privileges], actions: Iterable[str]) -> Privileges:
-    """A role of one database for all of them, with the actions on time series too."""
+    """Return a role of one database extended to all, with the actions on time series."""
     return _joined(role(""), Privileges({CLUSTER: ("listDatabases",), _ALL_BUCKETS: actions}))
 
 
@@ -269,7 +269,7 @@ def is_builtin(name: RoleName) -> bool:
 
 @lru_cache(maxsize=256)
 def privileges_of(name: RoleName) -> Privileges:
-    """Those of a built-in role; not to be changed. KeyError for any other."""
+    """Return the privileges of a built-in role, which the caller may not change. KeyError for any other role."""
     of_database = _OF_A_DATABASE.get(name.role)
     if of_database is not None:
         return of_database(name.db)

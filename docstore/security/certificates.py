@@ -1,8 +1,8 @@
-"""What a certificate says: whose it is, and how long it holds.
+"""Certificates: their subject and their validity.
 
-Names are written as RFC 2253 writes them, and as MongoDB does: the last part first, attributes by their short names,
-what is not ASCII as the hexadecimal digits of its UTF-8. Two processes belong to one cluster when the organisations,
-organisational units and domain components of their certificates are the same, and there is one.
+Names are written as in RFC 2253, and as MongoDB does: the last part first, attributes by their short names, non-ASCII
+characters as the hexadecimal digits of their UTF-8. Two processes belong to one cluster if the organisations,
+organisational units and domain components of their certificates are equal, and there is at least one.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _ESCAPED = frozenset(',+"\\<>;')
 
 
 class BadCertificate(ValueError):
-    """What is no certificate; the message says why."""
+    """The bytes are no certificate; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose a certificate is. `text`: its name by RFC 2253; `organisation`: the attributes by which clusters are told
-    apart, in order, each with its value.
+    """The subject of a certificate. `text`: its name by RFC 2253; `organisation`: the attributes that identify
+    clusters, in order, each with its value.
     """
 
     text: str
     organisation: tuple[tuple[str, str], ...] = ()
 
     def is_member_with(self, other: Subject) -> bool:
-        """Whether the two are processes of one cluster."""
+        """True if the two are processes of one cluster."""
         return bool(self.organisation) and self.organisation == other.organisation
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """`begins`, `ends`: between these times it holds."""
+    """A certificate, valid from `begins` to `ends`."""
 
     subject: Subject
     begins: datetime
@@ -57,7 +57,7 @@ class Certificate:
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """The certificate of its bytes. Errors: BadCertificate."""
+    """Parse a certificate. Errors: BadCertificate."""
     from cryptography import x509  # takes long, and most processes need none of it
 
     try:
@@ -77,7 +77,7 @@ def read_first_certificate(pem: bytes) -> Certificate:
 
 
 def subject_of(text: str) -> Subject | None:
-    """The subject of such a name as `Subject.text` is; None for a text that is none."""
+    """Parse a name in the form of `Subject.text`; None for malformed text."""
     from cryptography import x509
 
     short = {name: x509.ObjectIdentifier(oid) for oid, name in _SHORT.items()}

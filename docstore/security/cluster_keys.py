@@ -1,8 +1,7 @@
-"""How the processes of a cluster know each other: by the keys of a key file, by certificates, or both. They are known
-as `__system@local`.
+"""Authentication among the processes of a cluster, as `__system@local`: by a key file, by certificates, or both.
 
-Of two keys either is taken, and where the first is not taken the second is tried: so a key is replaced by restarting
-the processes one by one. Always true: keys are never shown.
+A process accepts either of two keys and, if the first is refused, tries the second. Keys can thus be replaced by
+restarting the processes one at a time. Invariant: keys are never shown.
 """
 
 from __future__ import annotations
@@ -70,11 +69,10 @@ def parse_keys(text: str) -> tuple[str, ...]:
 
 
 class ClusterKeys:
-    """The keys of a process, none where certificates alone count. `mode` may go on while the process runs. `salt`:
-    random bytes, as many as `MECHANISM` takes.
+    """The keys of a process, none if only certificates count.
 
-    `lenient`: another process that does not take this one for one of the cluster is talked to all the same,
-    unauthenticated.
+    `mode` may advance while the process runs. `salt`: random bytes, as many as `MECHANISM` takes. `lenient`: talk
+    unauthenticated to a process that refuses this one as a member of the cluster.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class ClusterKeys:
         self.mode = mode
         self.lenient = lenient
         self._secrets = tuple(secret_of(MECHANISM, SYSTEM.user, key) for key in keys)
-        # What is made of these anybody may see: a short key must not be found by trying, or not soon.
+        # Anybody may see values derived from the keys: guessing a short key must take long.
         stretched = [pbkdf2_hmac("sha256", secret, _STRETCHING, iterations) for secret in self._secrets]
         self.pretence = hmac.digest(stretched[0], b"users that do not exist", "sha512") if keys else None
         """A secret of all that have the key, from which what is pretended of unknown users is made."""
@@ -109,7 +107,7 @@ class ClusterKeys:
         """As whom members are known: one who may do everything."""
 
     def change_mode(self, wanted: object) -> None:
-        """Go on to the next mode, towards certificates. Errors: ValueError for any other."""
+        """Advance to the next mode, towards certificates. Errors: ValueError for any other."""
         modes = list(ClusterAuthMode)
         following = modes[modes.index(self.mode) + 1 :][:1]
         if wanted not in [mode.value for mode in following]:
@@ -120,16 +118,14 @@ class ClusterKeys:
         return len(self._secrets)
 
     def known(self, index: int, salt: bytes, iterations: int) -> ClientKeys | None:
-        """What `derive` gave before."""
+        """Return the cached result of `derive`; None if there is none."""
         found = self._derived.get((index, salt, iterations))
         if found is not None:
             self._derived.move_to_end((index, salt, iterations))
         return found
 
     def derive(self, index: int, salt: bytes, iterations: int) -> ClientKeys:
-        """What proves to another process, with the salt and iterations that it named, that a key is known. Takes
-        milliseconds.
-        """
+        """Return the keys that prove the cluster key to a process with this salt and iterations. Takes milliseconds."""
         found = self.known(index, salt, iterations)
         if found is None:
             found = client_keys(MECHANISM, self._secrets[index], salt, iterations)

@@ -16,7 +16,7 @@ from docstore.security.scram import MECHANISMS
 
 
 def _is_text(given: Any) -> bool:
-    """Whether a value is a string; code decodes to a kind of them."""
+    """True if a value is a string. Code decodes to a subclass of str."""
     return isinstance(given, str) and not isinstance(given, JavaScript)
 
 
@@ -85,7 +85,7 @@ def _resource(given: Mapping[str, Any]) -> Resource:
 
 
 def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
-    """Errors: FailedToParse, BadValue for an action that there is not."""
+    """Parse a list of privileges. Errors: FailedToParse, BadValue for an unknown action."""
     made = Privileges()
     for each in given:
         actions = each.get("actions")
@@ -104,9 +104,7 @@ def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
 
 
 def check_reach(role: RoleName, privileges: Privileges, roles: Iterable[RoleName] = ()) -> None:
-    """Refuse what a role of a database may not have: what is of another, or of the cluster. Errors:
-    InvalidRoleModification.
-    """
+    """Refuse privileges of a database role on other databases or the cluster. Errors: InvalidRoleModification."""
     if role.db == "admin":
         return
     for name in roles:
@@ -125,7 +123,7 @@ def check_reach(role: RoleName, privileges: Privileges, roles: Iterable[RoleName
 
 
 def _check_addresses(path: str, addresses: Any) -> None:
-    """Errors: TypeMismatch for what is no list of texts."""
+    """Check a list of addresses. Errors: TypeMismatch unless it is a list of strings."""
     if not isinstance(addresses, list):
         raise CommandError(Code.TypeMismatch, f"BSON field '{path}' is the wrong type, expected type 'array'")
     for position, address in enumerate(addresses):
@@ -135,7 +133,7 @@ def _check_addresses(path: str, addresses: Any) -> None:
 
 
 def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """`authenticationRestrictions` as they are kept. Errors: 40415, CollectionIsEmpty, BadValue."""
+    """Return `authenticationRestrictions` in the stored form. Errors: 40415, CollectionIsEmpty, BadValue."""
     if given is None:
         return None
     for each in given:

@@ -1,8 +1,10 @@
-"""Whom an unknown user seems to be: one of the users that there are, chosen by the name.
+"""Profiles for unknown user names, so that a login does not tell which users exist.
 
-A user is told by the mechanisms and the iteration counts of its credentials, so those of unknown names are distributed
-as those of users: each name is given those of the user that follows it on a ring of keyed hashes. Always true: a name
-keeps its answer while that user stays as it is; without the secret nobody can tell where on the ring a name is.
+A user shows in the mechanisms and the iteration counts of its credentials. Unknown names get those of an existing
+user: the next one on a ring of keyed hashes, so their distribution is that of users. Invariants:
+
+- a name keeps its profile while that user stays unchanged;
+- without the secret nobody can find a name's position on the ring.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class ProfileRing:
         self._profiles = [dict(profile) for _, profile in ring]
 
     def profile(self, name: UserName) -> Profile:
-        """Return what a name that is no user's seems to have; nothing where there are no users."""
+        """Return the profile for an unknown name; empty if there are no users."""
         if not self._profiles:
             return {}
         return self._profiles[bisect_left(self._places, self._place(name.key)) % len(self._profiles)]
@@ -40,7 +42,7 @@ class ProfileRing:
 
 
 def profile_of(credentials: Any) -> dict[str, int]:
-    """Return the iteration counts in the `credentials` of a document; without those that are none."""
+    """Return the iteration counts in the `credentials` of a document; skips invalid ones."""
     if not isinstance(credentials, Mapping):
         return {}
     counts = {mechanism: credentials[mechanism] for mechanism in MECHANISMS if mechanism in credentials}

@@ -17,7 +17,7 @@ _APART = frozenset(("local", "config"))
 
 
 class Kind(Enum):
-    """What a resource is."""
+    """The kinds of resources."""
 
     NAMESPACE = "namespace"
     CLUSTER = "cluster"
@@ -26,14 +26,14 @@ class Kind(Enum):
 
 
 class Resource(NamedTuple):
-    """What a privilege is on; `db` and `collection` are empty where all are meant."""
+    """The resource of a privilege; an empty `db` or `collection` means all."""
 
     kind: Kind
     db: str = ""
     collection: str = ""
 
     def document(self) -> dict[str, Any]:
-        """As it stands in the document of a role."""
+        """Return the form in the document of a role."""
         if self.kind is Kind.NAMESPACE:
             return {"db": self.db, "collection": self.collection}
         if self.kind is Kind.BUCKETS:
@@ -55,7 +55,7 @@ def collection(db: str, name: str) -> Resource:
 
 
 def covering(resource: Resource) -> Iterator[Resource]:
-    """The resources a privilege on which is one on this resource."""
+    """Return the resources whose privileges include this resource."""
     yield EVERYTHING
     yield resource
     if resource.kind is not Kind.NAMESPACE:
@@ -87,7 +87,7 @@ class Privileges:
         self._actions.setdefault(resource, set()).update(actions)
 
     def revoke(self, resource: Resource, actions: Iterable[str]) -> None:
-        """Take actions away where they stand under this very resource."""
+        """Remove actions from exactly this resource."""
         left = self._actions.get(resource)
         if left is not None:
             left.difference_update(actions)
@@ -99,7 +99,7 @@ class Privileges:
             self.grant(resource, actions)
 
     def allow(self, resource: Resource, action: str) -> bool:
-        """Whether the action may be done to the resource."""
+        """True if the privileges allow the action on the resource."""
         for each in covering(resource):
             actions = self._actions.get(each)
             if actions is not None and (action in actions or ANY_ACTION in actions):
@@ -107,7 +107,7 @@ class Privileges:
         return False
 
     def on_any_in(self, db: str, *actions: str) -> bool:
-        """Whether one of the actions, any at all where none is named, may be done to something of the database."""
+        """True if one of the actions is allowed on anything in the database; without `actions`, any action."""
         for resource, granted in self._actions.items():
             if actions and ANY_ACTION not in granted and granted.isdisjoint(actions):
                 continue
@@ -121,7 +121,7 @@ class Privileges:
         return self._actions.items()
 
     def documents(self) -> list[dict[str, Any]]:
-        """As they stand in the document of a role, actions in order."""
+        """Return the form in the document of a role, with actions in order."""
         return [
             {"resource": resource.document(), "actions": sorted(actions)} for resource, actions in self._actions.items()
         ]

@@ -1,4 +1,4 @@
-"""From where users may log in, and to which of a server's addresses: `authenticationRestrictions`."""
+"""`authenticationRestrictions`: the addresses from which users may log in, and the server addresses they may use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """Networks by which each side must be; None where any will do."""
+    """Networks of the client and of the server; None allows any."""
 
     client: tuple[Network, ...] | None
     server: tuple[Network, ...] | None
 
     @classmethod
     def parsed(cls, document: Mapping[str, Any]) -> Self:
-        """Errors: ValueError for an address that is none."""
+        """Parse a restriction. Errors: ValueError for an invalid address."""
 
         def networks(field: str) -> tuple[Network, ...] | None:
             texts = document.get(field)
@@ -32,7 +32,7 @@ class Restriction:
         return {name: list(map(str, networks)) for name, networks in sides if networks is not None}
 
     def admits(self, client: str, server: str) -> bool:
-        """`client`, `server`: IP addresses as text, empty where there is none."""
+        """True if the addresses are allowed. `client`, `server`: IP addresses as text, empty if there is none."""
         return _within(client, self.client) and _within(server, self.server)
 
 
@@ -52,5 +52,5 @@ def parsed_restrictions(documents: Iterable[Mapping[str, Any]]) -> tuple[Restric
 
 
 def admitted(lists: Sequence[Sequence[Restriction]], client: str, server: str) -> bool:
-    """Whether each of the lists, those of a user and of its roles, has a restriction that lets the client in."""
+    """True if each of the lists, of a user and of its roles, has a restriction that admits the client."""
     return all(any(each.admits(client, server) for each in one) for one in lists if one)

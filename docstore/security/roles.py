@@ -1,4 +1,4 @@
-"""Roles of users' own, and what follows from roles that contain others."""
+"""User-defined roles, and the inheritance of privileges among roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docstore.security.restrictions import Restriction, parsed_restrictions
 
 
 def role_names(documents: Iterable[Mapping[str, Any]]) -> tuple[RoleName, ...]:
-    """Those of a list of `{role, db}`, as documents of users and roles have it."""
+    """Return the role names of a list of `{role, db}` in a user's or role's document."""
     return tuple(RoleName(each["role"], each["db"]) for each in documents)
 
 
@@ -29,7 +29,7 @@ def resource_of(document: Mapping[str, Any]) -> Resource:
 
 
 def privileges_of_documents(documents: Iterable[Mapping[str, Any]]) -> Privileges:
-    """Stored privileges."""
+    """Parse stored privileges."""
     made = Privileges()
     for each in documents:
         made.grant(resource_of(each["resource"]), each["actions"])
@@ -38,7 +38,7 @@ def privileges_of_documents(documents: Iterable[Mapping[str, Any]]) -> Privilege
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a role has of its own, and which roles it contains."""
+    """A role's own privileges and restrictions, and the roles that it contains."""
 
     name: RoleName
     roles: tuple[RoleName, ...] = ()
@@ -47,7 +47,7 @@ class Role:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """That of a document of `admin.system.roles`. Errors: KeyError, TypeError, ValueError for one that is none."""
+        """Parse a document of `admin.system.roles`. Errors: KeyError, TypeError, ValueError for an invalid one."""
         return cls(
             RoleName(document["role"], document["db"]),
             role_names(document.get("roles", ())),
@@ -58,7 +58,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What some roles give together. `roles`: all of them, with those that they contain, in order."""
+    """The effect of a set of roles. `roles`: all of them, including contained ones, in order."""
 
     roles: tuple[RoleName, ...]
     privileges: Privileges
@@ -66,7 +66,7 @@ class Inheritance:
 
 
 class RoleGraph:
-    """Roles by name; `stored` finds one of users' own."""
+    """Roles by name; `stored` finds user-defined ones."""
 
     def __init__(self, stored: Callable[[RoleName], Role | None]) -> None:
         self._stored = stored
@@ -77,7 +77,7 @@ class RoleGraph:
         return self._stored(name)
 
     def inherited(self, names: Iterable[RoleName]) -> Inheritance:
-        """What follows from having these roles; those that are gone give nothing."""
+        """Return the effect of these roles; dropped roles add nothing."""
         met: dict[RoleName, Role] = {}
         waiting = list(names)
         while waiting:

@@ -1,7 +1,7 @@
-"""What both sides of SCRAM (RFC 5802, RFC 7677) calculate, and what a server keeps of a password.
+"""The calculations of SCRAM (RFC 5802, RFC 7677) on both sides, and the stored form of passwords.
 
-Always true: the password itself is never kept. From `stored_key` a server can tell that a client knows the password;
-from `server_key` it proves that it knows it too. Neither is enough to log in with.
+Invariant: the password itself is never stored. `stored_key` lets a server verify that a client knows the password;
+`server_key` lets it prove its own knowledge. Neither is enough to log in with.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ SALT_BYTES = {SHA_1: 16, SHA_256: 28}
 
 
 class Malformed(ValueError):
-    """A message that is none of SCRAM."""
+    """The message is not valid SCRAM."""
 
 
 def digest_of(mechanism: str) -> str:
-    """The name of the mechanism's hash function, as `hashlib` has it."""
+    """Return the name of the mechanism's hash function in `hashlib`."""
     return _DIGESTS[mechanism]
 
 
 def password_digest(user: str, password: str) -> str:
-    """What SCRAM-SHA-1 hashes instead of the password: MongoDB had stored that before."""
+    """Return the MD5 that SCRAM-SHA-1 hashes instead of the password; older versions of MongoDB stored it."""
     return hashlib.md5(f"{user}:mongo:{password}".encode(), usedforsecurity=False).hexdigest()
 
 
 def secret_of(mechanism: str, user: str, password: str, *, stored: bool = False) -> bytes:
-    """What is salted and hashed. Errors: NotPreparable."""
+    """Return the bytes to salt and hash. Errors: NotPreparable."""
     if mechanism == SHA_1:
         return password_digest(user, password).encode()
     return prepared(password, stored=stored).encode()
@@ -49,14 +49,14 @@ def secret_of(mechanism: str, user: str, password: str, *, stored: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """What a client makes of its password, for one salt and number of iterations."""
+    """The keys that a client derives from its password, for one salt and number of iterations."""
 
     client_key: bytes
     server_key: bytes
 
 
 def client_keys(mechanism: str, secret: bytes, salt: bytes, iterations: int) -> ClientKeys:
-    """Takes milliseconds, on purpose."""
+    """Derive the keys. Takes milliseconds, on purpose."""
     digest = _DIGESTS[mechanism]
     salted = hashlib.pbkdf2_hmac(digest, secret, salt, iterations)
     return ClientKeys(hmac.digest(salted, b"Client Key", digest), hmac.digest(salted, b"Server Key", digest))
@@ -64,7 +64,7 @@ def client_keys(mechanism: str, secret: bytes, salt: bytes, iterations: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What is kept of a password for one mechanism."""
+    """The stored form of a password for one mechanism."""
 
     mechanism: str
     iterations: int
@@ -74,14 +74,14 @@ class Credential:
 
     @classmethod
     def derived(cls, mechanism: str, secret: bytes, salt: bytes, iterations: int) -> Self:
-        """Takes as long as `client_keys`."""
+        """Derive a credential. Takes as long as `client_keys`."""
         keys = client_keys(mechanism, secret, salt, iterations)
         stored = hashlib.new(_DIGESTS[mechanism], keys.client_key).digest()
         return cls(mechanism, iterations, salt, stored, keys.server_key)
 
     @classmethod
     def from_document(cls, mechanism: str, document: Mapping[str, Any]) -> Self | None:
-        """That of `credentials.<mechanism>` of a user's document; None where it is none."""
+        """Parse `credentials.<mechanism>` of a user's document; None if it is invalid."""
         try:
             iterations = int(document["iterationCount"])
             salt, stored, server = (
@@ -94,7 +94,7 @@ class Credential:
         return cls(mechanism, iterations, salt, stored, server) if fits else None
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a user's document."""
+        """Return the form in a user's document."""
         texts = (base64.b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key))
         return {"iterationCount": self.iterations, **dict(zip(("salt", "storedKey", "serverKey"), texts, strict=True))}
 
@@ -108,7 +108,7 @@ def attributes(message: str) -> dict[str, str]:
 
 
 def unescaped(name: str) -> str:
-    """A user's name as it was before "," and "=" were escaped. Errors: Malformed."""
+    """Return a user's name with "," and "=" unescaped. Errors: Malformed."""
     first, *rest = name.split("=")
     if any(part[:2] not in ("2C", "3D") for part in rest):
         raise Malformed("an escape that there is not")

@@ -40,17 +40,17 @@ class ClientFirst:
 
 
 class ServerConversation:
-    """From a client's first message to the server's proof. `challenge` answers the first message.
+    """The server's side, from a client's first message to the server's proof. `challenge` answers the first message.
 
-    `credential` None: there is no such user, or it has none for the mechanism; `prove` then refuses whatever comes.
-    `others`: further credentials of the user that are taken too, with the same salt and iterations.
+    `credential` None: the user does not exist, or has none for the mechanism; `prove` then refuses every proof.
+    `others`: further accepted credentials of the user, with the same salt and iterations.
     """
 
     def __init__(
         self, first: ClientFirst, credential: Credential | None, pretended: Credential, nonce: bytes,
         others: Sequence[Credential] = (),
     ) -> None:  # fmt: skip
-        """`pretended` is used where there is no credential. `nonce`: random bytes."""
+        """`pretended`: used without a credential. `nonce`: random bytes."""
         self.name = first.name
         self._others = others
         self._known = credential is not None
@@ -66,7 +66,7 @@ class ServerConversation:
         return self._challenge.encode()
 
     def prove(self, payload: bytes) -> bytes | None:
-        """The server's proof, in answer to the client's; None when the client has none. Errors: Malformed."""
+        """Return the server's proof in answer to the client's; None if the client's is wrong. Errors: Malformed."""
         try:
             without_proof, _, proof_text = payload.decode().rpartition(",p=")
         except UnicodeDecodeError:
@@ -86,7 +86,7 @@ class ServerConversation:
 
 
 def _proves(credential: Credential, proof: bytes, signed: bytes) -> bool:
-    """Errors: Malformed for a proof of another length."""
+    """True if the proof is right. Errors: Malformed for a proof of another length."""
     digest = digest_of(credential.mechanism)
     signature = hmac.digest(credential.stored_key, signed, digest)
     if len(proof) != len(signature):
@@ -96,7 +96,9 @@ def _proves(credential: Credential, proof: bytes, signed: bytes) -> bool:
 
 
 def pretended_credential(mechanism: str, name: UserName, secret: bytes, iterations: int) -> Credential:
-    """What a user who does not exist seems to have: the same at every try, as long as `secret` stays the same."""
+    """Return the credential that an unknown user seems to have: the same at every attempt while `secret` stays the
+    same.
+    """
 
     def part(label: str, size: int) -> bytes:
         made = hmac.digest(secret, f"{label} {mechanism} {name.key}".encode(), "sha512")

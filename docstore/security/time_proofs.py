@@ -1,8 +1,8 @@
-"""Cluster times signed by what only the processes of the cluster know, so that a client can pass them on but not make
-them up.
+"""Signed cluster times: a client can pass them on but not make them up.
 
-A signature holds for all times of one second up to a multiple of 2**16 counts: it is made about once a second, not for
-each reply. Always true: of two keys the first signs and either is believed, as with logins of the processes.
+The key is known only to the processes of the cluster. A signature holds for all times of one second up to a multiple
+of 2**16 counts, so it is made about once a second, not for each reply. Invariant: of two keys the first signs and
+either is accepted, as with logins of the processes.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class TimeProofs:
         return SignedTime(time, self._hash(self._signing, time), self._signing)
 
     def knows(self, key_id: int) -> bool:
-        """Whether one of the keys has that id."""
+        """True if one of the keys has that id."""
         return key_id in self._keys
 
     def check(self, told: SignedTime) -> None:
-        """Errors: KeyNotFound where no key has that id, TimeProofMismatch for a hash that was not made with it."""
+        """Verify a signature. Errors: KeyNotFound for an unknown key id, TimeProofMismatch for a wrong hash."""
         if not self.knows(told.key_id):
             raise CommandError(
                 Code.KeyNotFound,

@@ -1,4 +1,4 @@
-"""Users as a process knows them, and where it finds them."""
+"""The users that a process knows, and the directory that it finds them in."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class User:
 
 
 class KnownBy(NamedTuple):
-    """`credentials`: what a user is known by; None of one that there is not, which seems to have credentials with the
-    iteration counts of `profile`; that is empty where nothing is known.
+    """`credentials`: the user's. None for an unknown user, who seems to have credentials with the iteration counts of
+    `profile`; that is empty if no users are known.
     """
 
     credentials: Mapping[str, Credential] | None
@@ -44,29 +44,29 @@ class KnownBy(NamedTuple):
 
 
 class UserDirectory(Protocol):
-    """Where a process finds users."""
+    """A directory of users."""
 
     @property
     def generation(self) -> int:
-        """Another number whenever a user or a role may have changed."""
+        """A number that changes whenever a user or a role may have changed."""
 
     def invalidate(self) -> None:
-        """Remember nothing: users or roles may have changed."""
+        """Discard cached users: users or roles may have changed."""
 
     async def was_used(self) -> bool:
         """Return whether there has ever been a user or a role."""
 
     async def find(self, name: UserName) -> User | None:
-        """The user as it is now, or was a moment ago."""
+        """Return the user in its current state, or that of a moment ago."""
 
     async def known_by(self, name: UserName, secret: bytes) -> KnownBy:
-        """Return what a user is known by, as it is now, or what one that there is not seems to be by `secret`, which
-        takes as long to find out.
+        """Return a user's current credentials. For an unknown user, return those that `secret` determines, after the
+        same time.
         """
 
 
 class NoUsers:
-    """The directory of a process that knows nobody."""
+    """The directory of a process without users."""
 
     generation = 0
 
@@ -84,7 +84,7 @@ class NoUsers:
 
 
 def credentials_of(document: Mapping[str, Any]) -> dict[str, Credential]:
-    """Those of a user's document, by mechanism."""
+    """Return the credentials of a user's document, by mechanism."""
     stored = document.get("credentials")
     found: dict[str, Credential] = {}
     if not isinstance(stored, dict):
@@ -97,12 +97,12 @@ def credentials_of(document: Mapping[str, Any]) -> dict[str, Credential]:
 
 
 def user_of(document: Mapping[str, Any], graph: RoleGraph) -> User:
-    """The user of a document of `admin.system.users`. Errors: KeyError, TypeError, ValueError for one that is none."""
+    """Parse a document of `admin.system.users`. Errors: KeyError, TypeError, ValueError for an invalid one."""
     return _user(document, graph.inherited(role_names(document.get("roles", ()))))
 
 
 def user_of_reply(document: Mapping[str, Any]) -> User:
-    """The user of a reply of usersInfo that shows everything. Errors: as `user_of`."""
+    """Parse a complete reply of usersInfo. Errors: as `user_of`."""
     restrictions = tuple(map(parsed_restrictions, document.get("inheritedAuthenticationRestrictions", ())))
     privileges = privileges_of_documents(document["inheritedPrivileges"])
     return _user(document, Inheritance(role_names(document["inheritedRoles"]), privileges, restrictions))
