@@ -1,10 +1,14 @@
-"""What a worker process gives up before it runs anybody's code, in case that code gets out of its isolate.
+"""Confinement of a worker process before it runs users' code, for the case that code escapes from its isolate.
 
-From then on the process leaves no core file, can read but the interpreter's own files, writes below its spill
-directory alone, opens no socket, starts no process and looks into none, and neither gains rights nor gives up these
-limits; its threads, started later, are bound as it is. System calls that are not listed here are refused. Which of it
-holds depends on the kernel: Landlock (files) is in Linux since 5.13, filters of system calls are since 3.17. Nothing
-happens on other systems.
+From then on the process
+
+- leaves no core file;
+- reads only the interpreter's own files, and writes only below its spill directory;
+- opens no socket, starts no process and inspects none;
+- cannot gain rights, nor lift these limits, which also bind threads started later.
+
+System calls that are not listed here are refused. The protection depends on the kernel: Landlock (files) is in Linux
+since 5.13, filters of system calls are since 3.17. On other systems nothing is confined.
 """
 
 from __future__ import annotations
@@ -28,14 +32,14 @@ _GET_SECCOMP = 21
 
 
 class Held(NamedTuple):
-    """What the kernel has taken on."""
+    """The limits that the kernel enforces."""
 
     files: bool
     calls: bool
 
 
 def confine(writable: Path) -> Held:
-    """Bind this process. Call it before it has other threads."""
+    """Confine this process. Call it before it has other threads."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
         return Held(files=False, calls=False)
@@ -46,7 +50,7 @@ def confine(writable: Path) -> Held:
 
 
 def offered() -> Held:
-    """What this system would take on, as far as it can be asked without being bound."""
+    """Return the limits that this system could enforce, as far as it can be asked without enforcing them."""
     if sys.platform != "linux":
         return Held(files=False, calls=False)
     kernel = ctypes.CDLL(None, use_errno=True)
@@ -55,7 +59,7 @@ def offered() -> Held:
 
 
 def warn_where_scripts_are_free() -> None:
-    """Tell the operator at the start what stands open to a script that gets out of its isolate here."""
+    """Warn the operator at the start of what a script that escapes from its isolate could do here."""
     held = offered()
     if not held.files:
         LOG.startup_warning("Users' scripts are not kept from files by this system, which has no Landlock (Linux 5.13)")
@@ -81,7 +85,7 @@ _OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"
 
 
 def _version(kernel: ctypes.CDLL) -> int:
-    """Of Landlock; below 1: it is not there."""
+    """Return the version of Landlock; below 1 if it is not available."""
     return int(kernel.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION))
 
 
@@ -105,8 +109,8 @@ def _bind_files(kernel: ctypes.CDLL, writable: Path) -> bool:
 
 
 def _readable() -> set[Path]:
-    """Where modules and libraries lie. Not the directories that the server was started in and that the package is in,
-    unless packages alone are there: these may hold data.
+    """Return the directories of modules and libraries. Excludes the server's working directory and the parent of the
+    package, which may hold data, unless that parent holds packages alone.
     """
     own = Path(docstore.__file__).parent
     modules = {Path(path) for path in sys.path[1:] if path}
@@ -132,8 +136,8 @@ def _allow(kernel: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
 
 
 class _Calls(NamedTuple):
-    """The numbers of an architecture. `allowed` are allowed whatever their arguments; the others with some values of an
-    argument only.
+    """The system call numbers of an architecture. `allowed`: with any arguments; the others only with some values of
+    one.
     """
 
     audit: int
@@ -211,8 +215,8 @@ def _bind_calls(kernel: ctypes.CDLL) -> bool:
 
 
 def _filter(calls: _Calls) -> bytes:
-    """Return the program that allows what is listed and nothing else. Of a foreign architecture, whose numbers mean
-    something else, nothing is allowed.
+    """Return the program that allows the listed calls and nothing else. It refuses a foreign architecture, whose
+    numbers differ.
     """
     one, refused, allow = _INSTRUCTION.pack, _REFUSE | errno.EPERM, _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
     refuse, unknown = one(_RETURN, 0, 0, refused), one(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
@@ -247,5 +251,5 @@ def _one_of(values: tuple[int, ...]) -> list[bytes]:
 
 
 def _guarded(number: int, steps: list[bytes]) -> list[bytes]:
-    """Carry the steps out for that call; they end it."""
+    """Run the steps for that call; they end it."""
     return [_INSTRUCTION.pack(_EQUALS, 0, len(steps), number), *steps]

@@ -157,7 +157,7 @@ class Isolate:
         return Handle(self._dll.mr_make_js_callback(self._context, number))
 
     def exhausted(self) -> bool:
-        """Whether the heap limit ended a task; V8 does not always say so in the failure."""
+        """True if the heap limit ended a task; V8 does not always say so in the failure."""
         return bool(self._dll.mr_hard_memory_limit_reached(self._context))
 
     def _await(self, task: int, timeout: float | None) -> Value:

@@ -29,7 +29,7 @@ MAX_INPUT = 16 * MEBIBYTE + 512 * 1024
 
 
 class CallKind(IntEnum):
-    """How a function is called; the numbers are those of evaluate.js."""
+    """The ways of calling a function; the numbers are those of evaluate.js."""
 
     TEST = 0
     """With a document as `this`; the answer is whether the result is true."""
@@ -53,7 +53,7 @@ class Evaluation:
         self._known: dict[tuple[bool, Value], int] = {}
 
     async def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
-        """What the function says about each document."""
+        """Return the function's verdict on each document."""
         answer = await self._call(CallKind.TEST, function, documents)
         verdicts: list[bool | CommandError] = [byte == 1 for byte in answer[: len(documents)]]
         at = len(documents)

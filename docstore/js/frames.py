@@ -23,7 +23,7 @@ CHUNK = 1024 * 1024
 
 
 class Kind(IntEnum):
-    """What a frame carries."""
+    """The kinds of frames."""
 
     JOB = 1
     DOCUMENTS = 2

@@ -1,14 +1,13 @@
-"""What a map-reduce is given and what it gives back, as values.
+"""The input and output of a map-reduce, as values.
 
-A job holds the user's functions as BSON values (type, bytes), exactly as the command carried them: code, code with
-scope or a string of source text. Documents and results travel as raw BSON; nothing here is decoded into Python
-objects.
+A job holds the user's functions as BSON values (type, bytes), exactly as in the command: code, code with scope or a
+string of source text. Documents and results travel as raw BSON; nothing here is decoded into Python objects.
 
-* `counts.emit` is the number of `emit` calls, `counts.reduce` the number of calls of the user's reduce function,
+- `counts.emit` is the number of `emit` calls, `counts.reduce` the number of calls of the user's reduce function,
   `counts.output` the number of results, `counts.input` the number of documents mapped.
-* Results `{_id: key, value: value}` are distinct in `_id` and sorted by it in MongoDB's order, under the collation of
-  the job where it has one.
-* A partial result (a shard's) has been reduced but not finalized; `Workers.merge_reduce` finishes it.
+- Results `{_id: key, value: value}` are distinct in `_id` and sorted by it in MongoDB's order, under the collation of
+  the job if it has one.
+- A partial result (a shard's) has been reduced but not finalized; `Workers.merge_reduce` finishes it.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class MapReduceJob:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often each step ran; counts of shards add up."""
+    """The number of calls of each step; counts of shards add up."""
 
     input: int = 0
     emit: int = 0

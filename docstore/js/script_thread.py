@@ -1,13 +1,12 @@
-"""Synchronous work that can wait: a request on a thread of its own that takes turns with the event loop.
+"""Synchronous work that can wait: a request on a thread of its own that alternates with the event loop.
 
-Filters, stages and expressions are plain functions over bytes, called from deep inside scans, while the scripts in them
-run in another process. A request that has scripts is carried out on a thread. Whenever it has to wait (`wait`, or an
-ordinary `await`) the thread blocks and the loop goes on; while the thread works the loop blocks, as it does
-in any step of any request. So the two never run at the same time: nothing that the thread uses needs a lock, and
-deadlines and pauses mean what they mean elsewhere.
+Filters, stages and expressions are plain functions over bytes, called from deep inside scans, while their scripts run
+in another process. A request with scripts runs on a thread. When it waits (`wait`, or an ordinary `await`), the
+thread blocks and the loop continues; while the thread works, the loop blocks, as in any step of a request. The two
+never run at the same time, so the thread needs no locks, and deadlines and pauses keep their meaning.
 
-* An exception that the loop throws into the request (it was killed) is raised by the `wait` that blocks.
-* The thread is done with the request when that ends, whatever becomes of it, and waits a while for another one.
+- An exception that the loop throws into the request (it was killed) is raised by the `wait` that blocks.
+- The thread finishes the request when it ends, however that is, and waits a while for another one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _MOST_IDLE = 4
 
 
 class _Said(Enum):
-    """What a side says when it hands over: the thread the first four, the loop the last two."""
+    """A side's message at a handover: the thread sends the first four, the loop the last two."""
 
     RETURNED = "the work returned this"
     RAISED = "the work raised this"
@@ -63,7 +62,7 @@ class Turns:
         while said in (_Said.AWAITED, _Said.YIELDED):
             try:
                 answer = (yield from subject.__await__()) if said is _Said.AWAITED else (yield subject)
-            except BaseException as error:  # whatever it is, it belongs to the work
+            except BaseException as error:  # any error belongs to the work
                 self._to_thread.put((_Said.THROWN, error))
             else:
                 self._to_thread.put((_Said.VALUE, answer))
@@ -79,7 +78,7 @@ class Turns:
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> _Word:
         _LOCAL.turns = self
-        asyncio._set_running_loop(loop)  # what the work's coroutines ask for is the loop that runs them
+        asyncio._set_running_loop(loop)  # the work's coroutines must see the loop that runs them
         try:
             result = self._begin()
             return _Said.RETURNED, self._run(_coroutine(result)) if isawaitable(result) else result
@@ -95,7 +94,7 @@ class Turns:
             while True:
                 try:
                     answer = self._hand_over(_Said.YIELDED, yielded)
-                except BaseException as error:  # thrown by the loop into whatever the work awaits
+                except BaseException as error:  # the loop throws it into the awaitable of the work
                     yielded = work.throw(error)
                 else:
                     yielded = work.send(answer)
@@ -112,10 +111,9 @@ class Turns:
 
 
 class _Worker:
-    """A thread for one piece of work after the other. It ends when there has been none for a while.
+    """A thread for one piece of work after the other; it ends after a while without work.
 
-    What it says when a piece is done it says after it has let go of all that the piece was about: from then on the loop
-    runs beside it.
+    It reports the end of a piece only after releasing all references of it: from then on the loop runs beside it.
     """
 
     _idle: ClassVar[list[_Worker]] = []
@@ -126,14 +124,14 @@ class _Worker:
 
     @classmethod
     def taken(cls) -> _Worker:
-        """One that has nothing to do."""
+        """Return an idle worker."""
         try:
             return cls._idle.pop()
         except IndexError:
             return cls()
 
     def give(self, work: Callable[[], _Word], answered: SimpleQueue[_Word]) -> None:
-        """Have it do the work, and put what that returns where the loop waits for it."""
+        """Run the work on it; the result is delivered to the loop."""
         self._given.put((work, answered))
 
     def let_go(self) -> None:
@@ -151,7 +149,7 @@ class _Worker:
                 try:
                     self._idle.remove(self)
                 except ValueError:
-                    # Somebody has just taken it.
+                    # A request has just taken it.
                     continue
                 return
             if given is None:
@@ -169,13 +167,13 @@ async def _coroutine(awaitable: Awaitable[Any]) -> Any:
 
 
 def current() -> Turns | None:
-    """The work that this thread does; None on the loop's own thread."""
+    """Return the work of this thread; None on the loop's own thread."""
     found: Turns | None = getattr(_LOCAL, "turns", None)
     return found
 
 
 def wait_on_thread(pause: Callable[[], Awaitable[None]]) -> bool:
-    """Have the loop await `pause` while this thread stands still; False, with nothing done, on the loop's own."""
+    """Have the loop await `pause` while this thread blocks. False, without effect, on the loop's own thread."""
     turns = current()
     if turns is None:
         return False

@@ -35,7 +35,7 @@ HALF = 17 * MEBIBYTE
 
 
 class Operation(IntEnum):
-    """What `step` is asked to do; the numbers are those of server.js."""
+    """The operations of `step`; the numbers are those of server.js."""
 
     START = 0
     MAP = 1
@@ -106,9 +106,7 @@ class Session:
             _raise(self._finished())
 
     def paused(self) -> bool:
-        """Whether mapping stopped in the middle of its batch because the groups have grown past the bound for
-        spilling.
-        """
+        """True if mapping stopped within its batch because the groups exceed the spill limit."""
         self.settle()
         return self._control[_POSITION] < self._limit
 
@@ -144,11 +142,11 @@ class Session:
         return self.output()
 
     def output(self) -> memoryview:
-        """What the last settled operation wrote; valid until the next one."""
+        """Return the output of the last settled operation; valid until the next one."""
         return self._buffer("output")[: int(self._control[_OUTPUT_LENGTH])]
 
     def take_printed(self) -> str:
-        """What user code printed since the last call."""
+        """Return the output of the user code's prints since the last call."""
         text = self._isolate.call(self._entry["takePrinted"])
         assert isinstance(text, str)
         return text

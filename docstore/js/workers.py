@@ -50,10 +50,11 @@ class WorkerDied(Exception):
 
 
 class Workers:
-    """As a rule at most `size` operations at once; further ones wait for a free worker (`docstore.js.shares`).
+    """The pool of worker processes. Runs usually at most `size` operations at once; others wait
+    (`docstore.js.shares`).
 
-    `spill` is a directory for sorted runs, used by no other pool. `on_print` gets what user code printed, a piece of
-    several lines at a time. `heap` gives the most bytes that the objects of one operation may take.
+    `spill` is a directory for sorted runs, used by no other pool. `on_print` gets the output of user code, several
+    lines at a time. `heap` returns the maximal bytes of one operation's objects.
     """
 
     def __init__(
