@@ -20,11 +20,11 @@ APPLICATION = "console"
 
 
 class NoCommand(Exception):
-    """What cannot be sent as a command; the message says why."""
+    """The document cannot be sent as a command; the message says why."""
 
 
 class Call:
-    """One command of one client. `seconds`: it is killed when it has taken as long."""
+    """One command of one client. `seconds`: the time limit after which it is killed."""
 
     def __init__(self, dispatcher: Dispatcher, connection: ClientConnection, seconds: float) -> None:
         self._dispatcher = dispatcher
@@ -34,7 +34,7 @@ class Call:
         self._given_up: CommandError | None = None
 
     async def run(self, db: str, command: Mapping[str, Any]) -> bytes:
-        """The raw reply, which may be one of an error. Errors: NoCommand."""
+        """Return the raw reply, also one of an error. Errors: NoCommand."""
         try:
             body = bson.encode({**command, "$db": db})
         except RecursionError:
@@ -44,9 +44,9 @@ class Call:
         return await self.send(body)
 
     async def send(self, body: bytes) -> bytes:
-        """The same of a raw command that has its `$db`."""
+        """Like `run`, for a raw command with its `$db`."""
         try:
-            # What is no document is told as it is of a message that came from a client.
+            # Malformed documents get the same error as in a client's message.
             message = decode_frame(encode_body(body, 0, 0, 0))
         except ProtocolError as error:
             raise NoCommand(str(error)) from None

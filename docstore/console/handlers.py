@@ -1,14 +1,13 @@
-"""What the console answers. See `guard` for what comes before, `server` for the bounds of connections.
+"""The console's HTTP handlers. `guard` runs before them; `server` limits connections.
 
-GET  /                        the page
-GET  /assets/HASH/NAME        a file of it
-GET  /api/session             whether one has to log in, and who has
-POST /api/login               {user, password, db}: the cookie of a login, and {key}, which goes into the header `MARK`;
-                              {mechanism, user}: the same by the certificate that was shown
-POST /api/logout              its end
-POST /api/command             {db, command}: the command's reply, in canonical extended JSON
-POST /api/bson                the same in BSON: a command with its `$db`, as the shell in the page sends it
-GET  /metrics                 for Prometheus; by user and password (Basic; ?authSource=DB, else admin) or certificate
+GET  /                        the page GET  /assets/HASH/NAME        a file of it GET  /api/session
+whether login is required, and who is logged in POST /api/login               {user, password, db}: the cookie of a
+login, and {key}, which goes into the header `MARK`;
+                              {mechanism, user}: the same by the connection's certificate
+POST /api/logout              its end POST /api/command             {db, command}: the command's reply, in canonical
+extended JSON POST /api/bson                the same in BSON: a command with its `$db`, as the shell in the page sends
+it GET  /metrics                 for Prometheus; by user and password (Basic; ?authSource=DB, else admin) or
+certificate
 """
 
 from __future__ import annotations
@@ -59,8 +58,10 @@ _METRICS_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Console:
-    """What all handlers share. `cookie`: its name, which the port is part of as browsers keep ports in one jar.
-    `certificates`: with them connections are encrypted. `calls`: what is being run.
+    """The state that all handlers share.
+
+    `cookie`: its name, which includes the port because browsers share cookies among ports. `certificates`: with them
+    connections are encrypted. `calls`: the running commands.
     """
 
     dispatcher: Dispatcher
@@ -80,7 +81,7 @@ class Console:
 
 
 class _Handler(RequestHandler):
-    """Every answer has the headers of `guard`; what goes wrong is answered as `{error}`."""
+    """The base of handlers. Every answer has the headers of `guard`; errors are answered as `{error}`."""
 
     def initialize(self, console: Console) -> None:
         self.console = console
@@ -108,7 +109,7 @@ class _Handler(RequestHandler):
         self.console.streams.answered(self._stream)
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """What no handler expects. A broken invariant ends the process, as it does everywhere."""
+        """Log unexpected errors. A broken invariant ends the process, as it does everywhere."""
         if isinstance(error, HTTPError):
             return
         if isinstance(error, AssertionError):
@@ -118,7 +119,7 @@ class _Handler(RequestHandler):
         LOG.error("Request to the console failed", error=repr(error), exc_info=error)
 
     def compute_etag(self) -> None:
-        """What changes with every request has none."""
+        """Return None: answers change with every request, so they have no ETag."""
 
     def write_error(self, status_code: int, **_kwargs: Any) -> None:
         self.refuse(status_code, self._reason)
@@ -142,7 +143,7 @@ class _Handler(RequestHandler):
 
     @property
     def subject(self) -> Subject | None:
-        """Of the certificate that the request's connection was made with."""
+        """Return the subject of the certificate of the request's connection; None without one."""
         certificates, connection = self.console.certificates, _socket(self.request.connection)
         if certificates is None or connection is None:
             return None
@@ -154,7 +155,7 @@ class _Handler(RequestHandler):
 
     @property
     def connection(self) -> ClientConnection | None:
-        """As whom commands are run; None where one has to log in first."""
+        """Return the connection that runs the commands; None if login is required."""
         if self.console.needs_login:
             token, key = self.get_cookie(self.console.cookie), self.request.headers.get(MARK)
             return None if token is None or key is None else self.console.logins.find(token, key, self.subject)
@@ -165,7 +166,7 @@ class _Handler(RequestHandler):
         return self.console.logins.anonymous(self.ends)
 
     async def send(self, kind: str, body: str | bytes) -> None:
-        """Answer, and give up a client that does not read."""
+        """Send the answer; abort for a client that does not read it."""
         stream = getattr(self.request.connection, "stream", None)
         self.set_header("Content-Type", kind)
         sending = self.finish(body)
@@ -179,7 +180,7 @@ class _Handler(RequestHandler):
             pass
 
     async def take_object(self, largest: int) -> dict[str, Any]:
-        """The body. Errors: Refused."""
+        """Return the body as an object. Errors: Refused."""
         body = self.request.body
         if len(body) > largest:
             raise Refused(413, "the body is too long")
@@ -190,14 +191,14 @@ class _Handler(RequestHandler):
         return found
 
     async def aside(self, size: int, work: Callable[[], Any]) -> Any:
-        """What converts a text of that size."""
+        """Run a conversion of `size` bytes, on another thread if it is long."""
         if size <= _ASIDE_BYTES:
             return work()
         async with self.console.converting:
             return await asyncio.to_thread(work)
 
     async def call(self, connection: ClientConnection, seconds: float, work: Callable[[Call], Awaitable[Any]]) -> Any:
-        """Have commands run for the client of this request. Errors: Refused, NoCommand."""
+        """Run commands for the client of this request. Errors: Refused, NoCommand."""
         calls = self.console.calls
         if len(calls) >= COMMANDS_AT_ONCE:
             raise Refused(503, "too many commands are being run here")
@@ -245,7 +246,7 @@ class SessionHandler(_Handler):
         await self.send("application/json", json.dumps(told))
 
     def _usable_certificate(self) -> str | None:
-        """The name in the certificate by which the client may try to log in."""
+        """Return the name in the certificate with which the client may try to log in."""
         console = self.console
         may = console.needs_login and X509 in console.dispatcher.services.access.mechanisms
         subject = self.subject if may else None
@@ -290,7 +291,7 @@ class LogoutHandler(_Handler):
 
 
 class _CommandHandler(_Handler):
-    """A request that runs a command for whoever has logged in."""
+    """A request that runs a command for the logged-in user."""
 
     async def post(self) -> None:
         connection = self.connection
@@ -307,7 +308,7 @@ class _CommandHandler(_Handler):
             await self.send(kind, body)
 
     async def answer(self, connection: ClientConnection) -> tuple[str, str | bytes]:
-        """The type and the text of the reply. Errors: Refused, NoCommand."""
+        """Return the content type and the text of the reply. Errors: Refused, NoCommand."""
         raise NotImplementedError
 
     async def reply_to(

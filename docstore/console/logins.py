@@ -1,15 +1,17 @@
-"""Who has logged in to the console, and as which user.
+"""Logins to the console.
 
-A login is a connection that has authenticated as any client's does: by SCRAM, or by the certificate that was shown, so
-that restrictions of addresses hold, the log says of each whether it succeeded, and what the user may do later is what
-the user may do then.
+A login is a connection that has authenticated like any client's, by SCRAM or by certificate. Restrictions of
+addresses apply, each attempt is logged, and the user's privileges are always the current ones.
 
-Browsers send a cookie to every port of the host that has set it, so whoever listens on another port there comes to know
-it. A login has a key besides, which the page keeps for its own origin: both are needed.
+Browsers send a cookie to every port of the host that has set it, so another server on the host can learn it. A login
+therefore also has a key, which the page keeps for its own origin: both are needed.
 
-Always true: token and key are known to their browser alone (here hashes are kept); a login ends when it was idle for
-`IDLE_SECONDS`, after `LONGEST_SECONDS`, and when its user is gone; one by a certificate serves those alone who show a
-certificate of the same name with every request; there are at most `MOST_LOGINS`, and `AT_ONCE` are being tried.
+Invariants:
+
+- token and key are known to their browser alone (here only hashes are kept);
+- a login ends after `IDLE_SECONDS` without a request, after `LONGEST_SECONDS`, and when its user is dropped;
+- a login by certificate serves only requests with a certificate of the same name;
+- there are at most `MOST_LOGINS` logins, and `AT_ONCE` attempts at a time.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ _TOKEN_BYTES = 32
 
 
 class LoginRefused(Exception):
-    """What was shown does not prove to be the user, or there is no such user: it is not said which."""
+    """The user is unknown, or the proof is wrong; the message does not say which."""
 
 
 class TooBusy(Exception):
-    """Too many logins are being tried."""
+    """Too many login attempts are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class ShownCertificate:
-    """`subject`: of the certificate that the request's connection was made with, None without one; `user`: who the
-    client says that is.
+    """The login by certificate. `subject`: of the connection's certificate, None without one; `user`: the claimed
+    name.
     """
 
     subject: Subject | None
@@ -72,7 +74,7 @@ Proof = Password | ShownCertificate
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Of the connection that a request has come by, as "host:port"."""
+    """The two ends of a request's connection, as "host:port"."""
 
     remote: str
     local: str
@@ -90,7 +92,7 @@ class Logins:
     """`next_id` numbers connections; `remembered` has those who authenticate with every request."""
 
     def __init__(self, dispatcher: Dispatcher, next_id: Callable[[], int], *, refusal_seconds: float = 0.5) -> None:
-        """`refusal_seconds`: how long one who was refused waits for the answer."""
+        """`refusal_seconds`: how long the answer to a refused login is delayed."""
         self._dispatcher = dispatcher
         self._services = dispatcher.services
         self._clock = dispatcher.services.clock
@@ -103,13 +105,13 @@ class Logins:
         self._waiting = 0
 
     def anonymous(self, ends: Ends) -> ClientConnection:
-        """A connection of nobody, for one request."""
+        """Return an unauthenticated connection, for one request."""
         connection = ClientConnection(self._next_id(), ends.remote, local=ends.local)
         connection.application_name = APPLICATION
         return connection
 
     async def log_in(self, proof: Proof, ends: Ends) -> tuple[str, str, UserName]:
-        """The token and the key of a new login, and whose it is. Errors: LoginRefused, TooBusy."""
+        """Return the token and the key of a new login, and its user. Errors: LoginRefused, TooBusy."""
         if self._waiting >= MOST_WAITING:
             raise TooBusy
         self._waiting += 1
@@ -131,8 +133,8 @@ class Logins:
         return token, key, identity.user.name
 
     async def with_request(self, proof: Proof, ends: Ends) -> ClientConnection:
-        """The connection of a client that proves with every request who it is: one login serves the next ones too,
-        until users may have changed. Errors: LoginRefused, TooBusy.
+        """Return the connection of a client that authenticates with every request. One login serves the next ones
+        too, until users may have changed. Errors: LoginRefused, TooBusy.
         """
         generation = self._services.access.directory.generation
         told = repr((self._secret, generation, type(proof), astuple(proof), ends.remote.rpartition(":")[0]))
@@ -146,8 +148,8 @@ class Logins:
         return login.connection
 
     def find(self, token: str, key: str, subject: Subject | None) -> ClientConnection | None:
-        """The connection of a login, if it has not ended and the key is its own. `subject`: of the certificate that
-        the request's connection was made with.
+        """Return the connection of a login if it has not ended and the key matches. `subject`: of the connection's
+        certificate.
         """
         login = self._find(_hash(token))
         if login is None or not secrets.compare_digest(login.key, _hash(key)):
@@ -227,7 +229,7 @@ class Logins:
 
 
 def _next(messages: Generator[bytes, bytes, None], answer: bytes) -> bytes | None:
-    """What to send next; None at the end. Errors: ScramError."""
+    """Return the next message to send; None at the end. Errors: ScramError."""
     try:
         return messages.send(answer)
     except StopIteration:

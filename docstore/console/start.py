@@ -1,7 +1,8 @@
-"""Whether a process has a console, and from where it is reached. Without `--httpPort` nothing of it is loaded.
+"""Start of the console, if it is configured. Without `--httpPort` none of it is loaded.
 
-Always true: the console is reached from its own machine alone, unless it was told other addresses; then access control
-and encryption are on, as passwords and documents go over the network, or it was said that anyone may come.
+Invariant: the console is reachable only from its own machine, unless other addresses are configured. These require
+access control and encryption, because passwords and documents cross the network, or an explicit option to admit
+anyone.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ async def console_of(name: str, options: Options, listener: Listener) -> AsyncIt
 
 
 def check_reach(options: Options) -> None:
-    """Errors: StartError for a console that those would reach who should not."""
+    """Raise StartError for a console that is reachable by more clients than is allowed."""
     wanted = options.console
     outside = [address for address in wanted.addresses if reach_of(address) is not Reach.MACHINE]
     if not outside:

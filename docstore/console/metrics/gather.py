@@ -1,4 +1,4 @@
-"""What the metrics are made of: replies of commands, asked for as the user who wants them."""
+"""The sources of the metrics: replies of commands, run as the requesting user."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MOST_ROWS = 10_000
 
 
 class NotAllowed(Exception):
-    """The user may not see the figures of the process."""
+    """The user has no privilege to see the process's figures."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """`status` is there always, `replication` on a member of a set, the others on routers. `failed`: names of commands
-    that had no answer.
+    """`status` is always present, `replication` on a member of a set, the others on routers. `failed`: names of
+    commands that had no answer.
     """
 
     status: Document
@@ -71,7 +71,7 @@ async def _rows(call: Call, figures: Figures, db: str, command: Document) -> lis
         return []
     cursor = reply["cursor"]
     if cursor["id"]:
-        # There are more than anybody's dashboard shows: what came is not all, so it is not told.
+        # The reply is truncated: more entries than any dashboard shows. Incomplete figures are not reported.
         await _ask(call, db, {"killCursors": cursor["ns"].partition(".")[2], "cursors": [cursor["id"]]})
         figures.failed.append(next(iter(command)))
         return []
@@ -80,7 +80,7 @@ async def _rows(call: Call, figures: Figures, db: str, command: Document) -> lis
 
 
 async def _kept(call: Call, figures: Figures, command: Document, db: str = "admin") -> Document | None:
-    """The reply; None, which is noted, where there is none."""
+    """Return the reply; None if there is none, which is recorded."""
     reply = await _ask(call, db, command)
     if reply.get("ok") == 1:
         return reply

@@ -1,1 +1,1 @@
-"""What the browser gets: markup, style and modules of JavaScript, which ask the server by commands alone."""
+"""The files for the browser: markup, style and JavaScript modules, which use the server's commands alone."""
