@@ -1,4 +1,4 @@
-"""How the servers of a deployment are reached: the options that name one of them, used for all."""
+"""Access to the servers of a deployment: the connection options name one of them, and apply to all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWER_MS = 300_000
 
 
 class Access:
-    """Clients with the same user and encryption. `close` ends all that were made."""
+    """Clients with the same user and encryption. `close` closes all that were created."""
 
     def __init__(self, key_file: Path | None, options: dict[str, Any]) -> None:
         """`options` are those of `docstore.tools.connection.connection_options`. Errors: click.UsageError."""
@@ -42,7 +42,7 @@ class Access:
         self._more = options_of_any_server(self._uri) | self._options
 
     def named(self) -> Client:
-        """What the options name."""
+        """Return the client of the address in the options."""
         if () not in self._clients:
             try:
                 self._clients[()] = MongoClient(self._uri, **self._options)
@@ -51,7 +51,7 @@ class Access:
         return self._clients[()]
 
     def member(self, address: str) -> Client:
-        """One server alone."""
+        """Return the client of one server alone."""
         return self._made((address,), directConnection=True, serverSelectionTimeoutMS=MEMBER_MS)
 
     def replica_set(self, name: str, addresses: tuple[str, ...]) -> Client:

@@ -27,7 +27,7 @@ class Chain:
 
 
 def chain_to(manifests: Sequence[Manifest], name: str | None, at: Timestamp | None) -> Chain:
-    """To the state of a backup (the newest), or to that at a time. Errors: OutOfReach."""
+    """Return the chain to the state of a backup (the newest by default), or to a time. Errors: OutOfReach."""
     if not manifests:
         raise OutOfReach("the repository has no backup")
     if at is None:
@@ -69,14 +69,15 @@ def _to_time(manifests: Sequence[Manifest], at: Timestamp) -> Chain:
 
 
 def begins_by(manifest: Manifest, at: Timestamp) -> bool:
-    """Return True if every checkpoint of a backup ends at `at` or before: its logs lead there."""
+    """Return True if every checkpoint of a backup ends at `at` or before: its logs reach that time."""
     time = pack_timestamp(at)
     return all(part.until is not None and part.until.timestamp <= time for part in manifest.parts)
 
 
 def _joins(earlier: Manifest, later: Manifest) -> bool:
-    """Return True if every part is of the same set, and goes on without a gap. A set that comes to the cluster or
-    leaves it does so at a time between two backups, of which neither knows.
+    """Return True if every part has the same set in both backups, and its logs have no gap.
+
+    A set that joins or leaves the cluster does so at a time between two backups, which neither knows.
     """
     if {part.name for part in earlier.parts} != {part.name for part in later.parts}:
         return False

@@ -1,4 +1,4 @@
-"""What the collections of a set held at a time, as its servers tell it: to be held against what is restored.
+"""Contents of a set's collections at a time, read from its servers, to compare a restored set with.
 
 The documents are read by snapshot reads at that time, in the order of `_id`, and digested here as dbHash does.
 """
@@ -21,9 +21,9 @@ _LENGTH = struct.Struct("<i")
 
 
 def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
-    """(number of documents, digest) of each collection that replicates, but for those of keyspaces.
+    """Return (number of documents, digest) of each replicated collection, except those of keyspaces.
 
-    Errors: PyMongoError, where a server no longer tells of that time.
+    Errors: PyMongoError, if a server no longer has the history of that time.
     """
     found = {}
     for database in sorted(client.list_database_names()):

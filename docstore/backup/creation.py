@@ -37,8 +37,9 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """`full`: share nothing with earlier backups. `oplog_only`: continue the log of the backup before, without files.
-    `compare`: record what the collections held. `parallel`: files at once of each set.
+    """The options of a backup. `full`: share nothing with earlier backups. `oplog_only`: continue the log of the
+    backup before, without files. `compare`: record the contents of collections. `parallel`: files at once of each
+    set.
     """
 
     full: bool = False
@@ -61,7 +62,7 @@ class Creation:
         """What is wrong with the repository: backups, and files that this one would have shared."""
 
     def run(self) -> Manifest:
-        """Where a member goes, or takes back what it had, another attempt is made.
+        """Create the backup; try again if a member fails or rolls back.
 
         Errors: ToolFailed, OSError, PyMongoError.
         """
@@ -84,7 +85,7 @@ class Creation:
         raise AssertionError("the last attempt ends above")
 
     def _check_parts(self, kind: str, sources: tuple[Source, ...]) -> None:
-        """Errors: ToolFailed where the logs do not continue those of the backup before."""
+        """Raise ToolFailed if the logs do not continue those of the backup before."""
         if kind == "node" or not self._earlier:
             raise ToolFailed("a backup of the oplog alone follows another one, of a set or a cluster")
         before, now = {part.name for part in self._earlier[-1].parts}, {source.name for source in sources}
@@ -119,7 +120,9 @@ class Creation:
         return manifest
 
     def _point(self, pool: ThreadPoolExecutor, makings: list[_PartMaking], sources: tuple[Source, ...]) -> Point:
-        """A time at or behind the end of every checkpoint, and of every log as it was then, which all have passed."""
+        """Return a time that all sets have passed, at or after the end of every checkpoint and of every log of that
+        moment.
+        """
         ends = _all(pool, sources, lambda source: latest(self._access, source))
         told = [*(each.cluster_time for each in ends), *_all(pool, makings, _PartMaking.cluster_time)]
         untils = [unpack_timestamp(each.until.timestamp) for each in makings if each.until is not None]
@@ -131,7 +134,7 @@ class Creation:
         self._terminal.say(f"the state of {timestamp_text(point.time)}")
         return point
 
-    # What the parts ask
+    # Requests of the parts
 
     @property
     def access(self) -> Access:
@@ -146,7 +149,7 @@ class Creation:
         return self._terminal
 
     def before(self, name: str, *, with_files: bool) -> tuple[Part, Path] | None:
-        """The newest part of this name, and where it is."""
+        """Return the newest part of this name, and its directory."""
         for manifest in reversed(self._earlier):
             part = manifest.part(name)
             if part is not None and (manifest.has_files or not with_files):
@@ -155,7 +158,7 @@ class Creation:
 
 
 class _PartMaking:
-    """One part: opened, then made. Its checkpoint is closed with the stack."""
+    """One part: opened, then backed up. Its checkpoint is closed with the stack."""
 
     def __init__(self, creation: Creation, source: Source, directory: Path, stack: ExitStack) -> None:
         self._creation = creation
@@ -170,7 +173,7 @@ class _PartMaking:
         """Whether there was something to share files with."""
 
     def open(self) -> None:
-        """Choose a member, and have it make a checkpoint. Errors: ToolFailed, PyMongoError."""
+        """Choose a member, and let it create a checkpoint. Errors: ToolFailed, PyMongoError."""
         creation, source = self._creation, self._source
         before = creation.before(source.name, with_files=True)
         self._member = member_of(creation.access, source, None if before is None else before[0].member)
@@ -186,7 +189,7 @@ class _PartMaking:
             raise Diverged(f"{self._member} has become another server")
 
     def _check_owner(self, owner: str) -> None:
-        """Remember whose data are backed up. Errors: ToolFailed where they are not those of the backups before."""
+        """Record the owner of the data. Errors: ToolFailed if it differs from that of earlier backups."""
         before = self._creation.before(self._source.name, with_files=False)
         if before is not None and before[0].owner != owner:
             raise ToolFailed(
@@ -199,7 +202,7 @@ class _PartMaking:
         return self._creation.access.member(self._member)
 
     def cluster_time(self) -> Mapping[str, Any]:
-        """The member's, no earlier than the end of its checkpoint."""
+        """Return the member's cluster time, no earlier than the end of its checkpoint."""
         cluster_time: Mapping[str, Any] = self._client.admin.command("hello")["$clusterTime"]
         return cluster_time
 
@@ -272,13 +275,13 @@ class _PartMaking:
 
 
 def _close(client: Client, checkpoint: Checkpoint) -> None:
-    # The server closes it by itself where this is not heard.
+    # Without this command the server closes the checkpoint by itself.
     with suppress(PyMongoError):
         client.admin.command("backupClose", checkpoint.identity)
 
 
 def _all(pool: ThreadPoolExecutor, items: Sequence[_T], work: Callable[[_T], _R]) -> list[_R]:
-    """Do something with each at once, and wait for all; the first error."""
+    """Run something for each item concurrently and wait for all; raises the first error."""
     tasks = [pool.submit(work, item) for item in items]
     for task in tasks:
         task.exception()

@@ -1,8 +1,11 @@
-"""A data directory made of a backup: its files, then the entries of the oplog up to the time.
+"""Restores a data directory from a backup: its files, then the entries of the oplog up to the time.
 
-Always true: directories are made under other names beside them, and renamed when all of them are whole; what an
-interrupted attempt has left is made anew. Every file is held against its checksum while it is copied, and every entry
-against those before it: a log that does not continue the checkpoint is an error.
+Invariants:
+
+- directories are built under other names beside them, and renamed when all of them are complete; the remains of an
+  interrupted attempt are replaced;
+- every file is verified against its checksum while it is copied, and every entry against those before it: a log that
+  does not continue the checkpoint is an error.
 """
 
 from __future__ import annotations
@@ -38,10 +41,8 @@ _AT_ONCE = 1000
 
 @contextmanager
 def new_directories(paths: Sequence[Path]) -> Iterator[Mapping[Path, Path]]:
-    """Give directories to fill, by the paths that they are to have. Where the body ends well all get their names, and
-    identities of their own; else none is left.
-
-    Errors: ToolFailed, OSError.
+    """Yield directories to fill, by their final paths. If the body ends without an error, all get their names and
+    identities of their own; else all are removed. Errors: ToolFailed, OSError.
     """
     for path in paths:
         check_free(path)
@@ -74,7 +75,7 @@ def check_free(path: Path) -> None:
 
 
 def copy_files(repository: Repository, chain: Chain, name: str, target: Path) -> None:
-    """The checkpoint of a part. Errors: Damaged, OSError."""
+    """Copy the checkpoint of a part. Errors: Damaged, OSError."""
     part = _part(chain, name)
     for file in part.files:
         source = repository.directory(chain.base, part) / file.name
@@ -82,7 +83,7 @@ def copy_files(repository: Repository, chain: Chain, name: str, target: Path) ->
 
 
 def copy_directory(source: Path, target: Path) -> None:
-    """Another member's data directory."""
+    """Copy another member's data directory."""
     for file in sorted(source.iterdir()):
         if file.is_file():
             with file.open("rb") as content:
@@ -91,7 +92,7 @@ def copy_directory(source: Path, target: Path) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Store]:
-    """The data of a directory, on disk when the body has ended. Errors: Damaged."""
+    """Open the data of a directory; it is flushed at the end of the body. Errors: Damaged."""
     try:
         engine = open_engine("rocksdb", str(path))
     except StorageError as error:
@@ -107,7 +108,7 @@ def opened(path: Path) -> Iterator[Store]:
 def replay(
     repository: Repository, chain: Chain, name: str, store: Store, progress: Callable[[int], None] = lambda count: None
 ) -> int:
-    """Apply what the logs say up to the point; how many entries that were. Errors: Damaged."""
+    """Apply the entries of the logs up to the point; return how many. Errors: Damaged."""
     if chain.point is None:
         return 0
     oplog = store.attach_oplog(_OPLOG_BYTES)
@@ -142,7 +143,9 @@ def _entries(repository: Repository, chain: Chain, name: str) -> Iterator[bytes]
 
 
 def _following(entries: Iterator[bytes], store: Store, point: Timestamp) -> Iterator[list[bytes]]:
-    """Those behind the end of the log, in groups; spans overlap. Errors: Damaged where they do not continue it."""
+    """Yield the entries after the end of the log, in groups. Spans may overlap. Errors: Damaged if they do not
+    continue it.
+    """
     limit, last, joined, group = pack_timestamp(point), store.last_optime, False, list[bytes]()
     for entry in entries:
         at = entry_optime(entry)

@@ -1,13 +1,11 @@
-"""What a backup says of itself: `manifest.json`, the last file to be written, which holds the checksums of all others
-and its own.
+"""The manifest of a backup: `manifest.json`, the file written last, with the checksums of all others and its own.
 
-A backup has a part for each set that was backed up: "node", "set", or "config" and the names of the shards. A part
-consists of the files of a checkpoint, unless the backup is of the oplog alone, and of a span of the oplog. Always true
-of a part of a set:
+A backup has a part for each set: "node", "set", or "config" and the names of the shards. A part consists of the files
+of a checkpoint, unless the backup is of the oplog alone, and of a span of the oplog. Invariants of a part of a set:
 
-* the checkpoint ends at an entry between `after` and `until`, both included;
-* its span begins at or before `after` and holds every committed entry from its `start` to the backup's `point`;
-* `start` is the `end` of the span before, where the oplog still had that, so that spans join.
+- the checkpoint ends at an entry between `after` and `until`, both included;
+- its span begins at or before `after` and holds every committed entry from its `start` to the backup's `point`;
+- `start` is the `end` of the span before if the oplog still had that, so that spans join.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class StoredFile:
         return self.name.endswith(".sst")
 
     def is_same(self, name: str, size: int, modified: int) -> bool:
-        """Whether a file of the same database is this one."""
+        """True if the arguments, of a file of the same database, describe this one."""
         return self.immutable and (self.name, self.size, self.modified) == (name, size, modified)
 
 
@@ -59,9 +57,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One set, or a node of its own. `database` names what `files` are files of; `directory` is below the backup's.
-
-    `collections`: the number of documents and the digest of each at the point, where they were recorded.
+    """One set, or a standalone node. `database`: the database that `files` belong to; `directory`: below the
+    backup's. `collections`: the number of documents and the digest of each at the point, if recorded.
     """
 
     name: str
@@ -78,15 +75,17 @@ class Part:
 
     @property
     def owner(self) -> str:
-        """What all backups of the part in a repository must be backups of."""
+        """Return the identity that all backups of the part in a repository share."""
         return self.set_id or self.database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """`kind`: "node", "set" or "cluster". `content`: "full", "incremental" or "oplog". `point`: the time whose state it
-    restores, of the oplog; None of a node that has none. `began` and `ended`: UTC, ISO 8601; backups of programs that
-    did not note the end have the beginning as both.
+    """The manifest.
+
+    `kind`: "node", "set" or "cluster". `content`: "full", "incremental" or "oplog". `point`: the time whose state it
+    restores; None without an oplog. `began` and `ended`: UTC, ISO 8601; backups of programs that did not note the end
+    have the beginning as both.
     """
 
     name: str
@@ -107,7 +106,7 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all that it refers to."""
+        """Return the bytes of all files that it lists."""
         spans = [part.span.size for part in self.parts if part.span is not None]
         return sum(file.size for part in self.parts for file in part.files) + sum(spans)
 

@@ -1,8 +1,8 @@
-"""The time whose state a backup holds, and the entries of the logs that lead to it.
+"""The point of a backup: the cluster time whose state it holds, and the log entries that lead to it.
 
-The time is one of the cluster: every primary has been told of it, so whatever is written later anywhere has a later
-one, and a majority of each set holds all that was written up to it. Once a member is that far, its log up to the time
-is complete and will not be taken back. What was acknowledged before the checkpoints were made is not later.
+Every primary has been told the time, so later writes anywhere get a later time, and a majority of each set holds all
+writes up to it. Once a member has reached it, its log up to the time is complete and will not be rolled back.
+Everything acknowledged before the checkpoints were created is at or before it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _CAPPED_POSITION_LOST = 136
 
 
 class Point(NamedTuple):
-    """The time, and a `$clusterTime` that is no earlier, as a server has signed it."""
+    """The time, and a `$clusterTime` at or after it, as signed by a server."""
 
     time: Timestamp
     cluster_time: Mapping[str, Any]
 
 
 def latest(access: Access, source: Source) -> Point:
-    """The end of the primary's log: nothing that it has acknowledged is later."""
+    """Return the end of the primary's log: all that it has acknowledged is at or before it."""
     assert source.set_name is not None, "a node of its own has no log"
     hello = access.replica_set(source.set_name, source.addresses).admin.command("hello")
     return Point(hello["lastWrite"]["opTime"]["ts"], hello["$clusterTime"])
 
 
 def reach(access: Access, source: Source, point: Point) -> None:
-    """Return when the primary writes nothing at `point` or before any more. Errors: ToolFailed, PyMongoError."""
+    """Return once the primary can write nothing at `point` or before. Errors: ToolFailed, PyMongoError."""
     assert source.set_name is not None, "a node of its own has no log"
     until = monotonic() + _SECONDS
     client = access.replica_set(source.set_name, source.addresses)
@@ -62,7 +62,7 @@ def reach(access: Access, source: Source, point: Point) -> None:
 
 
 def wait_for_member(client: Client, point: Point) -> None:
-    """Return when a member holds all up to `point`, as the majority does."""
+    """Return when a member, and the majority, holds everything up to `point`."""
     _wait_for(client, point)
 
 
@@ -75,17 +75,17 @@ def _wait_for(client: Client, point: Point) -> None:
 
 @contextmanager
 def _told(client: Client, point: Point) -> Iterator[ClientSession]:
-    """A session that tells the server of the time."""
+    """Return a session that tells the server the time."""
     with client.start_session(causal_consistency=False) as session:
         session.advance_cluster_time(point.cluster_time)
         yield session
 
 
 class SpanReading:
-    """The entries of a member's log from `start` to `point`, as raw batches; what they were once all have been read."""
+    """The entries of a member's log from `start` to `point`, as raw batches; their totals once all have been read."""
 
     def __init__(self, client: Client, start: OpTime, point: Point, wanted: Iterable[OpTime]) -> None:
-        """`wanted`: what must be among them."""
+        """`wanted`: an entry that must be among them."""
         self._client = client
         self.start = start
         self._point = point
@@ -98,12 +98,14 @@ class SpanReading:
 
     @property
     def begins(self) -> bool:
-        """Whether the log still has the entry that it should begin with."""
+        """True if the log still has the entry with which the span begins."""
         entry = self._log().find_one({"ts": unpack_timestamp(self.start.timestamp)}, {"ts": 1, "t": 1})
         return entry is not None and _optime(entry) == self.start
 
     def batches(self, progress: Callable[[int], None]) -> Iterator[bytes]:
-        """Errors: Diverged where the log does not begin at `start`, or has not what was wanted; PyMongoError."""
+        """Yield the batches. Errors: Diverged if the log does not begin at `start`, or lacks the wanted entry;
+        PyMongoError.
+        """
         with _told(self._client, self._point) as session:
             concern = after_time(self._point.time)
             start = unpack_timestamp(self.start.timestamp)

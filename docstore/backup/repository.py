@@ -1,9 +1,12 @@
 """The repository: a directory with backups, each a directory of its own with a manifest.
 
-Always true, whenever a process or the power goes: what has a backup's name is a whole backup. It is made under a name
-that begins with `.partial-`, put on disk, and renamed; it is removed by being renamed to `.removed-` first. What has
-such a name was left by an interrupted process and goes when the next one begins to write. One process at a time writes;
-those who read keep it from removing. Files that two backups share are hard links: no backup needs another one's.
+Invariants, also after a crash or power failure:
+
+- a directory with a backup's name is a complete backup. It is created under a name that begins with `.partial-`,
+  flushed, and renamed; to remove it, it is first renamed to `.removed-`. Such directories of an interrupted process
+  are deleted when the next one begins to write;
+- one process at a time writes; readers keep it from removing;
+- files that two backups share are hard links: no backup needs another one's.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The backups of a repository, oldest first. `damaged`: why the others cannot be used, by name."""
+    """The backups of a repository, oldest first. `damaged`: the reasons why others cannot be used, by name."""
 
     manifests: tuple[Manifest, ...]
     damaged: Mapping[str, str]
 
     def require_newest(self) -> None:
-        """Errors: Damaged where the newest backup is. The newest of the others holds less than was asked for."""
+        """Raise Damaged if the newest backup is damaged: the newest of the others holds less than was asked for."""
         newest = max((*(each.name for each in self.manifests), *self.damaged), default="")
         if newest in self.damaged:
             raise Damaged(f"the newest backup is damaged, an older one must be named: {self.damaged[newest]}")
@@ -58,7 +61,9 @@ class Repository:
     @classmethod
     @contextmanager
     def writing(cls, path: Path) -> Iterator[Repository]:
-        """Alone, and free of what was left; it is made where it is not there. Errors: ToolFailed, OSError."""
+        """Open the repository for exclusive writing; create it if necessary, and clean up. Errors: ToolFailed,
+        OSError.
+        """
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(path, fcntl.LOCK_EX):
             for each in path.iterdir():
@@ -69,14 +74,14 @@ class Repository:
     @classmethod
     @contextmanager
     def reading(cls, path: Path) -> Iterator[Repository]:
-        """Beside others who read. Errors: ToolFailed, OSError."""
+        """Open the repository for reading, beside other readers. Errors: ToolFailed, OSError."""
         if not path.is_dir():
             raise ToolFailed(f"there is no repository {path}")
         with _locked(path, fcntl.LOCK_SH):
             yield cls(path)
 
     def names(self) -> list[str]:
-        """Those of all backups, oldest first."""
+        """Return the names of all backups, oldest first."""
         return sorted(each.name for each in self.path.iterdir() if _BACKUP.fullmatch(each.name))
 
     def manifest(self, name: str) -> Manifest:
@@ -91,7 +96,7 @@ class Repository:
         return manifest
 
     def inventory(self) -> Inventory:
-        """Read all manifests. A damaged one concerns its own backup alone, as no backup needs another one's files."""
+        """Read all manifests. A damaged one affects only its own backup, because backups do not need each other."""
         manifests, damaged = list[Manifest](), dict[str, str]()
         for name in self.names():
             try:
@@ -113,7 +118,7 @@ class Repository:
                 check_file(directory / OPLOG, part.span.size, part.span.sha256)
 
     def begin(self) -> tuple[str, Path]:
-        """(name of a new backup, directory to make it in)."""
+        """Return (name of a new backup, its temporary directory)."""
         names = self.names()
         number = int(names[-1][:6]) + 1 if names else 1
         name = f"{number:06}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -122,7 +127,7 @@ class Repository:
         return name, directory
 
     def finish(self, directory: Path, manifest: Manifest) -> None:
-        """The backup is there from now on. Its files are on disk; what names them is put there now."""
+        """Publish the backup. Its files are on disk already; the directory entries are flushed now."""
         write_durably(directory / NAME, [manifest.encode()])
         for part in manifest.parts:
             sync_directory(directory / part.directory)
@@ -131,7 +136,7 @@ class Repository:
         sync_directory(self.path)
 
     def discard(self, directory: Path) -> None:
-        """Give up what was begun."""
+        """Discard an unfinished backup."""
         shutil.rmtree(directory, ignore_errors=True)
 
     def remove(self, name: str) -> None:
@@ -141,7 +146,7 @@ class Repository:
         shutil.rmtree(removed)
 
     def own_size(self, name: str) -> int:
-        """Bytes that the backup alone takes: those of files that no other one shares."""
+        """Return the bytes of the files that no other backup shares."""
         stats = [file.stat() for file in (self.path / name).rglob("*") if file.is_file()]
         return sum(each.st_size for each in stats if each.st_nlink == 1)
 

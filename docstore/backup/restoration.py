@@ -1,7 +1,7 @@
-"""Restoring: data directories of the members of new sets, from which servers are started.
+"""Restoring: creates data directories for the members of new sets, from which servers are started.
 
-The first member's directory of each part is made of the backup; the others are copies of it. The directories of all
-parts get their names together, so a restore that fails can be run again as it was.
+The first member's directory of each part is made from the backup; the others are copies of it. The directories of all
+parts get their names together, so a failed restore can be repeated unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from docstore.tools.terminal import Terminal, ToolFailed
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member to be of the part: where it will listen, and its data directory."""
+    """A future member of the part: its address, and its data directory."""
 
     part: str
     address: str
@@ -38,8 +38,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What becomes of a backup: `members` of sets, or the one `directory` of a node. `set_names`: other names than
-    those that the sets had, by part.
+    """The target of a restore: `members` of sets, or the one `directory` of a node. `set_names`: new set names, by
+    part.
     """
 
     members: tuple[Member, ...]
@@ -113,7 +113,7 @@ def _restore_set(
     sets: Mapping[str, NewSet],
     terminal: Terminal,
 ) -> None:
-    """Make the members' directories of one part."""
+    """Create the members' directories of one part."""
     first, *others = directories
     copy_files(repository, chain, name, first)
     with opened(first) as store:

@@ -1,4 +1,4 @@
-"""What there is to back up: the sets of a deployment, found through any of its servers."""
+"""The sources of a backup: the sets of a deployment, found through any of its servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG = "config"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A set, or with `set_name` None a node of its own. `name` is that of its part."""
+    """A set, or with `set_name` None a standalone node. `name`: of its part."""
 
     name: str
     set_name: str | None
@@ -70,9 +70,10 @@ def owner_of(client: Client) -> str:
 
 
 def member_of(access: Access, source: Source, wanted: str | None) -> str:
-    """The address of the member to read from: `wanted` where that can serve, else a secondary that is well ahead.
+    """Return the address of the member to read from: `wanted` if it can serve, else a secondary that keeps up, else
+    the primary.
 
-    A primary only where there is no other. Errors: PyMongoError where there is no primary to ask.
+    Errors: PyMongoError if there is no primary to ask.
     """
     if source.set_name is None:
         return source.addresses[0]
@@ -81,7 +82,7 @@ def member_of(access: Access, source: Source, wanted: str | None) -> str:
     for address in _members(hello):
         try:
             said = access.member(address).admin.command("hello")
-        except Exception as error:  # whatever is wrong with it, another one is asked
+        except Exception as error:  # try another member after any error
             if len(_members(hello)) == 1:
                 raise ToolFailed(f"{address} does not answer: {error}") from error
             continue

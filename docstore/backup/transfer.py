@@ -1,8 +1,7 @@
-"""The files of a checkpoint on their way from a server into a backup.
+"""Copies the files of a checkpoint from a server into a backup.
 
-A file that never changes and that the backup before has already is shared with it, by a hard link; where the file
-system has none, by a copy. It is held against its checksum first: one that has been damaged since is copied from the
-server again.
+An immutable file that the backup before has already is shared with it by a hard link, or a copy on file systems
+without links. Its checksum is verified first: a damaged one is copied from the server again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _PIECE = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a server answers to backupOpen."""
+    """The server's reply to backupOpen."""
 
     identity: ObjectId
     database: str
@@ -52,7 +51,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The backup before, of the same part: what can be shared with it."""
+    """The backup before, of the same part, whose files can be shared."""
 
     directory: Path
     files: Mapping[str, StoredFile]
