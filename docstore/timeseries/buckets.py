@@ -56,7 +56,7 @@ def time_and_metadata(definition: TimeseriesDefinition, raw: bytes) -> tuple[int
 
 
 def check_indexed(raw: bytes, paths: Sequence[str]) -> None:
-    """Errors: 5930501 for an array on one of the paths: the least and the greatest of it would be arrays both."""
+    """Raise 5930501 for an array on one of the paths: its minimum and maximum would both be arrays."""
     for path in paths:
         value: Value | None = (OBJECT, raw)
         for part in path.split("."):
@@ -68,7 +68,9 @@ def check_indexed(raw: bytes, paths: Sequence[str]) -> None:
 
 
 def normalized(meta: Value) -> Value:
-    """Metadata as a bucket has them: the fields of documents by name, since their order tells no series from others."""
+    """Return metadata in a bucket's form: with the fields of documents sorted by name, since their order does not
+    distinguish series.
+    """
     code, data = meta
     if code == OBJECT:
         fields = [(name, *normalized((kind, part))) for name, kind, part in elements(data)]
@@ -77,19 +79,19 @@ def normalized(meta: Value) -> Value:
 
 
 def series_key(meta: Value | None) -> bytes:
-    """What tells the series of normalized metadata from others."""
+    """Return a key that identifies the series of normalized metadata."""
     return b"" if meta is None else bytes((meta[0],)) + meta[1]
 
 
 def measurement_count(raw: bytes, time_field: str) -> int:
-    """How many measurements a bucket has."""
+    """Return how many measurements a bucket has."""
     times = get_path(raw, f"{DATA}.{time_field}") if "." not in time_field else None
     return 0 if times is None else value_count(times[1])
 
 
 @lru_cache(maxsize=256)
 def rules_of(definition: TimeseriesDefinition) -> Rules:
-    """How the buckets of a collection are filled."""
+    """Return the rules for filling the buckets of a collection."""
     own = definition.meta_field
     names = encoded_name(definition.time_field), None if own is None else encoded_name(own)
     spans = definition.span_seconds * 1000, definition.rounding_seconds * 1000
@@ -111,8 +113,8 @@ def _document(fields: dict[str, Value]) -> bytes:
 
 
 def _alike(one: Value, other: Value) -> bool:
-    """Whether two values of a field may be in one bucket, so that what lies between them is of their type: they compare
-    with each other, and so do the members that both have.
+    """True if two values of a field may be in one bucket, where minimum and maximum must bound values of one type:
+    they compare with each other, and so do the members that both have.
     """
     if type_class(one[0]) != type_class(other[0]):
         return False
@@ -125,7 +127,7 @@ def _alike(one: Value, other: Value) -> bool:
 
 
 def extreme(one: Value, other: Value, sign: int) -> Value:
-    """The lesser of two values (-1) or the greater (1); of two documents, or two arrays, that of each member."""
+    """Return the lesser of two values (-1) or the greater (1); of two documents, or two arrays, memberwise."""
     if one[0] in _NESTED and other[0] in _NESTED and one != other:
         if one[0] == OBJECT and other[0] == OBJECT:
             fields = _by_name(one[1])

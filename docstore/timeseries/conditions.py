@@ -1,10 +1,11 @@
-"""What a filter on measurements says about the buckets that they are in.
+"""Translation of filters on measurements to filters on their buckets.
 
-A condition on the metadata alone means the same of a bucket (`of_metadata`), under another name. One that compares a
-measured value means something of the least and the greatest that a bucket has (`of_measured`): it holds of every bucket
-with such a measurement, and of others too, so that it has to be asked of measurements again. It relies on all values of
-a field in a bucket being of types that compare. Times between two others say which `_id` a bucket has (`of_begun`). Of
-other conditions buckets know nothing here.
+- A condition on the metadata alone applies to a bucket, under another path (`of_metadata`).
+- A comparison with a measured value becomes one with a bucket's minimum or maximum (`of_measured`). It matches every
+  bucket with such a measurement, and others, so the measurements must be filtered again. It relies on all values of a
+  field in a bucket being of comparable types.
+- An interval of times bounds the `_id` of buckets (`of_begun`).
+- Other conditions are not translated.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _WRAPPED_SECONDS = 1 << 32
 
 
 def renamed_metadata(path: str, meta_field: str | None) -> str | None:
-    """The path in a bucket of a path in the metadata; None for other paths."""
+    """Return the bucket path of a path in the metadata; None for other paths."""
     name, dot, rest = path.partition(".")
     return None if name != meta_field or meta_field is None else META + dot + rest
 
 
 def of_metadata(condition: bytes, meta_field: str | None) -> bytes | None:
-    """A filter of the metadata and nothing else, as one of buckets; None for others."""
+    """Return a filter of the metadata alone as one of buckets; None for others."""
     fields: list[tuple[str, int, bytes]] = []
     for name, code, data in elements(condition):
         if name in _CONNECTIVES and code == ARRAY:
@@ -53,7 +54,7 @@ def of_metadata(condition: bytes, meta_field: str | None) -> bytes | None:
 
 
 def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes | None:
-    """What a filter that compares measured values says about buckets of that span; None where it says nothing."""
+    """Return the filter on buckets of that span for comparisons with measured values; None if there is none."""
     found: list[tuple[str, int, bytes]] = []
     for path, code, data in elements(condition):
         if path.startswith("$"):
@@ -84,9 +85,10 @@ def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes |
 
 
 def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) -> bytes | None:
-    """What filters that bound the time on both sides say about the `_id` of buckets of that span, which begins with the
-    seconds of their begin; None where they say nothing. The seconds of times that need more than 32 bits start over:
-    of those, and of what is bounded on one side only, which includes them, nothing is said.
+    """Return the filter on the `_id` of buckets for filters that bound the time on both sides; None if there is none.
+
+    The `_id` begins with the seconds of the bucket's begin. These wrap around for times that need more than 32 bits.
+    Such times, and one-sided bounds, which include them, give no filter.
     """
     least, greatest = LEAST_TIME, GREATEST_TIME
     for condition in conditions:
@@ -109,8 +111,8 @@ def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) ->
 
 
 def begun_between(least: int, greatest: int, span_seconds: int) -> tuple[bytes, bytes] | None:
-    """The least and the greatest `_id` of buckets of that span with measurements of these times, in milliseconds since
-    1970; None where nothing is said of them, as in `of_begun`.
+    """Return the least and the greatest `_id` of buckets of that span with measurements of these times, in
+    milliseconds since 1970; None as in `of_begun`.
     """
     first, last = least // 1000 - span_seconds, greatest // 1000
     if first < 0 or last >= _WRAPPED_SECONDS or first > last:
@@ -119,7 +121,7 @@ def begun_between(least: int, greatest: int, span_seconds: int) -> tuple[bytes, 
 
 
 def is_compared(value: Value) -> bool:
-    """Whether a comparison with the value says something of the least and the greatest value of a bucket."""
+    """True if a comparison with the value restricts the minimum or maximum of a bucket."""
     return value[0] in _COMPARED and not (value[0] in NUMBERS and isnan(number_of(value)))
 
 

@@ -1,4 +1,4 @@
-"""What defines a time-series collection, and the names of the parts of its buckets."""
+"""The definition of a time-series collection, and the field names of its buckets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNPACK = "$_internalUnpackBucket"
 
 @dataclass(frozen=True, slots=True)
 class Granularity:
-    """`span_seconds`: how much time a bucket covers at most; its begin is a multiple of `rounding_seconds`."""
+    """`span_seconds`: the maximal time span of a bucket; its begin is a multiple of `rounding_seconds`."""
 
     span_seconds: int
     rounding_seconds: int
@@ -41,8 +41,8 @@ GRANULARITIES: Mapping[str, Granularity] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TimeseriesDefinition:
-    """`meta_field` says which series a measurement belongs to; None: there is one. Either `granularity` is one of
-    `GRANULARITIES`, or it is None and buckets cover `custom_seconds`, and begin at multiples of that.
+    """The definition. `meta_field`: identifies the series of a measurement; None: there is one series. `granularity`:
+    one of `GRANULARITIES`, or None for buckets of `custom_seconds` that begin at multiples of that.
     """
 
     time_field: str
@@ -65,14 +65,14 @@ class TimeseriesDefinition:
         return self._bucketing.rounding_seconds
 
     def document(self) -> bytes:
-        """As the options of the collection show it."""
+        """Return the form in the options of the collection."""
         if self.granularity is None:
             rounding = ("bucketRoundingSeconds", *from_python(self.custom_seconds))
             return document_from([*self._names(), self._span(), rounding])
         return document_from([*self._names(), ("granularity", *from_python(self.granularity)), self._span()])
 
     def unpack_stage(self) -> bytes:
-        """The stage of the view over the buckets."""
+        """Return the stage of the view over the buckets."""
         return document_from([(UNPACK, OBJECT, document_from([*self._names(), self._span()]))])
 
     def _names(self) -> list[tuple[str, int, bytes]]:
@@ -84,7 +84,7 @@ class TimeseriesDefinition:
 
 
 def parse_definition(raw: bytes) -> TimeseriesDefinition:
-    """From what `TimeseriesDefinition.document` has made."""
+    """Parse the result of `TimeseriesDefinition.document`."""
     fields = {name: to_python((code, data)) for name, code, data in elements(raw)}
     granularity = fields.get("granularity")
     custom = 0 if granularity is not None else fields["bucketMaxSpanSeconds"]

@@ -1,7 +1,7 @@
-"""The keys of indexes on measurements as those of indexes on buckets, and back.
+"""Translation of index keys on measurements to index keys on buckets, and back.
 
-The time and every measured field stand for two fields of a bucket, its least and its greatest value, in such an order
-that buckets come in the order of what is asked for; the metadata stands for itself.
+The time and every measured field become two fields of a bucket, its minimum and its maximum, in the order that sorts
+buckets like the measurements; the metadata stays one field.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Field = tuple[str, int, bytes]
 
 
 def bucket_key(definition: TimeseriesDefinition, key: bytes) -> bytes:
-    """The key pattern of buckets. Errors: CannotCreateIndex for a kind of index that measurements cannot have,
+    """Return the key pattern of buckets. Errors: CannotCreateIndex for a kind of index that measurements cannot have,
     NotImplemented for one of geometry.
     """
     fields: list[Field] = []
@@ -42,7 +42,7 @@ def bucket_key(definition: TimeseriesDefinition, key: bytes) -> bytes:
 
 
 def measured_key(definition: TimeseriesDefinition, key: bytes) -> bytes | None:
-    """The key pattern of measurements that `bucket_key` makes this of; None where there is none."""
+    """Return the key pattern of measurements from which `bucket_key` made this one; None if there is none."""
     fields: list[Field] = []
     left = elements(key)
     while left:

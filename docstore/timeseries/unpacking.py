@@ -19,15 +19,18 @@ _COMPRESSED = 2
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Those of buckets of one collection. Methods raise 10065, 5346509, 5346700, 5857700, 5857900, 5857902 and 5857903
-    for what is no bucket of that time field, and what the predicate raises.
+    """Unpacks the buckets of one collection.
+
+    Methods raise 10065, 5346509, 5346700, 5857700, 5857900, 5857902 and 5857903 for documents that are no buckets of
+    that time field, and the errors of the predicate.
     """
 
     unpacking: Unpacking
 
     def of(self, raw: bytes) -> list[bytes]:
-        """Those that were put into a bucket, and are asked for: the time first, then the metadata, then the other
-        fields in the order of the bucket."""
+        """Return the requested measurements of a bucket: the time first, then the metadata, then the other fields in
+        the order of the bucket.
+        """
         if not is_plain(raw):
             _check(raw)
         found = self.unpacking.rows(raw)
@@ -36,7 +39,7 @@ class Measurements:
         return found
 
     def count(self, raw: bytes) -> int:
-        """How many `of` would give."""
+        """Return the number of measurements that `of` would return."""
         if not is_plain(raw):
             _check(raw)
         count = self.unpacking.count(raw)
@@ -52,8 +55,8 @@ def measurements(
     tests: Sequence[PathPredicate] = (),
     predicate: Predicate | None = None,
 ) -> Measurements:
-    """The measurements of buckets; of their fields those that are `wanted`, where that is said, of which the `tests` of
-    single fields hold and, of each as a whole, the predicate.
+    """Yield the measurements of buckets that pass the `tests` of single fields and the predicate, with the `wanted`
+    fields or all.
     """
     given = meta_field is not None and (wanted is None or meta_field in wanted)
     meta = encoded_name(meta_field) if given and meta_field is not None else None
