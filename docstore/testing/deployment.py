@@ -1,4 +1,4 @@
-"""What standalone nodes, replica sets and clusters have in common: members, their start and end, faults, a client."""
+"""The common parts of standalone nodes, replica sets and clusters: members, their start and end, faults, a client."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Deployment:
             self._directory = None
 
     def client(self, member: str | Member | None = None) -> MongoClient[dict[str, Any]]:
-        """A client of the whole, or of one member alone: the same one each time, closed with the deployment."""
+        """Return a client of the whole, or of one member alone. It is cached, and closed with the deployment."""
         return self._client(self.uri if member is None else self.member(member).uri)
 
     def member(self, member: str | Member) -> Member:
@@ -86,7 +86,7 @@ class Deployment:
         self.member(member).kill()
 
     def shut_down(self, member: str | Member) -> None:
-        """Have a server end in good order: a primary hands over first. Its data stays."""
+        """End a server in good order: a primary hands over first. Its data stays."""
         self.member(member).terminate()
 
     def restart(self, member: str | Member) -> None:
@@ -96,11 +96,11 @@ class Deployment:
         self._launch(found)
 
     def pause(self, member: str | Member) -> None:
-        """Stop a process in its tracks (SIGSTOP): its connections stay open, and nothing answers."""
+        """Suspend a process (SIGSTOP): its connections stay open, and nothing answers."""
         self.member(member).pause()
 
     def resume(self, member: str | Member) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         self.member(member).resume()
 
     def settle(self) -> None:
@@ -123,7 +123,7 @@ class Deployment:
         raise NotImplementedError
 
     def _add(self, name: str, program: str, *arguments: str) -> Member:
-        """A member to be launched."""
+        """Add a member to be launched."""
         options = [*arguments, *(f"--setParameter={key}={_text(value)}" for key, value in self.parameters.items())]
         if program != "mongos":
             options += ["--storageEngine", self.engine]
@@ -131,7 +131,7 @@ class Deployment:
         return member
 
     def _launch(self, *members: Member) -> None:
-        """Start processes side by side, and return when all are ready."""
+        """Start processes concurrently, and return when all are ready."""
         self._begin(*members)
         for member in members:
             member.wait_ready()

@@ -25,12 +25,12 @@ _shared_lock = threading.Lock()
 
 
 class StartFailed(Exception):
-    """A server ended before it was ready, or a set or cluster did not get ready; the message says what was printed."""
+    """A server ended before it was ready, or a set or cluster did not get ready; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A process: its id, a descriptor by which it is signalled, readable when it has ended, and that of its output."""
+    """A process: its id, a descriptor to signal it, readable when it has ended, and the descriptor of its output."""
 
     pid: int
     descriptor: int
@@ -76,7 +76,7 @@ class Launcher:
 
     @classmethod
     def shared(cls, programs: Sequence[str]) -> Launcher:
-        """That of this process. After a fork the child has one of its own."""
+        """Return the launcher of this process. After a fork the child has one of its own."""
         global _shared
         with _shared_lock:
             if _shared is None or _shared.owner != os.getpid() or not _shared.alive:
@@ -96,7 +96,7 @@ class Launcher:
         return path
 
     def _root(self) -> Path:
-        """The directory of all; the zygote names it before anything else."""
+        """Return the directory of all data; the zygote names it first."""
         if self._directory is None:
             said = self._channel.recv(_ANSWER_BYTES)
             if not said:
@@ -126,8 +126,11 @@ class Launcher:
         errors: int,
         environment: Mapping[str, str] | None = None,
     ) -> tuple[int, int]:
-        """Start a server that writes to these descriptors: its process id, and a descriptor of the process, the
-        caller's to close. `environment`: what is to be other than the zygote's. Errors: StartFailed."""
+        """Start a server that writes to these descriptors. Return its process id, and a descriptor of the process,
+        the caller's to close.
+
+        `environment`: changes to the zygote's. Errors: StartFailed.
+        """
         asked = {"program": program, "arguments": list(arguments), "environment": dict(environment or {})}
         try:
             with self._lock:

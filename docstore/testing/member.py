@@ -1,4 +1,4 @@
-"""One server of a deployment: its process, its address, what it logged."""
+"""One server of a deployment: its process, its address, its log."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ class Member:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """True if the process exists, paused or not."""
         return self._process is not None and not _readable(self._process.descriptor, 0)
 
     @property
     def answers(self) -> bool:
-        """Whether it runs and is not paused."""
+        """True if it runs and is not paused."""
         return self.running and not self.paused
 
     def log(self) -> str:
-        """What it has logged and printed as errors, over all its starts."""
+        """Return its log and error output, over all its starts."""
         return self._log.read_text(errors="replace") if self._log is not None and self._log.exists() else ""
 
     def start(self, launcher: Launcher, directory: Path) -> None:
-        """Begin to start; `wait_ready` says when it is done. `directory`: that of the deployment."""
+        """Begin to start; `wait_ready` waits for the end. `directory`: of the deployment."""
         if self.running:
             raise RuntimeError(f"{self.name} is running")
         self.forget()
@@ -83,7 +83,7 @@ class Member:
         self._process = launcher.start(self.program, arguments, self._log)
 
     def wait_ready(self) -> None:
-        """Return when the port answers. Errors: StartFailed with what the server has said."""
+        """Return when the port answers. Errors: StartFailed with the server's output."""
         assert self._process is not None
         end = time.monotonic() + _START_SECONDS
         while not (found := _READY.search(self._said)):
@@ -127,7 +127,7 @@ class Member:
         self.paused = False
 
     def _send(self, number: signal.Signals) -> bool:
-        """Whether there is a process that the signal was sent to."""
+        """Send a signal; return whether the process exists."""
         if self._process is None or not self.running:
             return False
         with contextlib.suppress(ProcessLookupError):
@@ -135,7 +135,7 @@ class Member:
         return True
 
     def forget(self) -> None:
-        """Close what is known of a process that has ended."""
+        """Close the descriptors of a process that has ended."""
         if self._process is not None:
             self._process.close()
             self._process = None

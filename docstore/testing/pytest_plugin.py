@@ -66,7 +66,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def deployment_kind(config: pytest.Config) -> str:
-    """What `docstore_client` connects to. Errors: pytest.UsageError."""
+    """Return the kind of deployment for `docstore_client`. Errors: pytest.UsageError."""
     kind = str(config.getoption("--docstore-deployment") or config.getini("docstore_deployment"))
     if kind not in KINDS:
         raise pytest.UsageError(f"docstore_deployment is one of {', '.join(sorted(KINDS))}, not {kind!r}")

@@ -1,17 +1,16 @@
 """The process that servers for tests are forked from: `python -m docstore.testing.zygote SOCKET PARENT PROGRAMS`.
 
-It imports the executables once, and a server is a fork of it that goes on as `python -m mongod` would. It has one
-thread and opens nothing that a fork must not share. Always true, however the test run ends:
+It imports the executables once; a server is a fork of it that continues like `python -m mongod`. It has one thread
+and opens nothing that a fork must not share. Invariants, for every end of the test run:
 
-* no server outlives the zygote: the kernel kills each when its parent ends;
-* the zygote does not outlive the test process: it ends when the socket closes, and when that process ends while others
-  still hold the socket;
-* the directory of all data goes with it. What a zygote that was itself killed has left is removed by the next one: a
-  directory is in use as long as somebody holds the lock on the file in it.
+- no server outlives the zygote: the kernel kills each when its parent ends;
+- the zygote does not outlive the test process: it ends when the socket closes, and when that process ends while
+  others still hold the socket;
+- the directory of all data is removed with it. The next zygote removes the directories of killed ones: a directory is
+  in use while a process holds the lock on the file in it.
 
-A request is an object in JSON: `program`, `arguments`, and `environment`, what is to be other than here. With it come
-the descriptors of the server's standard output and error; the answer is its process id, with a descriptor of the
-process.
+A request is a JSON object: `program`, `arguments`, and `environment`, the changes to the zygote's. The descriptors of
+the server's standard output and error come with it. The answer is its process id, with a descriptor of the process.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Zygote:
         """The process id of each server, by the descriptor of the process."""
 
     def load(self, names: Iterable[str]) -> None:
-        """Import these executables. They stand above this package, which knows them by name only."""
+        """Import these executables. They are in layers above this package, which knows them by name only."""
         gc.disable()
         for name in names:
             if name not in self._programs:
@@ -71,7 +70,7 @@ class Zygote:
         for module in _STARTED_LATER:
             if importlib.util.find_spec(module) is not None:
                 importlib.import_module(module)
-        # What is there now is shared by all servers: a collection would only copy it.
+        # The current objects are shared by all servers: a garbage collection would only copy them.
         gc.freeze()
 
     def serve(self) -> None:
@@ -89,7 +88,7 @@ class Zygote:
                     return
 
     def end(self) -> None:
-        """Kill every server that runs."""
+        """Kill every running server."""
         for descriptor in list(self._children):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             self._reap(descriptor)
@@ -99,7 +98,7 @@ class Zygote:
         os.close(descriptor)
 
     def _answer(self, waiting: select.poll) -> bool:
-        """Start the server that is asked for; False when nobody asks any more."""
+        """Start the requested server; False when the socket is closed."""
         request, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
         if not request:
             return False
@@ -117,7 +116,7 @@ class Zygote:
         return True
 
     def _become(self, asked: dict[str, Any], output: int, errors: int) -> NoReturn:
-        """Go on as the server, in the child."""
+        """Continue as the server, in the child."""
         program, arguments = asked["program"], asked["arguments"]
         code = 1
         try:
@@ -140,14 +139,14 @@ class Zygote:
         except BaseException:
             traceback.print_exc()
         finally:
-            # Not back into the zygote's own frames, whatever happens.
+            # Never return into the zygote's own frames.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
 
 
 def exit_code(left: SystemExit) -> int:
-    """As the interpreter would leave; a text is for the reader."""
+    """Return the exit code that the interpreter would use; print a text to standard error."""
     if left.code is None or isinstance(left.code, int):
         return left.code or 0
     print(left.code, file=sys.stderr)
@@ -172,7 +171,9 @@ class DataDirectory:
 
 
 def choose_base() -> Path:
-    """Where the directory goes: as the environment says, into memory where there is room, else to temporary files."""
+    """Return the parent of the data directory: from the environment, else in memory if there is room, else for
+    temporary files.
+    """
     if named := os.environ.get(DIRECTORY_VARIABLE):
         return Path(named)
     if os.access(_MEMORY, os.W_OK):
@@ -183,7 +184,7 @@ def choose_base() -> Path:
 
 
 def remove_left(base: Path) -> None:
-    """Remove the directories of zygotes that were killed."""
+    """Remove the directories of killed zygotes."""
     for lock in base.glob(f"{_PREFIX}*/{_LOCK}"):
         try:
             descriptor = os.open(lock, os.O_RDWR)
@@ -204,7 +205,7 @@ def main() -> None:
     channel = socket.socket(fileno=int(number))
     zygote = Zygote(channel, int(parent))
     directory = DataDirectory()
-    # What servers leave among the temporary files goes with their data.
+    # Servers' temporary files are removed with their data.
     os.environ["TMPDIR"] = str(directory.path)
     tempfile.tempdir = None
     try:
