@@ -66,11 +66,11 @@ class Options:
 
     @property
     def talks(self) -> bool:
-        """Whether the shell comes to its prompt."""
+        """True if the shell shows its prompt."""
         return self.stay or not (self.files or self.expression is not None)
 
     def address(self) -> Address | None:
-        """Where to connect, and as whom; None: nowhere. A password may be asked for. Error: click.UsageError."""
+        """Return the address and the user; None to connect nowhere. May ask for a password. Error: click.UsageError."""
         addresses = [name for name in self.named if not name.endswith(".js")]
         if len(addresses) > 1 or (self.nodb and (addresses or self.host or self.port or self.username)):
             raise click.UsageError("give at most one address, and none with --nodb")
@@ -145,7 +145,7 @@ def main(**given: Any) -> None:
 
     ADDRESS is HOST[:PORT][/DATABASE], a database of the server on this machine, or mongodb://HOST,HOST/DATABASE.
     """
-    # Whatever file is made is its owner's alone.
+    # Files that it creates are private to their owner.
     os.umask(0o077)
     options = Options(**given)
     sys.exit(_run(options, options.address()))
@@ -176,7 +176,7 @@ def _run(options: Options, address: Address | None) -> int:
 
 
 def _connected(address: Address, *, quiet: bool) -> Deployment | None:
-    """A deployment that answers; None, once that is said, when there is none."""
+    """Return a deployment that answers; None, after a message, if there is none."""
     if not quiet:
         print(f"connecting to: {address}/{address.database}", flush=True)
     try:
@@ -191,7 +191,7 @@ def _connected(address: Address, *, quiet: bool) -> Deployment | None:
 
 
 def print_startup_warnings(deployment: Deployment) -> None:
-    """What the server has to say of how it was started, to whoever may hear it."""
+    """Print the server's startup warnings, if the user may read them."""
     try:
         command = bson.encode({"getLog": "startupWarnings", "$db": "admin"})
         reply = bson.decode(deployment.run(command, preference=ANY_MEMBER))
@@ -206,7 +206,7 @@ def print_startup_warnings(deployment: Deployment) -> None:
 
 
 def _scripts(session: Session, options: Options) -> int | None:
-    """Run what the command line asks for; the exit code when that ends the shell."""
+    """Run the scripts of the command line. Return the exit code if that ends the shell."""
     own = STARTUP_FILE.expanduser()
     if options.talks and not options.norc and own.exists():
         code = _step(session, partial(_run_file, session, own), FILE_FAILED)

@@ -1,4 +1,4 @@
-"""Where to connect: the forms of address that users type, as one value.
+"""Server addresses: the forms that users type, parsed to one value.
 
     host[:port][/database]      database      host:port,host:port/database      set/host:port,host:port[/database]
     mongodb://[user:password@]host[:port][,host[:port]...][/database][?replicaSet=name&...]
@@ -46,11 +46,12 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`hosts` are (name, port) pairs, any of which may serve; a name that begins with / is the file of a socket, which
-    has no use for the port. `replica_set` is None when the caller named none.
+    """An address.
 
-    `direct`: only the one host, whatever it is. `defaults` are the concerns and the read preference of every command,
-    by the names that the shell's connections use for them. Times in seconds.
+    `hosts` are (name, port) pairs, any of which may serve; a name that begins with / is the path of a socket, and its
+    port is unused. `replica_set` is None if the address names none. `direct`: use only the one host, in any role.
+    `defaults`: the concerns and the read preference of every command, by the names in the shell's connections. Times
+    in seconds.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -75,7 +76,7 @@ class Address:
 
 
 def parse_address(text: str, *, host: str | None = None, port: int | None = None) -> Address:
-    """An address as typed, with what `--host` and `--port` say. Without a host in either: this machine."""
+    """Parse a typed address, combined with `--host` and `--port`. Without any host: this machine."""
     if text.startswith(SCHEME):
         if host is not None or port is not None:
             raise AddressError("--host and --port cannot be combined with a mongodb:// address")
@@ -101,7 +102,7 @@ def _names_a_host(text: str) -> bool:
 
 
 def _split_set(text: str) -> tuple[str | None, str]:
-    """`set/host:port,...` is told from `host/database` by the colon or comma after the slash."""
+    """Split off a set's name. The colon or comma after the slash tells `set/host:port,...` from `host/database`."""
     first, slash, rest = text.partition("/")
     if slash and ":" not in first and "," not in first and (":" in rest or "," in rest):
         return first, rest
@@ -177,7 +178,7 @@ class _Options:
             raise AddressError(f"the option '{name}' cannot be '{value}': {error}") from error
 
     def address(self, hosts: tuple[tuple[str, int], ...], database: str) -> Address:
-        """All that was noted. Errors: AddressError for options that contradict each other."""
+        """Return the address of all options. Errors: AddressError for options that contradict each other."""
         defaults = dict(self._defaults)
         if self._concern:
             defaults["writeConcern"] = self._concern

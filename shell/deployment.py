@@ -39,7 +39,7 @@ ANY_MEMBER: Mapping[str, Any] = {"mode": "nearest"}
 
 
 class Unreachable(Exception):
-    """No server could take the command, or nobody knows whether it did; the message is for the user."""
+    """No server could take the command, or its outcome is unknown; the message is for the user."""
 
 
 class Deployment:
@@ -100,7 +100,7 @@ class Deployment:
             time.sleep(RETRY_PAUSE)
 
     def authenticate(self, credentials: Credentials) -> None:
-        """Be this user from now on, on all connections. Errors: Unreachable, also when the server does not agree."""
+        """Authenticate as this user on all connections. Errors: Unreachable, also if the server refuses."""
         client = self._client(self._last)
         self._users = [known for known in self._users if known.source != credentials.source]
         try:
@@ -117,12 +117,12 @@ class Deployment:
         self._users = [known for known in self._users if known.source != source]
 
     def second_client(self) -> WireClient:
-        """A connection of its own to the server that was asked last; the caller closes it."""
+        """Return a connection of its own to the server of the last command; the caller closes it."""
         active = self._active
         return self._new_client(active.host if active is not None else self._last)
 
     def begin(self) -> None:
-        """What was interrupted is over: what is run from now on is wanted."""
+        """End an interruption: further commands run again."""
         self._interrupted = False
 
     def interrupt(self) -> None:
@@ -150,7 +150,7 @@ class Deployment:
         return reply
 
     def _choose(self, deadline: float, preference: Mapping[str, Any]) -> WireClient:
-        """The server for a read preference. Waits for a primary, or another fitting member, to be there."""
+        """Return the server for a read preference. Waits for a primary, or another suitable member."""
         known = self._standing(preference)
         if known is not None:
             return known
@@ -179,7 +179,7 @@ class Deployment:
         return client if until > time.monotonic() else None
 
     def _survey(self) -> tuple[list[Member], list[str]]:
-        """Ask every known server what it is, also those that become known by that."""
+        """Ask every known server for its role, also those discovered that way."""
         members: list[Member] = []
         failures: list[str] = []
         asked: set[tuple[str, int]] = set()
@@ -210,7 +210,7 @@ class Deployment:
         return members, failures
 
     def _put_last(self, client: WireClient) -> None:
-        """Try the others first from now on."""
+        """Try the other servers first from now on."""
         self._clients[client.host] = self._clients.pop(client.host)
 
     def _forget_choices(self) -> None:

@@ -1,4 +1,4 @@
-"""How the shell's connections are encrypted."""
+"""Encryption of the shell's connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from docstore.tls import new_context, show, trust, verify_servers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encryption:
-    """`ca_file`: who is trusted, else whom this machine trusts. `certificate_key_file`: what is shown to servers."""
+    """`ca_file`: the trusted authorities, by default those of this machine. `certificate_key_file`: the client's
+    certificate.
+    """
 
     ca_file: str | None = None
     certificate_key_file: str | None = None

@@ -48,7 +48,7 @@ class Member:
 
 
 def choose(members: Sequence[Member], preference: Mapping[str, Any]) -> Member | None:
-    """The member that a read preference asks for; routers and primaries first where it asks for nothing else."""
+    """Return the member for a read preference; without one, routers and primaries come first."""
     for member in members:
         if member.router:
             return member
@@ -68,7 +68,7 @@ def choose(members: Sequence[Member], preference: Mapping[str, Any]) -> Member |
 
 
 def _fresh(eligible: Sequence[Member], members: Sequence[Member], most: float | None) -> Sequence[Member]:
-    """Those that are not further behind the newest write known than `most` seconds."""
+    """Return the members within `most` seconds of the newest known write."""
     if most is None or most < 0:
         return eligible
     newest = max((member.written() or 0.0 for member in members), default=0.0)
@@ -76,7 +76,7 @@ def _fresh(eligible: Sequence[Member], members: Sequence[Member], most: float | 
 
 
 def _tagged(members: Sequence[Member], tag_sets: Sequence[Mapping[str, Any]]) -> Sequence[Member]:
-    """Those that have all tags of the first set that any of them has."""
+    """Return the members with all tags of the first tag set that matches any."""
     for wanted in tag_sets:
         fitting = [member for member in members if wanted.items() <= dict(member.hello.get("tags", {})).items()]
         if fitting:

@@ -30,7 +30,7 @@ _SECRET = re.compile(
 
 
 class History(FileHistory):
-    """The lines that were typed, in a file of their user alone; those that may hold a password are not kept there."""
+    """The typed lines, in a file private to the user; lines that may hold a password are not stored."""
 
     def store_string(self, string: str) -> None:
         if _SECRET.search(string):
@@ -40,7 +40,7 @@ class History(FileHistory):
 
 
 def terminal_lines(session: Session) -> Lines:
-    """Lines typed at a terminal. Pasted lines are taken one by one, as if typed."""
+    """Yield the lines typed at a terminal. Pasted lines are taken one by one, as if typed."""
     prompts: PromptSession[str] = PromptSession(
         history=History(str(HISTORY.expanduser())),
         completer=Names(session),
@@ -69,7 +69,7 @@ def terminal_lines(session: Session) -> Lines:
 
 
 class Names(Completer):
-    """What the prelude says could stand where the cursor is."""
+    """Completions at the cursor, from the prelude."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

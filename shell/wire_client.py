@@ -1,9 +1,9 @@
 """A blocking client for one server: one socket, one command at a time.
 
-* A command that was sent and not answered has an unknown outcome: `ConnectionLost.sent` says so. One that could not
+- A command that was sent and not answered has an unknown outcome: `ConnectionLost.sent` says so. One that could not
   be sent (`sent` False) has certainly not run.
-* `interrupt` may be called from another thread; it makes a waiting command fail at once. One that is only about to wait
-  is told by `stopped`, which is looked at now and then.
+- `interrupt` may be called from another thread; it makes a waiting command fail at once. A command that is about to
+  wait checks `stopped` periodically.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.2
 
 
 class ConnectionLost(Exception):
-    """No reply. `sent` tells whether the server may have got the command."""
+    """No reply. `sent`: the server may have got the command."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -95,7 +95,7 @@ class WireClient:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
-                return  # it was broken already, which is what we want
+                return  # it was broken already
 
     def close(self) -> None:
         if self._socket is not None:
@@ -124,7 +124,7 @@ class WireClient:
                 raise
 
     def _open(self) -> socket.socket:
-        """A new connection, whose handshake is done where it is encrypted. Errors: OSError."""
+        """Open a connection, including the TLS handshake. Errors: OSError."""
         if self.host[0].startswith("/"):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(self._timeout)
@@ -141,12 +141,12 @@ class WireClient:
             raise
 
     def _drop_if_closed(self) -> None:
-        """Notice that the server closed an idle connection, so that the command goes out on a new one."""
+        """Detect that the server closed an idle connection, so that the command goes out on a new one."""
         if self._socket is not None and self._poll.poll(0) and not self._only_housekeeping():
             self.close()
 
     def _only_housekeeping(self) -> bool:
-        """Whether what has come is of the encryption alone, such as tickets for later handshakes."""
+        """True if the pending bytes belong to TLS alone, like tickets for later handshakes."""
         connection = self._socket
         if not isinstance(connection, ssl.SSLSocket):
             return False
@@ -166,7 +166,7 @@ class WireClient:
         encrypted = connection if isinstance(connection, ssl.SSLSocket) else None
         end = None if self._reply_timeout is None else time.monotonic() + self._reply_timeout
         while (frame := self._buffer.next_frame()) is None:
-            # What was decrypted and not taken is not seen from outside.
+            # Bytes decrypted but not yet taken are invisible to select.
             while not (encrypted and encrypted.pending()) and not self._poll.poll(LOOK_SECONDS * 1000):
                 if self._stopped():
                     raise OSError("interrupted")
@@ -186,7 +186,7 @@ class WireClient:
 
 
 def _received(connection: ssl.SSLSocket) -> bytes | None:
-    """What has come; None where it was of the encryption alone. Errors: OSError."""
+    """Return the received bytes; None if they belong to TLS alone. Errors: OSError."""
     connection.setblocking(False)
     try:
         return connection.recv(RECEIVE_BYTES)

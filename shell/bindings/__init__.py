@@ -1,1 +1,3 @@
-"""What JavaScript of the shell can ask of Python: commands to a server, files, printing; and the isolate it runs in."""
+"""The Python functions for the shell's JavaScript (commands to a server, files, printing), and the isolate that runs
+it.
+"""

@@ -1,8 +1,8 @@
-"""What JavaScript can ask of Python: the body of the host function, run on the isolate's thread.
+"""The host function: requests of JavaScript to Python, run on the isolate's thread.
 
-JavaScript has written a document into its output buffer and numbers into `control` (see prelude/host.js for the slots);
-the answer goes into its input buffer as a document. Nothing raised here may reach the engine, so failures that a user
-can cause become answers of their own kind and are thrown again in JavaScript.
+JavaScript has written a document into its output buffer and numbers into `control` (see prelude/host.js for the
+slots). The answer goes into its input buffer as a document. Nothing raised here may reach the engine, so failures
+that a user can cause become answers of their own kind and are thrown again in JavaScript.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OPERATION, _LENGTH, _CONNECTION, _BY_PREFERENCE, _STATUS, _SERVER = range(6)
 
 
 class Host:
-    """State shared by all calls: connections, where output goes, what Python wants to hand to JavaScript next."""
+    """State shared by all calls: connections, the output, and the next data for JavaScript."""
 
     def __init__(self, deployment: Deployment | None, screen: Screen) -> None:
         self._connections: list[Deployment | None] = [deployment]
@@ -55,7 +55,7 @@ class Host:
         }  # fmt: skip
 
     def attach(self, control: memoryview[float], answer: memoryview, request: memoryview) -> None:
-        """The isolate's buffers: the numbers, where answers go, where requests are."""
+        """Set the isolate's buffers: the numbers, the answers, the requests."""
         self._control, self._answer, self._request = control, answer, request
 
     def exchange(self) -> None:
@@ -73,14 +73,14 @@ class Host:
         self._answer[: len(answer)] = answer
 
     def begin(self) -> None:
-        """A new script starts. The last one may still be on its way out, in the middle of a call."""
+        """Begin a new script. The last one may still be ending, in the middle of a call."""
         self._script += 1
         for connection in self._connections:
             if connection is not None:
                 connection.begin()
 
     def interrupt(self) -> None:
-        """Make fail what the script waits for and whatever it asks for next; called from the terminal's thread."""
+        """Make the script's current wait and all its further requests fail; called from the terminal's thread."""
         self._stopped = self._script
         for connection in self._connections:
             if connection is not None:

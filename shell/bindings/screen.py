@@ -1,7 +1,7 @@
-"""Where the shell prints: plain text, results in colour on a terminal, and one line of progress below them.
+"""The shell's output: plain text, results in colour on a terminal, and one progress line below them.
 
-The line of progress is gone before anything else is printed. Colour is only for terminals that have it, and never when
-the environment asks for none (NO_COLOR).
+The progress line is erased before anything else is printed. Colour is used on terminals that support it, unless the
+environment forbids it (NO_COLOR).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLOURS = {"key": _CYAN, "string": _GREEN, "name": _BLUE, "word": _MAGENTA, "nu
 
 
 class Output(Protocol):
-    """What text is printed to."""
+    """A sink of text."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -31,7 +31,7 @@ class Output(Protocol):
 
 
 class Screen:
-    """`live`: a person looks on, so that progress is worth showing."""
+    """The screen. `live`: an interactive terminal, on which progress is shown."""
 
     def __init__(self, output: Output, *, live: bool = False, colour: bool = False) -> None:
         self._output = output
@@ -47,15 +47,15 @@ class Screen:
             self._output.flush()
 
     def write_result(self, text: str) -> None:
-        """Text that shows a value."""
+        """Print the text of a value."""
         self.write(_coloured(text) if self.colour else text)
 
     def write_failure(self, text: str) -> None:
-        """The text of an error."""
+        """Print the text of an error."""
         self.write(f"{_RED}{text}{_RESET}" if self.colour else text)
 
     def progress(self, what: str, done: float, total: float) -> None:
-        """Show how far `what` has come; an empty `what` takes the line away. A total of 0 is unknown."""
+        """Show the progress of `what`; an empty `what` removes the line. A total of 0 is unknown."""
         if not self.live:
             return
         with self._lock:
@@ -74,7 +74,7 @@ class Screen:
 
 
 def progress_text(what: str, done: int, total: int) -> str:
-    """One line: a bar and a share where the total is known, what was counted otherwise."""
+    """Return one line: a bar and a percentage if the total is known, else the count."""
     if total <= 0:
         return f"{what}: {done}" if done else f"{what} ..."
     share = min(1.0, done / total)
@@ -83,7 +83,7 @@ def progress_text(what: str, done: int, total: int) -> str:
 
 
 def has_colours(is_terminal: bool) -> bool:
-    """Whether a terminal of this environment is to be written to in colour."""
+    """True if output to this terminal should be coloured."""
     return is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
 
 

@@ -1,4 +1,4 @@
-"""Watching a long command from a second connection: what `currentOp` says about it becomes a line of progress."""
+"""Progress of a long command, read by `currentOp` on a second connection."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
             client.close()
 
     def _documents(self, client: WireClient) -> int:
-        """How many documents a map-reduce goes over, where that is known at once: all of the collection; else 0."""
+        """Return how many documents a map-reduce will map: all of the collection; 0 if a query or limit makes it
+        unknown.
+        """
         if self._command.get("query") or self._command.get("limit"):
             return 0
         reply = client.run_document({"count": self._target, "$db": self._database})
@@ -70,9 +72,9 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
 
 
 def progress_of(reply: Mapping[str, Any], name: str, target: Any, database: str) -> tuple[int, int, str]:
-    """What the operations of a `currentOp` reply that carry out the command have done, of how much, and the phase.
+    """Return (done, total, phase) of the operations in a `currentOp` reply that execute the command.
 
-    On a router the shards' parts count together.
+    On a router the shards' parts are added.
     """
     done = total = 0
     phase = ""
