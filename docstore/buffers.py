@@ -1,9 +1,9 @@
-"""What operations hold in memory of documents that are still to be given out: sorted ones, groups, batches read ahead.
+"""Memory accounting of buffered documents: sorts, groups, and batches read ahead.
 
-All of it is counted against one limit for the process, however many cursors are open. Whoever adds to it looks whether
-there is too much (`OperationBuffers.crowded`) and then writes what it holds to disk, or reads less ahead, or refuses.
+All buffers count against one limit for the process, however many cursors are open. An operation that adds to its
+buffer checks the limit (`OperationBuffers.crowded`) and then spills to disk, reads less ahead, or refuses.
 
-Always true: `BUFFERS.held` is the sum of what open operations have taken; one that is closed holds nothing.
+Invariant: `BUFFERS.held` is the sum of what open operations have taken; a closed one holds nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SMALL_BYTES = 1024 * 1024
 
 
 class ProcessBuffers:
-    """The buffers of the process together, in bytes; `limit` may be changed at any time."""
+    """The buffers of the whole process, in bytes; `limit` may be changed at any time."""
 
     __slots__ = ("held", "limit", "spilled")
 
@@ -41,7 +41,7 @@ class OperationBuffers:
         self._closed = False
 
     def change(self, size: int) -> None:
-        """So many bytes more, or fewer where it is negative."""
+        """Add `size` bytes to the buffer; a negative size releases them."""
         if not self._closed:
             self.held += size
             BUFFERS.held += size
@@ -50,11 +50,13 @@ class OperationBuffers:
 
     @property
     def crowded(self) -> bool:
-        """Whether this operation ought to hold less: there is too much in the process, and it has its part in that."""
+        """True if this operation should hold less: the process exceeds its limit, and this operation's share is not
+        small.
+        """
         return BUFFERS.held > BUFFERS.limit and self.held > SMALL_BYTES
 
     def close(self) -> None:
-        """Give everything back; what is said afterwards counts for nothing."""
+        """Release everything; later changes have no effect."""
         if not self._closed:
             self._closed = True
             BUFFERS.held -= self.held

@@ -1,8 +1,8 @@
-"""Letting go of large structures a little at a time.
+"""Incremental freeing of large structures.
 
-The interpreter frees what nobody refers to at once, down to the last member: for millions of objects that takes longer
-than an event loop may be held. Whoever is done with something that may be large hands it to `free_later`; the process
-takes it apart in slices (`sweep`). What others still refer to stays as it is.
+The interpreter frees an unreferenced object at once, with all its members. For millions of objects that blocks the
+event loop too long. The owner of a possibly large object hands it to `free_later`; the process takes it apart in
+slices (`sweep`). Objects with other references stay intact.
 
 Without a process that sweeps (`wake` is not set) `free_later` does nothing, and the last reference is the caller's.
 """
@@ -29,14 +29,14 @@ _ALONE = _references_to_a_local()
 
 
 class DeferredFree:
-    """What waits to be taken apart. `wake` is called when there is something."""
+    """The queue of objects to take apart. `wake` is called when the queue gets an object."""
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] | None = None
         self._heap: list[Any] = []
 
     def free_later(self, thing: object) -> None:
-        """Take over what the caller does not refer to any more when this returns."""
+        """Take over an object to which the caller keeps no reference."""
         if self.wake is None:
             return
         self._heap.append(thing)
@@ -56,11 +56,11 @@ class DeferredFree:
         return True
 
     def clear(self) -> None:
-        """Let everything go at once: what it may hold on to is about to be closed."""
+        """Free everything at once: resources that it may reference are about to be closed."""
         self._heap.clear()
 
     def _step(self) -> bool:
-        """Take one thing apart, or some members off it; whether that was much."""
+        """Take apart one object, or some of its members; return whether that was much."""
         thing = self._heap.pop()
         if getrefcount(thing) > _ALONE:
             return False

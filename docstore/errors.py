@@ -247,8 +247,9 @@ class CommandError(Exception):
 
 
 def interrupted(error: CommandError) -> CommandError:
-    """What an error is to whoever asked for something that has been done in part: "not primary" would say that nothing
-    was, and that it may be sent to another member.
+    """Return the error for an operation that is partly done.
+
+    "Not primary" would say that nothing was done, and that the operation may be sent to another member.
     """
     if error.code != Code.NotWritablePrimary:
         return error
@@ -266,7 +267,7 @@ MOST_MEMBERS = 100 * 1024 * 1024
 
 
 def too_many_members(accumulator: str) -> CommandError:
-    """What says that such an array has grown too large."""
+    """Return the error for an accumulator's array that exceeds its memory limit."""
     return CommandError(
         Code.ExceededMemoryLimit,
         f"{accumulator} used too much memory and cannot spill to disk. Memory limit: {MOST_MEMBERS} bytes",

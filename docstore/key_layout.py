@@ -73,7 +73,7 @@ def ident_end(ident: int) -> bytes:
 
 
 def family_prefix(ident: int) -> bytes:
-    """What all keys of a column family begin with."""
+    """Return the prefix of all keys of a column family."""
     return FAMILY_PREFIX + _IDENT.pack(ident)
 
 

@@ -96,7 +96,7 @@ class Component:
         self._log(logging.ERROR, message, attributes)
 
     def fatal(self, message: str, /, **attributes: Any) -> None:
-        """What stops the process. `exc_info=exception` adds its traceback."""
+        """Log an error that stops the process. `exc_info=exception` adds its traceback."""
         self._log(logging.CRITICAL, message, attributes)
 
     def _log(self, level: int, message: str, attributes: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ def _id_of(name: str, message: str) -> int:
 
 @lru_cache(maxsize=4)
 def _second(second: int) -> tuple[str, str]:
-    """What stands before and behind the milliseconds of a time in that second."""
+    """Return the text before and after the milliseconds of a time in that second."""
     text = datetime.fromtimestamp(second).astimezone().isoformat()
     return text[:19], text[19:]
 
@@ -274,7 +274,7 @@ def set_verbosity(level: int) -> None:
 
 
 def verbosity() -> int:
-    """What `set_verbosity` was told."""
+    """Return the level of `set_verbosity`."""
     return _settings.verbosity
 
 
@@ -290,7 +290,7 @@ def set_component_verbosity(path: str, level: int) -> None:
 
 
 def component_verbosity(path: str) -> int:
-    """What `set_component_verbosity` was told of that component itself."""
+    """Return the level of that component itself, from `set_component_verbosity`."""
     return _settings.components.get(path, INHERITED)
 
 
@@ -300,7 +300,7 @@ def set_quiet(quiet: bool) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether lines of connections are left out."""
+    """True if lines about connections are left out."""
     return _settings.quiet
 
 
@@ -310,5 +310,5 @@ def set_redaction(redact: bool) -> None:
 
 
 def is_redacted() -> bool:
-    """Whether values that clients have sent are left out."""
+    """True if clients' values are redacted."""
     return _settings.redact

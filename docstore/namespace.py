@@ -66,9 +66,7 @@ def check_removable(namespace: str) -> None:
 
 @lru_cache(maxsize=1024)
 def replicates(namespace: str) -> bool:
-    """Whether writes to the namespace enter the oplog: all but what is the node's own, its `local` database and the
-    records of its profiler.
-    """
+    """True if writes to the namespace enter the oplog: all except the `local` database and profiler records."""
     return not (namespace.startswith("local.") or namespace.endswith(".system.profile"))
 
 

@@ -1,6 +1,6 @@
-"""What is made of certificate files for encrypted connections, and why they fail, in words.
+"""TLS contexts from certificate files, and readable reasons of failures.
 
-Always true: a context takes TLS 1.2 at least; a file that cannot be used is told of by its name.
+Invariants: a context requires at least TLS 1.2; the error for an unusable file names the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def new_context(protocol: int) -> ssl.SSLContext:
 
 
 def trust(context: ssl.SSLContext, authorities: Place | None, revoked: Place | None) -> None:
-    """Trust whom a file names, and nobody whose certificate a list of revoked ones has. Errors: Unusable."""
+    """Trust the certificates of a file, except those that a revocation list names. Errors: Unusable."""
     for path, what in ((authorities, "authorities"), (revoked, "revoked certificates")):
         if path is None:
             continue
@@ -39,13 +39,13 @@ def trust(context: ssl.SSLContext, authorities: Place | None, revoked: Place | N
 
 
 def verify_servers(context: ssl.SSLContext, *, certificates: bool, hostnames: bool) -> None:
-    """What of the certificates of servers is looked at: whether they are valid, and for which hosts."""
+    """Set the checks of servers' certificates: their validity, and their host names."""
     context.check_hostname = certificates and hostnames
     context.verify_mode = ssl.CERT_REQUIRED if certificates else ssl.CERT_NONE
 
 
 def show(context: ssl.SSLContext, path: Place, password: str | None) -> None:
-    """Show the other side the certificate of a file, which has its key too. Errors: Unusable."""
+    """Use the certificate of a file, which also has its key. Errors: Unusable."""
 
     def asked() -> str:
         raise ValueError("its key is encrypted, and no password is given")
@@ -57,7 +57,7 @@ def show(context: ssl.SSLContext, path: Place, password: str | None) -> None:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a handshake or a connection failed."""
+    """Return the reason why a handshake or a connection failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
