@@ -1,1 +1,1 @@
-"""The data node: map-reduce and the wide-column mode over `docstore.node`, and what makes a node a shard."""
+"""The data node: map-reduce and the wide-column mode over `docstore.node`, and the parts that make a node a shard."""

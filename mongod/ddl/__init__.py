@@ -1,7 +1,7 @@
-"""DDL in a cluster: the coordinator on the primary shard of a database, and what every shard does as a participant.
+"""DDL in a cluster: the coordinator on the primary shard of a database, and the participants on every shard.
 
-What an operation does next is decided by `docstore.sharding.ddl.coordinator`; `driver` carries it out, `coordinators`
-lets one operation at a time have a namespace and takes up what an earlier primary has begun.
+`docstore.sharding.ddl.coordinator` decides the steps of an operation; `driver` carries them out. `coordinators`
+admits one operation at a time on a namespace, and resumes the operations of an earlier primary.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5
-"""How often it is looked whether who asked was killed."""
+"""The interval between checks that the client's operation was not killed."""
 LOCK_SECONDS = 300.0
-"""How long an operation without maxTimeMS waits for those before it."""
+"""The wait of an operation without maxTimeMS for earlier ones."""
 
 
 class Coordinators:
@@ -41,7 +41,7 @@ class Coordinators:
         """Operations are taken up when this member becomes primary."""
 
     async def stop(self) -> None:
-        """End what runs; the documents say where to go on."""
+        """Stop all work; it resumes from the documents."""
         tasks = [task for _, task in self._running.values()]
         for task in tasks:
             task.cancel()

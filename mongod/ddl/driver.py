@@ -1,8 +1,8 @@
-"""Driving one DDL operation: what its coordinator decides is carried out here.
+"""Drives one DDL operation: carries out the decisions of its coordinator.
 
-An effect that may fail becomes `Refused` when somebody says no, or when nobody has answered for `PATIENCE_SECONDS`; all
-others are tried until they succeed. Once this member is no longer primary the operation is left where it stands: the
-next primary goes on from the document.
+A fallible effect becomes `Refused` when a shard refuses it, or when none has answered for `PATIENCE_SECONDS`. All
+other effects are retried until they succeed. Once this member is no longer primary the operation stops: the next
+primary resumes it from the document.
 """
 
 from __future__ import annotations
@@ -171,7 +171,9 @@ class Driver:
         return partial(tell_sharded, self._shard, operation)
 
     async def _write(self, change: tuple[str, Any], also: Callable[[WriteUnitOfWork], None] | None = None) -> None:
-        """Return when a majority has it, however long that takes. `also`: what the unit does besides, once."""
+        """Write, and return when a majority has the change, however long that takes. `also`: a further write of the
+        unit, once.
+        """
         while True:
             self._check_primary()
             try:
@@ -208,9 +210,7 @@ class Driver:
     async def _ask_all(
         self, shards: Iterable[str], command: Callable[[str], Mapping[str, Any]], seconds: float, *, may_fail: bool
     ) -> dict[str, Mapping[str, Any]]:
-        """The replies by shard, to what `command` gives for each. Errors: the first shard's, with what every shard has
-        said as `shards`.
-        """
+        """Return the replies to `command` by shard. Errors: the first shard's, with all outcomes as `shards`."""
         names = list(shards)
         asked = (self._ask_until(name, command(name), seconds, may_fail=may_fail) for name in names)
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
@@ -241,7 +241,7 @@ class Driver:
                 return await self._ask(shard, command, seconds)
             except CommandError as error:
                 if not may_fail and (error.extra.get("notHeld") or await self._is_removed(shard, error)):
-                    return {}  # it was removed from the cluster: what it holds of it is to be dropped before it returns
+                    return {}  # removed from the cluster: its old data must be dropped before it returns
                 waits_for_another = self._waits_for_another(error)
                 unanswered = error.code in _NO_ANSWER or waits_for_another
                 if may_fail and (not unanswered or loop.time() >= give_up):

@@ -1,7 +1,8 @@
 """Dropping a sharded collection or a database on this shard.
 
-It is noted first, for good, which incarnation is gone. Everything of the name goes, whatever its uuid: nothing else can
-be here rightly while the operation holds the name on all shards. Change streams hear of it from one shard, the primary.
+A durable record of the dropped incarnation comes first. Every collection of the name is dropped, whatever its uuid:
+no other can exist while the operation holds the name on all shards. Change streams see the drop on one shard, the
+primary.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ async def drop_database(shard: Shard, _context: Context, operation: Operation) -
 
 
 def tells(shard: Shard, operation: Operation) -> bool:
-    """True if change streams hear from this shard of what all shards do."""
+    """True if change streams see on this shard an event that all shards share."""
     return bool(operation.facts.get("primary", shard.name) == shard.name)
 
 

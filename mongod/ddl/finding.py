@@ -1,7 +1,7 @@
-"""Who takes part in a DDL operation, and what the catalog of the config servers says of what it is about.
+"""The participants of a DDL operation, and the config servers' catalog entries for it.
 
-Read before the operation holds anything, and again when it holds all of them. Errors: the sender's routing is out of
-date (StaleConfig, StaleDbVersion), or those of the config servers.
+They are read before the operation takes any hold, and again when it has all of them. Errors: StaleConfig or
+StaleDbVersion if the sender's routing is out of date, or those of the config servers.
 """
 
 from __future__ import annotations

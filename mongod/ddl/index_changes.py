@@ -51,7 +51,7 @@ async def create(shard: Shard, context: Context, operation: Operation) -> dict[s
 
 
 async def undo(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
-    """Drop what `create` has built. The operation has had the collection to itself."""
+    """Drop the indexes that `create` has built. The operation still holds the collection, so no others were added."""
     hold = shard.shard_filter.holds.standing(operation.id)
     collection = shard.node.store.collection(operation.namespace)
     if hold.indexes is None or collection is None:
@@ -63,7 +63,7 @@ async def undo(shard: Shard, _context: Context, operation: Operation) -> dict[st
 
 
 async def choose(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
-    """The names of the indexes that are meant. Errors: those of `chosen_indexes`; CannotDropShardKeyIndex."""
+    """Return the names of the indexes to drop. Errors: those of `chosen_indexes`; CannotDropShardKeyIndex."""
     collection = _collection(shard, operation)
     asked = get_field(operation.request["request"].raw, "index")
     assert asked is not None, "the router has checked the command"

@@ -35,7 +35,7 @@ _ACTS: Mapping[tuple[Kind, Phase], Act] = {
     (Kind.MOVE_PRIMARY, Phase.PREPARING): primary_moves.move,
 }
 _BESIDE_TRANSACTIONS = frozenset((Kind.MOVE_PRIMARY,))
-"""These see to open transactions themselves, when their time has come."""
+"""Operations that handle open transactions themselves, at a later point."""
 
 
 class Participant:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOG = component("SHARDING")
 PATIENCE_SECONDS = 30.0
-"""How long a migration is begun anew that something was in the way of, here or on the recipient."""
+"""The time during which a migration that conflicts with another, here or on the recipient, is retried."""
 _RETRY_SECONDS = 0.2
 _MAY_PASS = frozenset((Code.ConflictingOperationInProgress, Code.HostUnreachable, Code.OperationFailed))
 """Another migration, or a recipient whose primary has changed."""

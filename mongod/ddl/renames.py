@@ -1,7 +1,7 @@
-"""Renaming a collection on this shard, as on all others at once.
+"""Renaming a collection on this shard, concurrently with all others.
 
-It is noted first, for good, which incarnations of the two names are over. Told again, a shard sees by the uuid that it
-has done it: the collection that has the new name is not the one to be dropped.
+A durable record of the ended incarnations of both names comes first. The step is idempotent: a shard recognises by
+the uuid that it has renamed already, since the collection with the new name is not the one to drop.
 """
 
 from __future__ import annotations

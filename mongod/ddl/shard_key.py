@@ -1,4 +1,4 @@
-"""Making a collection of this shard ready to be sharded: it and an index that serves the key are there, and fit."""
+"""Preparation of a collection for sharding: checks or creates the collection and an index that serves the shard key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def prepare(shard: Shard, _context: Context, operation: Operation) -> dict
 
 
 def tell_sharded(shard: Shard, operation: Operation, unit: WriteUnitOfWork) -> None:
-    """Log what change streams are told of a collection that has been sharded."""
+    """Log the change stream event of a collection that has been sharded."""
     namespace, request = operation.namespace, operation.request
     collection = shard.node.store.collection(namespace)
     if collection is None or collection.options.family is not None:

@@ -1,4 +1,4 @@
-"""Telling people, in config.changelog, what happens to chunks and databases on this shard."""
+"""Entries of config.changelog about chunks and databases of this shard, for operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def log_change(shard: ShardParts, migration: AnyMigration, step: str, deta
         bounds = {"min": migration.range.min.document(), "max": migration.range.max.document()}
         await log(shard, f"moveChunk.{step}", migration.namespace, {**bounds, **details})
     elif step != "start":
-        # The operation that it is part of has told of its beginning.
+        # The DDL operation has logged its own beginning.
         await log(shard, f"movePrimary.{step}", migration.namespace, details)
 
 

@@ -32,7 +32,7 @@ class ConfigServers:
         await self._client.close()
 
     async def command(self, command: Mapping[str, Any], *, db: str = "admin", timeout: float = SECONDS) -> bytes:
-        """Run a command on the primary, again after failures: only for commands that may run twice.
+        """Run a command on the primary, with retries after failures: only for idempotent commands.
 
         Errors: those of the reply; HostUnreachable when the outcome is unknown.
         """

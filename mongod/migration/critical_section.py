@@ -9,7 +9,7 @@ from docstore.namespace import split_namespace
 
 
 class CriticalSection:
-    """Operations on what it `concerns` wait for its end; reads too once `reads` is set."""
+    """A critical section: operations on `concerns` wait for its end; reads too once `reads` is set."""
 
     def __init__(self, concerns: Callable[[str], bool] = lambda _namespace: True) -> None:
         self.concerns = concerns

@@ -1,15 +1,15 @@
-"""Deleting what this shard does not own (any more), as durable documents say: ranges (`config.rangeDeletions`), and
-collections of databases whose primary shard is another one (`config.databaseDeletions`).
+"""Deletion of data that this shard does not own (any more), according to durable documents: ranges
+(`config.rangeDeletions`), and collections of databases with another primary shard (`config.databaseDeletions`).
 
-Always true:
+Invariants:
 
-* nothing is deleted while its document is `pending`, before its delay is over, or while the routing shows any of it as
-  owned here;
-* the document is removed after the last of its documents, so an interrupted deletion is carried on by the next primary;
-* an incoming migration that overlaps waits until the document is gone;
-* change streams hear nothing of it: the documents are on another shard.
+- nothing is deleted while its document is `pending`, before its delay is over, or while the routing shows any of it
+  as owned here;
+- the document is removed after the last of its documents, so the next primary continues an interrupted deletion;
+- an incoming migration that overlaps waits until the document is removed;
+- change streams see no event: the documents are on another shard.
 
-Queries that began before the move read from snapshots and see their documents to the end.
+Queries that began before the migration read from snapshots and see their documents to the end.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RangeDeleter:
         self._changed = asyncio.Event()
 
     async def wait_clear(self, migration: AnyMigration, seconds: float) -> None:
-        """Wait until no deletion overlaps what is to come. ExceededTimeLimit after that many seconds."""
+        """Wait until no deletion overlaps the migration. ExceededTimeLimit after that many seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._overlaps(migration):
@@ -121,7 +121,7 @@ class RangeDeleter:
                 self._put_off[bytes(due.id)] = asyncio.get_running_loop().time() + _RETRY_SECONDS
 
     def _next(self) -> tuple[Deletion | None, float]:
-        """(a deletion whose time has come, seconds until it is worth looking again)."""
+        """Return (a deletion that is due, or None; seconds until the next check)."""
         try:
             self._node.replication.check_write()
         except CommandError:
@@ -190,7 +190,7 @@ class RangeDeleter:
             claims.end_waiting(namespace)
 
     def _collection(self, deletion: RangeDeletion) -> Collection | None:
-        """The collection that the range belongs to, whatever its name is by now."""
+        """Return the collection of the range by its uuid, under its current name."""
         return self._node.store.catalog.by_uuid(deletion.uuid.as_uuid())
 
     async def _check_not_owned(self, deletion: RangeDeletion) -> None:

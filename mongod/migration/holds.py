@@ -1,9 +1,12 @@
-"""The holds of DDL operations on this shard: what waits for them, and what may not begin while they stand.
+"""The holds of DDL operations on this shard, and the operations and migrations that they block.
 
-Always true, on every member: what waits is what the documents in `HOLDS` say, however they came to be there, and a hold
-stands from the step in which its document is written there to that in which it goes to `RELEASED_HOLDS`. On the primary
-no chunk of what is held is being given away or received but by migrations that are decided already. What a hold costs
-does not depend on how many there have been.
+Invariants on every member:
+
+- the blocked operations are exactly those that the documents in `HOLDS` name, however these got there;
+- a hold stands from the step that writes its document there to the step that moves it to `RELEASED_HOLDS`.
+
+On the primary no chunk in a held namespace migrates, except by migrations that are decided already. The cost of a
+hold does not depend on the number of earlier ones.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ MAX_FORGOTTEN_AT_ONCE = 100
 
 
 class Holds:
-    """`sections`: what operations wait for, by collection or database; `changes`: what changes of definitions wait for.
-    `on_end` is told what has been released on any member.
+    """`sections`: critical sections of operations, by collection or database; `changes`: those of changes of
+    definitions. `on_end` gets the name of a released hold, on any member.
     """
 
     def __init__(self, node: DataNode) -> None:

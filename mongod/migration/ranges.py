@@ -32,9 +32,9 @@ def key_index(collection: Collection, key: ShardKey) -> Index:
 def entries(
     reader: Reader, index: Index, low: bytes, high: bytes, *, reverse: bool = False
 ) -> Iterator[tuple[bytes, int]]:
-    """(encoded index key, record id) of the documents with shard keys in `[low, high)`, in key order.
+    """Yield (encoded index key, record id) of the documents with shard keys in `[low, high)`, in key order.
 
-    An index that goes on after the shard key gives longer keys, which begin with the shard key.
+    If the index has further fields, its keys are longer, and begin with the shard key.
     """
     prefix = len(index.prefix)
     for entry, value in reader.items(Family.INDEXES, index.prefix + low, index.prefix + high, reverse):

@@ -87,10 +87,11 @@ class MigrationRecords:
     def write(
         self, *changes: tuple[str, Mapping[str, Any] | Any], also: Callable[[WriteUnitOfWork], None] | None = None
     ) -> OpTime | None:
-        """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the document;
-        an `_id` that is a document itself comes as `Removed`. `also`: what else the unit does.
+        """Apply changes in one unit, in order: (namespace, document) stores it, (namespace, _id) removes the
+        document.
 
-        NotWritablePrimary when this member may not write.
+        An `_id` that is a document itself comes as `Removed`. `also`: a further write of the unit. NotWritablePrimary
+        if this member may not write.
         """
         node = self._node
         node.replication.check_write()
@@ -127,7 +128,7 @@ class MigrationRecords:
         return True
 
     async def committed(self, optime: OpTime | None) -> None:
-        """Wait until a majority of the shard has what was written. WriteConcernFailed after half a minute."""
+        """Wait until a majority of the shard has the write. WriteConcernFailed after half a minute."""
         error = await self._node.replication.wait_write(optime, _MAJORITY, None)
         if error is not None:
             raise CommandError(Code.WriteConcernFailed, f"no majority of the shard has it yet: {error.get('errmsg')}")

@@ -64,7 +64,7 @@ _NOTHING = "n"
 
 Fields = Mapping[str, Value]
 Concern = Callable[[Fields], bool]
-"""Whether an entry, by its top-level fields, is of what moves; an entry that does not tell is."""
+"""The test of an oplog entry, by its top-level fields: it concerns the migration, or does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _dead_end(lsid: bytes, txn_number: int) -> Statement:
 
 
 def concern_of(migration: AnyMigration) -> Concern:
-    """Return the test of log entries for those that are about what moves."""
+    """Return the test of log entries for those that concern the migration."""
     return range_concern(migration) if isinstance(migration, Migration) else database_concern(migration)
 
 
@@ -242,8 +242,10 @@ class _Page:
 
 
 def read_sessions(store: Store, concerns: Concern, after: Position | None) -> tuple[list[Statement], Position | None]:
-    """A page of the history that concerns a move, of each session the newest first; and where it ends, None with the
-    last page. It may hold what no majority has.
+    """Return a page of the history that concerns a migration, of each session the newest first, and the position at
+    its end.
+
+    The position is None with the last page. The page may hold statements that no majority has.
     """
     oplog = store.oplog
     assert oplog is not None, "a member of a shard has one"

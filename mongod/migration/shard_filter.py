@@ -110,9 +110,10 @@ class FilteringMetadata:
 
 
 class RangeShardFilter:
-    """Implements `docstore.node.shard_filter.ShardFilter`. `on_term` is called, in the step in which the first
-    operation comes, when this member has become primary in a new term; it may begin critical sections. `sections`:
-    those of moves away, by collection.
+    """Implements `docstore.node.shard_filter.ShardFilter`.
+
+    `on_term` is called in the step of the first operation after this member has become primary in a new term; it may
+    begin critical sections. `sections`: of migrations away, by collection.
     """
 
     def __init__(self, node: DataNode, pool: Pool, membership: Membership) -> None:
@@ -273,7 +274,7 @@ class RangeShardFilter:
         """Read the routing from the config servers; one read at a time for each namespace."""
         task = self._refreshing.get(namespace)
         if task is None or task.done():
-            # What has just been read may be forgotten already: whoever took it would ask again, without an end.
+            # The routing just read may be forgotten already: waiting for it again could repeat forever.
             task = asyncio.ensure_future(self._read(namespace))
             self._refreshing[namespace] = task
 
@@ -309,8 +310,9 @@ class RangeShardFilter:
         raise CommandError(Code.ExceededTimeLimit, f"the config servers' routing of {namespace} stays behind")
 
     async def _catch_up(self) -> None:
-        """On a secondary: wait until it has applied what its primary has written by now, and reads of what the majority
-        has find what those of the primary do."""
+        """On a secondary: wait until it has applied everything that its primary has written by now, and majority
+        reads agree with the primary's.
+        """
         replication = self._node.replication
         hello = replication.hello()
         if hello.get("isWritablePrimary") or isinstance(replication, Standalone):
@@ -335,8 +337,8 @@ class RangeShardFilter:
             raise CommandError(Code.ExceededTimeLimit, "this member is too far behind its primary")
 
     def _committed(self, commit: Commit) -> None:
-        """Watch this member's own writes, replicated ones included, for what makes routing stale. Changes of the local
-        catalog are none of that: what of it changes routing too writes one of these documents.
+        """Watch this member's own writes, replicated ones included, for those that make routing stale. The local
+        catalog need not be watched: its changes that affect routing also write one of these documents.
         """
         for change in commit.changes:
             if change.ns == ROUTING_SIGNALS and change.after is not None:

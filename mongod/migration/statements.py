@@ -29,9 +29,9 @@ from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges, intersection
 
 STATEMENT_SECONDS = 10.0
-"""How long a move that is ready waits for the statements that run, and how long others wait for one that is not."""
+"""The maximal wait of a ready migration for running statements, and of statements for a migration that is not ready."""
 _CATCH_UP_SECONDS = 0.5
-"""How long a move tries to catch up before statements that come wait."""
+"""The time that a migration tries to catch up before new statements wait."""
 _LOOK_SECONDS = 0.1
 
 
@@ -125,8 +125,8 @@ class RunningStatements:
         return any(scope.concerns(namespace) for scope, _ in self._gates.values())
 
     def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
-        """A statement begins in the step in which it was let in. `now`: what the shard knows later; it raises MustWait
-        where that was forgotten.
+        """Register a statement, in the step in which it was admitted. `now`: returns the shard's current knowledge,
+        or raises MustWait if that was forgotten.
         """
         holds = self._holds.setdefault(namespace, set())
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MAX_MOVE_WAIT_SECONDS = 0.5
-"""As long as MongoDB's `metadataRefreshInTransactionMaxWaitMS`: a critical section is over sooner as a rule."""
+"""The value of MongoDB's `metadataRefreshInTransactionMaxWaitMS`: a critical section usually ends sooner."""
 
 
 class TransactionShardFilter:

@@ -11,9 +11,10 @@ from docstore.errors import Code, CommandError
 
 @dataclass(slots=True)
 class Tunables:
-    """`orphan_delay`: seconds between a move and the deletion of what was moved. None are needed: queries that began
-    before the move read from snapshots, and every member forgets its routing (the signal precedes the deletions in the
-    oplog) before it loses a document. The real server waits 900, having no snapshots that last.
+    """`orphan_delay`: seconds between a migration and the deletion of the moved documents. No delay is needed:
+    queries that began before the migration read from snapshots. Every member also forgets its routing (the signal
+    precedes the deletions in the oplog) before it loses a document. The real server waits 900, because its snapshots
+    do not last.
 
     `delete_batch`: documents in one step of a range deletion, `delete_pause` the seconds between two.
     `wait_for_deletion`: how long an incoming migration waits for a deletion that overlaps it.

@@ -1,5 +1,7 @@
-"""Transactions over several shards: the coordinator of their commits, and the commands that it and the participants
-have for each other. What a transaction does on one shard is in `docstore.node.transactions`.
+"""Transactions over several shards: the coordinator of their commits, and the commands between it and the
+participants.
+
+A transaction's operations on one shard are in `docstore.node.transactions`.
 """
 
 from __future__ import annotations

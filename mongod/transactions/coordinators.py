@@ -1,8 +1,8 @@
 """The commits that this shard coordinates.
 
-Always true on the primary: every commit whose document is on disk runs here, what an earlier primary has left too,
-before anything is answered. How a transaction ended whose document is gone, the session's row of this shard says, since
-the coordinator is a participant.
+Invariant on the primary: every commit whose document is on disk runs here, also those of an earlier primary, before
+any reply. Once the document is gone, the outcome is in the session's row of this shard, because the coordinator is a
+participant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mongod.transactions.participants import Participants
 
 LOG = component("TXN")
 _LOOK_SECONDS = 0.5
-"""How often it is looked whether who asked was killed."""
+"""The interval between checks that the client's operation was not killed."""
 
 
 class CommitCoordinators:
@@ -39,7 +39,7 @@ class CommitCoordinators:
         """Commits are taken up when this member becomes primary."""
 
     async def stop(self) -> None:
-        """End what runs; the documents say where to go on."""
+        """Stop all work; it resumes from the documents."""
         tasks = [task for _, task in self._running.values()]
         for task in tasks:
             task.cancel()
@@ -49,8 +49,8 @@ class CommitCoordinators:
         await self._participants.close()
 
     async def coordinate(self, context: Context, participants: Sequence[str]) -> bytes:
-        """The reply to coordinateCommitTransaction. Errors: NoSuchTransaction where it is aborted; MaxTimeMSExpired and
-        those of a step-down, after which it may still be either.
+        """Return the reply to coordinateCommitTransaction. Errors: NoSuchTransaction if it is aborted. After
+        MaxTimeMSExpired and the errors of a step-down the outcome is open.
         """
         session = context.session
         if session is None or not session.in_transaction or session.txn_number is None:
@@ -92,7 +92,7 @@ class CommitCoordinators:
         return running
 
     def _take_up(self) -> None:
-        """This member is primary anew: end what an earlier term began here, go on with what is on disk."""
+        """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         for _, task in self._running.values():
             task.cancel()
         self._running.clear()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Participants:
-    """Each shard's connection string is asked for once, and again when nobody answers there."""
+    """Clients of the participants. A shard's connection string is read once, and again if no server answers there."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -22,8 +22,9 @@ class Participants:
         self._hosts: dict[str, str] = {}
 
     async def ask(self, shard: str, command: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """Have a shard's primary run a command that may run twice; the reply. Errors: those of the reply, also where a
-        majority has not got it yet (WriteConcernFailed); HostUnreachable, ShardNotFound.
+        """Run an idempotent command on a shard's primary and return the reply.
+
+        Errors: those of the reply, including WriteConcernFailed; HostUnreachable, ShardNotFound.
         """
         host = self._hosts.get(shard)
         if host is None:

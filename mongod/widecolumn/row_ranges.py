@@ -34,7 +34,7 @@ from docstore.widecolumn.node.rows import RowSize, merge_document, removal_docum
 _MERGED_RECORDS = 1000
 _MERGED_BYTES = 256 * 1024
 _PASSED_BY = 64
-"""Rows with more columns are passed by with a seek when only their sizes are looked at."""
+"""If only sizes are needed, rows with more columns are skipped by a seek."""
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -141,7 +141,7 @@ class RowCapture:
         return len(self._entries)
 
     def stop(self) -> None:
-        """Stop listening; what was captured is let go."""
+        """Stop listening and discard the capture."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None

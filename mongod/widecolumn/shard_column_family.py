@@ -33,7 +33,7 @@ from mongod.ddl.coordinators import coordinators_of
 from mongod.migration.shard import Shard, shard_of
 
 HOLD_SECONDS = 10.0
-"""How long another shard is waited for."""
+"""The time limit for another shard."""
 
 
 async def change_spread(

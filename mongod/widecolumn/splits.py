@@ -48,13 +48,13 @@ async def split_places(
 def sized_places(
     node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange
 ) -> Steps[list[tuple[Bound, int]]]:
-    """(bound of the place, bytes) of what a chunk holds, in the order of places."""
+    """Return (bound of the place, bytes) of a chunk's data, in the order of places."""
     sizes = yield from _sizes(node, collection, bounds)
     return [(key.bound(place_document(place)), size) for place, size in sizes]
 
 
 def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> Steps[list[tuple[Any, int]]]:
-    """(place, bytes) of what the chunk holds, in the order of places."""
+    """Return (place, bytes) of a chunk's data, in the order of places."""
     partitioner = partitioner_of(node, collection)
     found: list[tuple[Any, int]] = []
     snapshot = node.engine.snapshot()

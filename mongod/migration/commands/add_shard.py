@@ -1,8 +1,9 @@
-"""_addShard: the config servers tell this replica set that it is a shard, and which one.
+"""_addShard: the config servers make this replica set a shard.
 
     {_addShard: 1, shardIdentity: {_id: "shardIdentity", shardName, clusterId, configsvrConnectionString}}
 
-Once told, a shard keeps its name and cluster; being told the same again is fine, once nothing is held here any more.
+A shard keeps its name and cluster for good. The same identity again is accepted, once this shard has no holds and no
+undecided ranges.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """_shardsvrChunkSizes: see `docstore.sharding.requests.chunk_sizes`.
 
-What this shard has but does not own, ranges that are to be deleted, does not count.
+Orphaned documents, in ranges to be deleted, do not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""getShardVersion: what this member believes of its part of a collection, read from the config servers when needed.
+"""getShardVersion: this member's routing of a collection, read from the config servers when needed.
 
-{getShardVersion: ns, fullMetadata: bool}
--> {configServer, inShardedMode, mine: Timestamp, global: Timestamp, [metadata: {collVersion, shardVersion, chunks}]}
+{getShardVersion: ns, fullMetadata: bool} -> {configServer, inShardedMode, mine: Timestamp, global: Timestamp,
+[metadata: {collVersion, shardVersion, chunks}]}
 """
 
 from __future__ import annotations

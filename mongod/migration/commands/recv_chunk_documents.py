@@ -1,10 +1,10 @@
-"""_recvChunkDocuments: a donor sends documents of the range, or what has changed of it since.
+"""_recvChunkDocuments: a donor sends documents of the range, or changes since.
 
     {_recvChunkDocuments: 1, migrationId, ns, number: long, majority: bool, deleted: [_id, ...], documents: [...]}
 
 `number` counts from 1; a repeated batch is acknowledged and ignored. `documents` are stored, replacing those with the
-same `_id`; with `majority` the answer waits until a majority has everything so far. With `clone` none of them was sent
-before, and the answer comes when the batch before is stored. OperationFailed when it does not fit.
+same `_id`; with `majority` the answer waits until a majority has everything so far. With `clone` none of them was
+sent before, and the answer comes when the batch before is stored. OperationFailed when it does not fit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""_recvChunkResolve: the donor tells how a migration ended.
+"""_recvChunkResolve: the donor tells the decision of a migration.
 
     {_recvChunkResolve: 1, migrationId, ns, decision: "committed" | "aborted"}
 
-After `aborted` what was received is deleted. Fine again, and for a migration that never came here.
+After `aborted` the received documents are deleted. Idempotent; also accepted for a migration that never began here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""_recvDatabaseChanges: a donor sends what has changed meanwhile of collections of a database.
+"""_recvDatabaseChanges: a donor sends changes of a database's collections made since they were read.
 
     {_recvDatabaseChanges: 1, migrationId, number: long, majority: bool,
      collections: [{ns, documents: int, deleted: [_id, ...]}], documents: [...]}
 
-Numbered together with `_recvChunkDocuments`, and as that with changes. The first of `documents` are the first
-collection's, as many as it says, then come those of the next.
+Numbered together with `_recvChunkDocuments`, and processed like changes there. `documents` begins with those of the
+first collection, as many as it says, then come those of the next.
 """
 
 from __future__ import annotations

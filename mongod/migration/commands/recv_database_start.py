@@ -1,10 +1,10 @@
-"""_recvDatabaseStart: a donor begins to give a database to this shard, which is to be its primary shard.
+"""_recvDatabaseStart: a donor begins to move a database to this shard, its future primary shard.
 
-    {_recvDatabaseStart: 1, migration: {...}}    as `docstore.sharding.migration.DatabaseMigration.document` has it
+    {_recvDatabaseStart: 1, migration: {...}}    in the form of `docstore.sharding.migration.DatabaseMigration.document`
     -> {state}
 
-Answers at once; `_recvChunkStatus` tells when documents may be sent, and the other commands of the migration of a chunk
-are those of this one too. Sent again it is the same migration. ConflictingOperationInProgress while another one runs.
+Answers at once; `_recvChunkStatus` tells when documents may be sent. The other commands of a chunk's migration serve
+this one too. Idempotent. ConflictingOperationInProgress while another migration runs.
 """
 
 from __future__ import annotations

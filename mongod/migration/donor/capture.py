@@ -1,8 +1,9 @@
-"""The changes that happen to a range while it is being cloned.
+"""Capture of the changes of a range while it is being cloned.
 
-Only the `_id`s are kept: what a document is like is read when the change is sent, so many changes of one document cost
-one. Always true: from `start` on, every committed change of a document that was or is in the range has its `_id` in the
-capture until `take` gives it out.
+Only the `_id`s are kept: the document is read when the change is sent, so many changes of one document cost one.
+
+Invariant: from `start` on, the `_id` of every committed change of a document that was or is in the range is in the
+capture until `take` returns it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Capture:
         return len(self._ids)
 
     def stop(self) -> None:
-        """Stop listening; what was captured is let go."""
+        """Stop listening and discard the capture."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None

@@ -25,7 +25,7 @@ from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import documents, in_range, key_index
 
 _DOCUMENTS_PER_LOOK = 32
-"""How many are read between two looks at the clock, unless one is long."""
+"""The number of documents read between two checks of the clock, unless one is long."""
 _LONG_DOCUMENT = 4096
 
 
@@ -55,7 +55,7 @@ class CloneSource(ABC):
         self._changes = capture
         self._snapshot = node.engine.snapshot()
         self._namespace = migration.namespace
-        """Of what `_cursor` gives."""
+        """The collection of `_cursor`."""
         self._cursor: Iterator[bytes] = iter(())
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class CloneSource(ABC):
         return CloneBatch(taken, batch, is_last=True)
 
     def _next_collection(self) -> bool:
-        """Go on with another collection, where there is any."""
+        """Switch to the next collection; False if there is none."""
         return False
 
     def new_definitions(self) -> list[CollectionDefinition]:

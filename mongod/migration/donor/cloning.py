@@ -1,4 +1,4 @@
-"""Sending what moves: the recipient is made ready, gets what a snapshot holds, then what has changed since."""
+"""Transfer of a migration's data: prepares the recipient, sends a snapshot, then the changes since."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mongod.migration.session_history import SessionHistory, concern_of, read_ba
 
 
 class Cloning:
-    """One migration's. What raises CommandError or NetworkError here ends the migration."""
+    """The transfer of one migration. A CommandError or NetworkError raised here ends the migration."""
 
     def __init__(self, node: DataNode, migration: AnyMigration, recipient: RecipientLink) -> None:
         self._node = node

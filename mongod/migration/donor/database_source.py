@@ -65,7 +65,7 @@ class DatabaseCapture:
         return sum(map(len, self._ids.values()))
 
     def stop(self) -> None:
-        """Stop listening; forget what was captured."""
+        """Stop listening and discard the capture."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None

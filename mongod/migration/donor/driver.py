@@ -153,7 +153,7 @@ class DonorDriver:
 
     async def _carry_out(self, effect: Effect) -> Event | None:
         if self._term_now != self._term:
-            # What was read and captured may have been rolled back in between.
+            # The snapshot and the captured changes may have been rolled back in between.
             raise NoLongerPrimary("this member was elected anew")
         try:
             return await self._unless_given_up(effect) if self._core.undecided else await self._do(effect)

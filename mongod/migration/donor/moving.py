@@ -1,4 +1,4 @@
-"""Carrying out what `docstore.sharding.move_request` decides about a request to move a range."""
+"""Carries out the decisions of `docstore.sharding.move_request` about a request to move a range."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The donor's durable documents. From the decision on they are written until it succeeds: what raises there is
-`NoLongerPrimary`."""
+"""The donor's durable documents. From the decision on, writes are retried until they succeed; they raise only
+`NoLongerPrimary`.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ def check_primary(shard: ShardParts) -> None:
 
 
 async def persist_start(shard: ShardParts, migration: AnyMigration) -> None:
-    """The coordinator document, then the pending deletion of a range; what is to be dropped of a database is known in
-    the end. Errors: CommandError.
+    """Write the coordinator document, then the pending deletion of a range. The collections of a database to drop are
+    listed only at the end. Errors: CommandError.
     """
     records, documents = shard.records, [(COORDINATORS, Coordinator(migration).document())]
     if isinstance(migration, Migration):

@@ -46,7 +46,7 @@ class RecipientLink:
             await self._client.close()
 
     async def start(self, migration: Migration, collection: Collection, mark: Collection | None) -> RecipientPrepares:
-        """Tell of the migration of a chunk. `mark`: that of the keyspace, if it is one."""
+        """Announce the migration of a chunk. `mark`: the keyspace's, for a column family."""
         indexes = [RawBSONDocument(index.spec.raw) for index in collection.indexes.values() if not index.is_id]
         command = {"_recvChunkStart": 1, **migration_fields(migration), "indexes": indexes}
         command |= {"options": RawBSONDocument(collection.options.raw)}

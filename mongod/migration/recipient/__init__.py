@@ -1,2 +1,3 @@
-"""The taking side of a migration, carried out: `driver` runs the core `docstore.sharding.recipient`, `preparation` and
-`batches` are what it does to the store."""
+"""The recipient's side of a migration, carried out: `driver` runs the core `docstore.sharding.recipient`;
+`preparation` and `batches` change the store.
+"""

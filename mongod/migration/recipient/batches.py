@@ -1,5 +1,6 @@
-"""Storing what a donor sends, in slices. Nothing is written once this member is not primary; a task that is cancelled
-stops between two slices."""
+"""Storing a donor's batches, in slices. Nothing is written once this member is not primary; a cancelled task stops
+between two slices.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _INSERT_BATCH = 256
 _INSERT_BYTES = 256 * 1024
 _STATEMENTS_AT_ONCE = 32
 _MERGED_BYTES = 64 * 1024
-"""Entries of column families are carried out together in one unit until they have so many bytes."""
+"""The maximal bytes of column family entries that are applied in one unit."""
 
 
 async def insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) -> None:

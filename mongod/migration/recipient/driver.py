@@ -1,7 +1,7 @@
-"""Driving the recipient's core: what it decides is carried out here, and what has come of it is told to the core.
+"""Drives the recipient's core: carries out its effects and reports their results as events.
 
-What a donor sends is stored invisibly: the range is not ours until the config servers say so. Work runs in tasks of its
-own, which go on when the donor's connection breaks and end with `StopWork`.
+The donor's documents are stored invisibly: the shard does not own the range until the config servers say so. Work
+runs in tasks of its own, which survive a broken connection of the donor and end with `StopWork`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RecipientDriver:
         return self._core.running
 
     async def stop(self) -> None:
-        """End what runs; the range deletion on disk stays."""
+        """Stop all work; the range deletion on disk stays."""
         self.interrupt("the shard's member stops")
         ending = [*self._work, *self._resolutions]
         for task in ending:

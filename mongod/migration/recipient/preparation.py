@@ -1,7 +1,7 @@
-"""Making the recipient ready: who owns what comes, the collections under the donor's uuids, their indexes, a clean
-range.
+"""Preparation of the recipient: the owner of the incoming data, collections with the donor's uuids, their indexes, an
+empty range.
 
-Change streams hear nothing of it: for them the collection has been there all the time.
+Change streams see no events: for them the collection has existed all the time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SWEEP_BATCH = 256
 
 
 async def read_routing(shard: ShardParts, work: ReadRouting) -> RoutingRead | DatabaseRead:
-    """The routing of what comes, in what matters of it."""
+    """Read the routing of the incoming data and return the relevant parts."""
     migration = work.migration
     if isinstance(migration, DatabaseMigration):
         return await _read_database(shard, work, migration)
@@ -84,7 +84,7 @@ def make_collection(shard: ShardParts, migration: Migration, definition: Definit
 
 
 def _make_anew(node: DataNode, migration: Migration, options: bytes) -> None:
-    """In the place of what stands under the name, if anything does."""
+    """Create the collection; drop any other of the name first."""
     store = node.store
     if store.collection(migration.namespace) is not None:
         with store.unit(from_migrate=True) as unit:
@@ -142,8 +142,10 @@ def hold_column_family(node: DataNode, migration: Migration, definition: Definit
 
 
 async def build_indexes(shard: ShardParts, migration: Migration, definition: Definition) -> None:
-    """Have the indexes that the donor has. A shard that owns nothing of the collection, which is not asked when they
-    change, drops all others and takes over the donor's options: an old TTL index would delete what comes now.
+    """Build the donor's indexes.
+
+    A shard that owns nothing of the collection does not take part when indexes change. It therefore first drops all
+    others and takes over the donor's options: an old TTL index would delete incoming documents.
     """
     node, collection = shard.node, collection_of(shard.node, migration)
     wanted = [parse_index_spec(raw) for raw in definition.indexes]
@@ -177,7 +179,7 @@ async def build_indexes(shard: ShardParts, migration: Migration, definition: Def
 def follow_definition(
     node: DataNode, collection: Collection, wanted: list[IndexSpec], options: CollectionOptions
 ) -> None:
-    """Drop the indexes that are not wanted as they are, and take over what of the options can change."""
+    """Drop indexes that differ from those of `wanted`, and take over the options that can change."""
     left = [
         index.name
         for index in collection.indexes.values()
@@ -214,7 +216,7 @@ def _same(one: IndexSpec, other: IndexSpec) -> bool:
 
 
 async def sweep(node: DataNode, migration: Migration) -> None:
-    """Delete what an earlier time has left in the range."""
+    """Delete leftovers of an earlier migration in the range."""
     swept = 0
     removal = RangeRemoval(node, migration.key, migration.range)
 

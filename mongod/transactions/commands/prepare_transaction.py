@@ -1,4 +1,4 @@
-"""prepareTransaction: log what a transaction did here, so that whoever coordinates it may decide how it ends."""
+"""prepareTransaction: log the transaction's writes on this shard, so that its coordinator may commit or abort it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""_wcApply: mutations as merges, for a router that has made them; those of one row perhaps only if it is as it was
-seen.
-"""
+"""_wcApply: merges that a router has prepared; those of one row may depend on its unchanged state."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""_wcDefine: a router makes a column family, or replaces a definition.
+"""_wcDefine: a router creates a column family, or replaces a definition.
 
-{_wcDefine: name, family: {...}, create: true}    make the column family, spread over the shards
-{_wcDefine: name, family: {...}}                  replace its definition
-{_wcDefine: "", keyspace: {...}}                  replace that of the keyspace
+{_wcDefine: name, family: {...}, create: true}    create the column family, sharded {_wcDefine: name, family: {...}}
+replace its definition {_wcDefine: "", keyspace: {...}}                  replace that of the keyspace
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""_wcScan: records of the rows of a part of the ring, for whoever copies them or reads them for others."""
+"""_wcScan: records of the rows in a part of the ring, for copies and for reads of routers."""
 
 from __future__ import annotations
 

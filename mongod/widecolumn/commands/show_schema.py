@@ -1,8 +1,8 @@
-"""_wcSchema: the definitions of a keyspace as they are stored, for a router.
+"""_wcSchema: the stored definitions of a keyspace, for a router.
 
     {_wcSchema: 1} -> {keyspace: {keyspace: {...}}, families: [{name, uuid, options: {columnFamily: {...}}}, ...]}
 
-Without `keyspace` where there is none.
+The field `keyspace` is absent if the keyspace does not exist.
 """
 
 from __future__ import annotations

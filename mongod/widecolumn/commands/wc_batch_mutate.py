@@ -1,4 +1,4 @@
-"""wcBatchMutate: many insertions and deletions; those of one row are applied together."""
+"""wcBatchMutate: many insertions and deletions; those of one row are applied atomically."""
 
 from __future__ import annotations
 

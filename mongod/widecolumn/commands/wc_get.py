@@ -1,4 +1,4 @@
-"""wcGet: one column, or one super column. The only read that fails when nothing is there."""
+"""wcGet: one column, or one super column. The only read that fails if it finds nothing."""
 
 from __future__ import annotations
 

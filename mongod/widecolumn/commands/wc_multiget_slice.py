@@ -1,4 +1,4 @@
-"""wcMultigetSlice: the same slice of many rows; every row that was asked for is in the reply."""
+"""wcMultigetSlice: the same slice of many rows; the reply has every requested row."""
 
 from __future__ import annotations
 

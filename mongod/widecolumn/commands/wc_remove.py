@@ -1,4 +1,4 @@
-"""wcRemove: a column, a super column or a row is marked as deleted, whether it is there or not."""
+"""wcRemove: mark a column, a super column or a row as deleted, even if it does not exist."""
 
 from __future__ import annotations
 
