@@ -1,11 +1,9 @@
 """Chunks, each a range of keys with the shard that owns it, and blocks of neighbouring chunks.
 
-Chunk maps consist of blocks and share them: a map of 100,000 chunks that differs from another by one move differs in
-one or two blocks. A block caches what is asked of a whole map (how many chunks a shard has, its highest version, its
-ranges).
+Chunk maps consist of blocks and share them: two maps of 100,000 chunks that differ by one migration differ in one or
+two blocks. A block caches its part of a map's figures: each shard's number of chunks, highest version and ranges.
 
-Always true: a block is never changed and never empty; its chunks stand in key order, each beginning where the one
-before it ends.
+Invariants: a block is immutable and not empty; its chunks are in key order, each beginning where the one before ends.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from docstore.sharding.version import NO_CHUNKS, Lastmod
 
 _STAMP = struct.Struct("<II")
 BLOCK_CHUNKS = 256
-"""A block that is made has at most so many chunks, one that has changed at most twice as many."""
+"""The maximal chunks of a new block; a changed one has at most twice as many."""
 
 
 @dataclass(frozen=True, slots=True)

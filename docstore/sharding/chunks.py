@@ -27,7 +27,7 @@ class ChunkMap:
     """All chunks of one incarnation of a collection, by encoded low end."""
 
     def __init__(self, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> None:
-        """Takes chunks in any order, unchecked; what was read from a catalog goes through `from_catalog`."""
+        """Take chunks in any order, unchecked; chunks read from a catalog go through `from_catalog`."""
         blocks = list(blocks_of(sorted(chunks, key=_low_end), BLOCK_CHUNKS))
         self._set(key, epoch, blocks, *totals(blocks))
 
@@ -43,9 +43,12 @@ class ChunkMap:
 
     @classmethod
     def from_catalog(cls, key: ShardKey, epoch: Any, chunks: Iterable[Chunk]) -> ChunkMap:
-        """A map from records that may show the first half of a split: the new upper parts are there, the lower part
-        still has its old end. Ownership is the same either way; the lower part is shown cut. Of several records with
-        one low end the one with the highest version counts. InconsistentChunks otherwise."""
+        """Return the map of records that may show the first half of a split: the new upper parts exist, the lower
+        part still has its old end. Ownership is the same either way; the lower part is shown cut.
+
+        Of several records with one low end, that with the highest version counts. InconsistentChunks for other
+        errors.
+        """
         made = cls(key, epoch, _cut(chunks))
         made.check()
         return made

@@ -45,9 +45,9 @@ from docstore.sharding.recipient_state import State as Receiving
 from docstore.sharding.version import DatabaseVersion, Lastmod
 
 STEADY_CHANGES = 256
-"""So few captured changes may be sent while writes wait."""
+"""The maximal number of captured changes to send while writes wait."""
 FEW_CHANGES = 8
-"""So few are not worth another round."""
+"""The number of changes below which another round is not worth it."""
 RETRY_SECONDS = 0.25
 
 

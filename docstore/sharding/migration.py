@@ -88,10 +88,10 @@ class Migration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseMigration:
-    """A database's unsharded collections on their way to another primary shard. `id` as of a `Migration`.
+    """The migration of a database's unsharded collections to another primary shard. `id`: as in `Migration`.
 
-    `namespace`: the database. `version`: that of the database before it. `sharded`: the collections that stay.
-    `operation`: the DDL operation that holds the database on both shards meanwhile.
+    `namespace`: the database; `version`: its version before. `sharded`: the collections that stay. `operation`: the
+    DDL operation that holds the database on both shards meanwhile.
     """
 
     id: Binary
@@ -127,7 +127,7 @@ class DatabaseMigration:
 
     @classmethod
     def from_document(cls, body: Mapping[str, Any]) -> DatabaseMigration:
-        """From what `document` gives. TypeMismatch for anything else."""
+        """Parse the result of `document`. TypeMismatch for anything else."""
         for name, kind in _OF_DATABASE_MIGRATION.items():
             if not isinstance(body.get(name), kind):
                 raise CommandError(Code.TypeMismatch, f"the migration of a database has no {name}")

@@ -174,7 +174,7 @@ class Moving:
         self._shard = shard
         self._measured = request.extent == EVERYTHING
         self._part: KeyRange | None = None
-        """What is to go, once it is known."""
+        """The range to move, once it is known."""
         self._found: tuple[CollectionRouting, Chunk, KeyRange] | None = None
 
     def start(self) -> Effect:

@@ -43,7 +43,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionDefinition:
-    """A collection of a database that moves. `options` and `indexes`, but for that of `_id`: documents as stored."""
+    """A collection of a migrated database. `options` and `indexes` (except of `_id`): documents as stored."""
 
     namespace: str
     uuid: Binary
@@ -119,7 +119,7 @@ class TakeChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeStatements:
-    """A batch of retryable writes that the donor has executed, numbered together with those of documents."""
+    """A batch of retryable writes that the donor has executed, numbered together with batches of documents."""
 
     token: int
     id: bytes
@@ -407,5 +407,5 @@ Work = (
     | MergeRows
     | RememberStatements
 )
-"""What is done for the migration, one piece at a time."""
+"""Work for the migration, done one piece at a time."""
 Effect = Reply | StopWork | Work | AwaitMajority | PersistResolution | ForgetRouting | WakeDeleter | LogDecision

@@ -71,7 +71,7 @@ class Incoming:
     watching: dict[int, float] = field(default_factory=dict)
     """Tokens of `GetStatus`, and how long they may wait."""
     collections: dict[str, CollectionDefinition] = field(default_factory=dict)
-    """Of a database, those that the donor has told of."""
+    """For a database: the collections that the donor has announced."""
 
     @property
     def id(self) -> bytes:

@@ -1,11 +1,11 @@
 """The commands that routers, shards and config servers send each other, as documents.
 
-All are sent to the `admin` database of a primary. Each function gives the command and its docstring the reply's
-fields besides `ok`; refusals are error replies with the codes named. A config server answers only when a majority has
-what the reply says, so an `ok` is final; after a network error the command may be sent again as it is.
+All are sent to the `admin` database of a primary. Each function returns the command; its docstring has the reply's
+fields besides `ok`. Refusals are error replies with the codes named. A config server answers only when a majority has
+the change, so an `ok` is final; after a network error the command may be repeated unchanged.
 
-Bounds are documents with the fields of the shard key in order; chunk versions are `Timestamp(major, minor)`, collection
-and shard versions `{v: Timestamp, e: epoch}`. `_configsvrGetRouting` is in `docstore.sharding.routing`.
+Bounds are documents with the fields of the shard key in order; chunk versions are `Timestamp(major, minor)`,
+collection and shard versions `{v: Timestamp, e: epoch}`. `_configsvrGetRouting` is in `docstore.sharding.routing`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from docstore.sharding.version import DatabaseVersion, Lastmod, ShardVersion
 
 
 def add_shard(connection_string: str, name: str | None) -> dict[str, Any]:
-    """Add the replica set "set/h:p,h:p" as a shard, named like the set unless told otherwise.
+    """Add the replica set "set/h:p,h:p" as a shard, by default with the name of the set.
 
     -> `{shardAdded: name}`. OperationFailed when it cannot be reached, is no shard or belongs to another cluster or
     set; IllegalOperation when the name or a host is in use differently.
@@ -49,7 +49,7 @@ def remove_shard(name: str) -> dict[str, Any]:
 
 def create_database(database: str, *, keyspace: bool = False) -> dict[str, Any]:
     """Give a database a primary shard (the one with fewest databases) unless it has one. The name of a `keyspace` may
-    differ from that of another database in upper and lower case only.
+    differ from another database's only in case.
 
     -> `{primary: shard, partitioned: bool}`. ShardNotFound while there is no shard; DatabaseDifferCase (13297).
     """
@@ -294,11 +294,10 @@ def split_chunk(
 def chunk_sizes(
     namespace: str, key: Mapping[str, Any], ranges: Sequence[KeyRange], *, enough: int = 0
 ) -> dict[str, Any]:
-    """To a shard: how much data it owns of a collection, and how much is in some ranges of it. With `enough` the ranges
-    end with the first that has so many bytes.
+    """To a shard: the bytes that it owns of a collection, and the bytes in some ranges of it. With `enough` the list
+    ends with the first range of at least that many bytes.
 
-    -> `{size: long, sizes: [long, ...]}`; 0 without the collection. Documents are counted and taken to be of average
-    size.
+    -> `{size: long, sizes: [long, ...]}`; 0 without the collection. Documents count with their average size.
     """
     return {
         "_shardsvrChunkSizes": namespace,
@@ -312,12 +311,13 @@ def move_range(
     namespace: str, bounds: KeyRange, version: ShardVersion, to: str, extent: Extent = EVERYTHING, *,
     wait_for_delete: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """To the owning shard: move `[min, max)`, which is in one chunk of it, or a part of that to another shard; answers
-    when the move is committed. What does not fill its chunk is split off first.
+    """To the owning shard: move `[min, max)`, within one of its chunks, or a part of that to another shard. The reply
+    comes when the migration is committed. A range smaller than its chunk is split off first. `version`: of the
+    collection, as the sender knows it.
 
-    `version`: of the collection as the sender knows it. -> `{}`; ok also when `to` owns it already. ChunkTooBig where
-    the extent does not let it go, or no part of it is small enough.
-    StaleEpoch or ConflictingOperationInProgress: not moved, refresh and think again; OperationFailed: tried and undone.
+    -> `{}`; ok also when `to` owns it already. ChunkTooBig if it exceeds the extent, or no part of it is small
+    enough. StaleEpoch or ConflictingOperationInProgress: not moved, refresh and decide again; OperationFailed: tried
+    and undone.
     """
     return {
         "_shardsvrMoveRange": namespace,
@@ -333,9 +333,9 @@ def move_range(
 
 
 def merge_temporary(collection: str, temporary: str, *, bypass: bool) -> dict[str, Any]:
-    """To the primary shard of the database: put the documents of a temporary collection into `collection`, each in the
-    place of the one with its `_id`, and drop it. Where there is no such collection the temporary one becomes it.
+    """To the primary shard of the database: move the documents of a temporary collection into `collection`, replacing
+    those with the same `_id`, and drop it. If `collection` does not exist, the temporary one is renamed to it.
 
-    -> `{}`; errors: those of the target's documents.
+    -> `{}`; errors: those of writing the documents.
     """
     return {"_shardsvrMergeTemporary": collection, "from": temporary, "bypass": bypass}

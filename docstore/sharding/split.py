@@ -1,13 +1,13 @@
-"""When chunks split and where: the ladder of 2012.
+"""The size at which chunks split, and the split points: the rules of 2012.
 
-A router counts the bytes that it writes to each chunk and asks the shard at every fifth of the target size; the shard
-looks at what is really there and names split points only when the chunk has reached the target. The target grows with
-the number of chunks, so that a small collection is spread early; chunks at the ends of the key space use nine tenths
-of it, since that is where growing keys arrive.
+A router counts the bytes that it writes to each chunk and asks the shard at every fifth of the target size. The shard
+measures the chunk and returns split points only when it has reached the target. The target grows with the number of
+chunks, so that a small collection is spread early. Chunks at the ends of the key space use nine tenths of it, because
+growing keys arrive there.
 
-Where: a chunk at the low end of the key space is cut above its lowest key, a chunk at the high end at its highest key
+A chunk at the low end of the key space is split above its lowest key, a chunk at the high end at its highest key
 (each leaves a chunk with a single key at the open end), any other at every half target. The lone-key chunk at the top
-is what later writes of growing keys go to: it is moved at once to the shard with fewest chunks.
+gets later writes of growing keys: it is moved at once to the shard with fewest chunks.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ MAX_SPLIT_POINTS = 8192
 
 
 def target_bytes(chunk_count: int, configured: int = DEFAULT_CHUNK_BYTES) -> int:
-    """The size at which chunks of a collection with so many chunks split; `configured` is the setting `chunksize`. The
-    lower steps are those of 2012, when it was 64 MB, and follow it only downwards."""
+    """Return the size at which chunks split in a collection with `chunk_count` chunks. `configured`: the setting
+    `chunksize`.
+
+    The lower steps are those of 2012, when it was 64 MB, and follow it only downwards.
+    """
     if chunk_count <= 1:
         return min(KIB, configured)
     if chunk_count < 3:
@@ -40,7 +43,7 @@ def target_bytes(chunk_count: int, configured: int = DEFAULT_CHUNK_BYTES) -> int
 
 
 def chunk_target_bytes(chunks: ChunkMap, chunk: Chunk, configured: int = DEFAULT_CHUNK_BYTES) -> int:
-    """The size at which this chunk splits: what the router asks the shard to check."""
+    """Return the size at which this chunk splits, which the router passes to the shard."""
     target = target_bytes(len(chunks), configured)
     at_an_end = chunk.min.key == chunks.key.min.key or chunk.max.key == chunks.key.max.key
     return target * 9 // 10 if at_an_end else target
@@ -158,7 +161,7 @@ class PartScan:
     """
 
     def __init__(self, wanted: int, most: int, *, upper: bool) -> None:
-        """Bytes: about as many as `wanted`, no more than `most`."""
+        """In bytes: about `wanted`, at most `most`."""
         self._wanted = wanted
         self._most = most
         self._upper = upper
@@ -179,8 +182,11 @@ class PartScan:
         return True
 
     def cut(self, low: bytes) -> bytes | None:
-        """The encoded key at which the part begins (the upper end) or before which it ends; None when there is no such
-        part. `low`: that of the chunk; it means all of it, which is little enough."""
+        """Return the encoded key at which the part begins (the upper end) or before which it ends; None if no part is
+        small enough.
+
+        `low`: the chunk's low end, returned if the whole chunk is small enough.
+        """
         if not self._enough and self._bytes <= self._most:
             return low
         return None if self._best is None else self._best[1]

@@ -1,8 +1,8 @@
-"""Which shards an operation must reach.
+"""The shards that an operation must reach.
 
-What a filter says about the shard key comes from `docstore.query.plan.bounds` as ranges of encoded keys. Those may hold
-keys that the filter refuses, never the other way round: targeting misses no document. Shard key fields hold no arrays,
-so all that a filter says about one path may be used together.
+`docstore.query.plan.bounds` turns a filter's conditions on the shard key into ranges of encoded keys. Those may hold
+keys that the filter refuses, never the other way round: targeting misses no document. Shard key fields hold no
+arrays, so all conditions on one path may be intersected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The places of rows as documents: what a column family is sharded by is the field `token` of its rows.
+"""The places of rows as documents: a column family is sharded by the field `token` of its rows.
 
-A row's document is `{token: <place>}`. The place is the token as a 64-bit integer under Murmur3; otherwise what stands
-in storage keys before the area, as hexadecimal text: its order is that of the rows, and a token of 128 bits fits. All
-of a row has one place, so no range of places splits it.
+A row's document is `{token: <place>}`. Under Murmur3 the place is the token as a 64-bit integer. Otherwise it is the
+part of storage keys before the area, as hexadecimal text: it sorts like the rows, and a token of 128 bits fits. A row
+has a single place, so no range of places divides it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def row_key_of_place(partitioner: Partitioner, place: Any) -> bytes:
 
 
 def checked_place(partitioner: Partitioner, value: Any) -> Any:
-    """A place that a client names, in the form that places have. BadValue for what is none."""
+    """Return a client's place in canonical form. BadValue for malformed ones."""
     if partitioner.name == MURMUR3:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or value != value // 1:
             raise _no_place(partitioner, value)

@@ -127,7 +127,7 @@ class ShardVersion(NamedTuple):
 
 
 UNSHARDED = ShardVersion(ZERO_EPOCH, NO_CHUNKS)
-"""Of a collection that is not sharded, in a database that is not known."""
+"""The version of an unsharded collection in an unknown database."""
 STALE_CODES = frozenset((Code.StaleConfig, Code.StaleDbVersion, Code.StaleEpoch, Code.StaleShardVersion))
 """With these a shard says that the sender's routing is not its own."""
 
@@ -138,9 +138,9 @@ def unsharded_in(database: DatabaseVersion | None) -> ShardVersion:
 
 
 def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | None, shard: str) -> CommandError:
-    """The sender's routing differs from the shard's; `wanted` None when the shard knows none itself.
+    """Return the error for routing that differs from the shard's. `wanted`: None if the shard has no routing itself.
 
-    StaleDbVersion where they differ in the database only, else StaleConfig.
+    StaleDbVersion if they differ in the database only, else StaleConfig.
     """
     if not received.sharded and (wanted is None or not wanted.sharded):
         return _stale_database(namespace, received, wanted)

@@ -1,4 +1,5 @@
-"""DDL in a cluster as pure decisions: what an operation is on disk, what it does next, what remains of what is gone.
+"""DDL in a cluster as pure decisions: the documents of an operation, its steps, the record of dropped incarnations.
 
-`docstore.sharding.ddl.coordinator` drives one operation through its phases; the plans of the operations are in `plans`.
+`docstore.sharding.ddl.coordinator` drives one operation through its phases; the plans of the operations are in
+`plans`.
 """

@@ -27,11 +27,11 @@ COORDINATORS = "config.system.sharding_ddl_coordinators"
 HOLDS = "config.collection_critical_sections"
 RELEASED_HOLDS = "config.released_critical_sections"
 REMEMBERED_SECONDS = 3600
-"""How long a released hold is remembered."""
+"""The time for which released holds are remembered."""
 
 
 class Kind(Enum):
-    """The operations; the value is what documents hold."""
+    """The operations; the value is the stored form."""
 
     DROP_COLLECTION = "dropCollection"
     DROP_DATABASE = "dropDatabase"
@@ -145,10 +145,10 @@ class Blocks(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A participant's document. `indexes`: of a build, the names that the collection had before, None until it begins.
+    """A participant's document. `indexes`: for a build, the earlier index names, None until it begins.
 
-    `phase`: what the participant was asked for last; it does nothing of a phase before that. `seconds`: when it was
-    written, since 1970.
+    `phase`: the last requested phase; requests of earlier phases are refused. `seconds`: the time of writing, since
+    1970.
     """
 
     operation: Binary
