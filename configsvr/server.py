@@ -1,7 +1,7 @@
 """The config server's own parts, over those of a data node.
 
 A command changes the catalog in one step of the loop and then waits in `committed` until a majority has the change:
-what it answers is never rolled back.
+its reply is never rolled back.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from docstore.sharding.ddl.requests import drop_collection
 
 LOG = component("SHARDING")
 COMMIT_MS = 15_000
-"""How long a change may wait for a majority before its outcome is reported as unknown."""
+"""The time limit for a change to reach a majority, after which its outcome is reported as unknown."""
 _MAJORITY = WriteConcern("majority", timeout_ms=COMMIT_MS)
 _LOOK_SECONDS = 0.5
 
 
 class ConfigServer:
-    """The catalog and what carries its multi-step changes to their end."""
+    """The catalog, and the service that completes its multi-step changes."""
 
     def __init__(self, node: DataNode, pool: Pool) -> None:
         self.node = node
@@ -67,7 +67,7 @@ class ConfigServer:
         return f"{hello['setName']}/{','.join(hello['hosts'])}"
 
     def ready(self) -> None:
-        """Make sure that the config collections are there; called before the catalog is changed."""
+        """Create missing config collections; called before the catalog is changed."""
         self.tables.initialise()
 
     async def committed(self) -> None:

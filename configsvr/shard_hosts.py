@@ -1,7 +1,7 @@
-"""Keeping `config.shards` true to the shards' own members, which come, go and are replaced.
+"""Keeps `config.shards` in accord with the shards' current members.
 
-The primary asks every shard's primary who the members are, in turn, and writes down what has changed. A shard that does
-not answer stays as it is. Members are found through those that are written down: as long as one of them is left.
+The primary asks every shard's primary for the members, in turn, and records changes. A shard that does not answer
+stays unchanged. Members are found through the recorded ones, as long as one of them is left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""config.changelog: what happened to the metadata, for people and for `sh.status()`. Nothing depends on it."""
+"""config.changelog: a log of changes of the metadata, for operators and `sh.status()`. Nothing depends on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Changelog:
         shard: str = "config",
         client: str = "",
     ) -> None:
-        """`what`: split, multi-split, moveChunk.start, ...; `server` is this one when another is not named."""
+        """Add an entry. `what`: split, multi-split, moveChunk.start, ...; `server`: this one by default."""
         tables = self._tables
         collection = tables.store.collection(CHANGELOG)
         if collection is None:

@@ -1,15 +1,13 @@
-"""Sharded collections and their chunks: who owns what. Every change of ownership in the cluster is made here.
+"""Sharded collections and their chunks. Every change of ownership in the cluster is made here.
 
-Always true of the chunks of a collection, also after any failover (see `docstore.sharding.chunks` for the rest):
+Invariants of the chunks of a collection, also after any failover (see `docstore.sharding.chunks` for the rest):
 
-* a split writes the new upper parts first, from the top, and cuts the lower part last: what a failover leaves of it
-  shows
-  the chunk and its parts on the same shard, and readers cut the lower one themselves;
-* a move raises the version of the donor's remaining chunk first and gives the chunk away last, so a move that a
-  failover
-  cuts in two has not happened;
-* a move is refused unless the chunk still has exactly the version that the donor saw, so a commit that was delayed
-  is harmless once anyone has raised that version.
+- a split writes the new upper parts first, from the top, and shortens the lower part last. A failover in between
+  leaves the chunk and its parts on the same shard, and readers shorten the lower one themselves;
+- a move raises the version of the donor's remaining chunk first and gives the chunk away last, so a move that a
+  failover interrupts has not happened;
+- a move is refused unless the chunk still has exactly the version that the donor saw, so a delayed commit is harmless
+  once that version has been raised.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from docstore.sharding.version import NO_CHUNKS, DatabaseVersion, Lastmod, Shard
 from docstore.storage import Reader
 
 CHUNKS_PER_SHARD = 2
-"""Of a column family that is spread from its creation."""
+"""For a column family that is sharded from its creation."""
 _BY_MIN = {"uuid": 1, "min": 1}
 _BY_SHARD = {"uuid": 1, "shard": 1, "min": 1}
 _BY_LASTMOD = {"uuid": 1, "lastmod": 1}
@@ -114,12 +112,13 @@ class Chunks:
         self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str, *, version: DatabaseVersion,
         partitioner: str | None = None, over: Sequence[str] = (),
     ) -> ShardVersion:  # fmt: skip
-        """Make a collection sharded, with one chunk 1|0 on `shard`; nothing changes when it is so already. A column
-        family, which has a partitioner, with chunks evenly over its tokens and over the shards `over`.
+        """Make a collection sharded, with one chunk 1|0 on `shard`. Idempotent.
+
+        A column family, which has a partitioner, gets chunks evenly over its tokens and over the shards `over`.
 
         AlreadyInitialized when it is sharded differently; IllegalOperation unless its database is partitioned and has
-        its primary on `shard`; StaleDbVersion when the database is another than that of `version`; OperationFailed for
-        a request that comes after the collection has been dropped.
+        its primary on `shard`; StaleDbVersion when the database has another version than `version`; OperationFailed
+        for a request that comes after the collection has been dropped.
         """
         tables = self._tables
         record = self.collection(namespace)
@@ -267,9 +266,11 @@ class Chunks:
             unit.commit()
 
     def rename(self, source: str, target: str, source_uuid: Binary | None, target_uuid: Binary | None) -> bool:
-        """Give a sharded collection (where it is one) the name of another one (where that is one), which goes; False
-        where that has happened. The record has a new epoch and timestamp. It is there before the old one goes: who
-        finds half of it goes on.
+        """Rename a sharded collection over another one, which is dropped; either may be unsharded. False if that has
+        happened.
+
+        The record gets a new epoch and timestamp. It is written before the old one is removed; an interrupted rename
+        is completed.
         """
         tables = self._tables
         old, new = self.collection(source), self.collection(target)

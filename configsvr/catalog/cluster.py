@@ -1,4 +1,4 @@
-"""Shards and databases: what the cluster consists of and where unsharded collections live."""
+"""Shards and databases: the members of the cluster and the primary shards of unsharded collections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cluster:
         return ShardRecord.from_raw(raw)
 
     def check_new_shard(self, name: str, set_name: str, hosts: frozenset[str]) -> ShardRecord | None:
-        """The shard when exactly this one is there already. IllegalOperation when its name or a host is taken."""
+        """Return the shard if exactly this one exists already. IllegalOperation if its name or a host is taken."""
         for shard in self.shards():
             same_hosts = bool(shard.hosts & hosts) or shard.set_name == set_name
             if shard.name == name and same_hosts:
@@ -118,11 +118,11 @@ class Cluster:
     def ensure_database(
         self, name: str, *, partitioned: bool, primary: str | None, keyspace: bool = False
     ) -> DatabaseRecord:
-        """The database, made when it is not there, marked as partitioned when asked for. Names of keyspaces are quoted
-        identifiers, so they may differ in upper and lower case only.
+        """Return the database; create it if necessary, and mark it as partitioned on request.
 
-        Errors: InvalidNamespace; InvalidOptions for the databases that every node has; NamespaceExists when its
-        primary is another than `primary`; DatabaseDifferCase; ShardNotFound.
+        Names of keyspaces are quoted identifiers, so they may differ only in case. Errors: InvalidNamespace;
+        InvalidOptions for the databases that every node has; NamespaceExists if it has another primary than
+        `primary`; DatabaseDifferCase; ShardNotFound.
         """
         check_database_name(name)
         if name in OWN_DATABASES:
@@ -156,9 +156,9 @@ class Cluster:
             unit.commit()
 
     def move_primary(self, name: str, version: DatabaseVersion, to: str) -> bool:
-        """Give a database of exactly this version another primary shard; False when it has it already.
+        """Give a database of exactly this version another primary shard; False if it has that already.
 
-        The version gets a new timestamp besides the next count: what a shard knows to be over is told by timestamps.
+        The version gets a new timestamp besides the next count: shards recognise ended versions by timestamps.
         """
         database = self.database(name)
         if database is not None and database.uuid == version.uuid and database.primary == to:

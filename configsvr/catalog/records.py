@@ -89,8 +89,8 @@ class ShardRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseRecord:
-    """config.databases. `primary`: the shard of its unsharded collections. `dropped`: the uuids of sharded collections
-    that were dropped lately, each with the time; what asks to make one of them sharded was delayed.
+    """config.databases. `primary`: the shard of its unsharded collections. `dropped`: the uuids of recently dropped
+    sharded collections, each with the time, to refuse delayed requests to shard them.
     """
 
     name: str
@@ -134,8 +134,8 @@ class DatabaseRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRecord:
-    """config.collections. `dropping`: the drop has begun and will be carried to its end. `partitioner`: for a
-    column family, the class name of that of its keyspace.
+    """config.collections. `dropping`: the drop has begun and will be completed. `partitioner`: for a column family,
+    the class name of its keyspace's.
     """
 
     namespace: str

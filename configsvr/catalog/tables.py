@@ -142,7 +142,7 @@ class Tables:
             unit.replace(collection, found[0], found[1], raw)
 
     def delete(self, unit: WriteUnitOfWork, namespace: str, identity: Any) -> None:
-        """Remove the document with that `_id` if it is there."""
+        """Remove the document with that `_id` if it exists."""
         collection = self.store.collection(namespace)
         found = None if collection is None else collection.by_id(unit, from_python(identity))
         if collection is not None and found is not None:

@@ -67,8 +67,8 @@ async def _examine(server: ConfigServer, target: str, set_name: str, hosts: froz
 
 
 async def _ask_any(server: ConfigServer, hosts: frozenset[str]) -> dict[str, Any]:
-    """The hello of the first host that knows of a set: a member may not have heard yet that it is one. Else that of
-    any that answers.
+    """Return the hello of the first host that reports a set, because a member may not have heard yet that it is one.
+    Else return any answer.
     """
     failure: CommandError | None = None
     answer: dict[str, Any] | None = None

@@ -2,7 +2,7 @@
 
     {_configsvrCommitRename: ns, to: ns, sourceUuid: uuid | null, targetUuid: uuid | null}
 
-The uuids are those of the sharded ones. Nothing changes when it is so already.
+The uuids are those of the sharded collections. Idempotent.
 """
 
 from __future__ import annotations

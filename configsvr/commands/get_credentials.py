@@ -15,7 +15,7 @@ from docstore.security.scram import MECHANISMS
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     name, access = UserName(arguments.value, arguments["db"]), context.services.access
     found, profile = access.completed(await node_of(context).users.known_by(name, access.pretence))
-    # Made for everybody, and shown of nobody: the reply is of one size, and takes as long.
+    # Computed for every name and shown to nobody: replies have one size and take the same time.
     pretended = {mechanism: access.pretended(mechanism, name, profile) for mechanism in MECHANISMS}
     shown = {each: pretended[each] for each in MECHANISMS if each in profile} if found is None else found
     credentials = {mechanism: credential.document() for mechanism, credential in shown.items()}

@@ -1,8 +1,8 @@
-"""_configsvrGetRouting: where a namespace lives, all of it or what has changed; see `docstore.sharding.routing`.
+"""_configsvrGetRouting: the routing of a namespace, all or the changes; see `docstore.sharding.routing`.
 
     {_configsvrGetRouting: "db.collection" | "db", since: {v: Timestamp, e: ObjectId}}
 
-Reads what a majority has, so nobody ever routes by a change that is rolled back.
+Reads with majority read concern, so no router uses a change that is rolled back.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from docstore.sharding.version import ShardVersion
 
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
 _CHUNK = TopFields(("min", "max", "shard", "lastmod", "jumbo"))
-"""What routers are told of a chunk."""
+"""The fields of a chunk in the reply."""
 PAGE_CHUNKS = 2000
-"""Of one reply, which is made without letting others run."""
+"""The chunks of one reply, which is built without yielding."""
 
 
 def _shown(chunk: bytes) -> bytes:
-    """A chunk as routers are told of it; `since`: when it came to its shard."""
+    """Return the chunk in the form for routers; `since`: when it came to its shard."""
     shown, history = _CHUNK.apply(chunk), get_field(chunk, "history")
     newest = None if history is None else next(iter(array_documents(history[1])), None)
     since = None if newest is None else get_field(newest, "validAfter")
