@@ -54,7 +54,7 @@ from mongos.widecolumn.hints.rows import owners_of_command
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
 QUIET_SECONDS = 1.0
-"""So long nothing is said of waiting for the config servers."""
+"""The delay before the first message about waiting for the config servers."""
 JS_WORKERS = 1
 EVALUATORS = 8
 
@@ -265,7 +265,7 @@ async def _take_down(router: Router, listener: Listener, background: list[asynci
 
 
 async def _ping(router: Router, version: str) -> None:
-    """Tell the config servers every few seconds that this router is there."""
+    """Tell the config servers every few seconds that this router is alive."""
     while True:
         up = int(router.clock() - router.facts.started)
         command = requests.mongos_ping(

@@ -1,4 +1,4 @@
-"""A router: what one `mongos` process is made of. It keeps no data; everything here can be read again from the cluster.
+"""A router: the parts of one `mongos` process. It stores no data; everything here can be read again from the cluster.
 
 Commands reach it by `router_of(context)`.
 """
@@ -73,19 +73,19 @@ class Router:
         self.hints: Hints | None = None
         """Writes at ANY that had no primary."""
         self.definitions = Definitions()
-        """Of keyspaces and CQL tables."""
+        """The definitions of keyspaces and CQL tables."""
         self._gossip = gossip
         self.leftovers = Leftovers(shards)
         self.targets = PreparedTargets(cache)
         self.transactions = RouterTransactions(self)
         self.users = RoutedUsers(shards.config, clock)
-        """Those of the cluster."""
+        """The users of the cluster."""
 
     @property
     def config(self) -> Shard:
         return self.shards.config
 
-    # What the dispatcher asks of its host.
+    # The dispatcher's host
 
     def check_write(self) -> None:
         """A router takes every write; the shard's primary decides."""
@@ -94,7 +94,7 @@ class Router:
         """A router takes every read; the shard's member decides."""
 
     def cluster_time(self) -> int:
-        """The latest that a shard or a client has told of, packed; 0 before any has."""
+        """Return the latest cluster time heard from a shard or a client, packed; 0 before any."""
         return self._gossip.cluster_time
 
     def gossip(self) -> EncodedGossip:
@@ -102,16 +102,14 @@ class Router:
         return self._gossip.shown
 
     def observe_cluster_time(self, time: int) -> None:
-        """A client's cluster time, or a shard's: what is asked for next must not be older, whichever shards carry it
-        out.
-        """
+        """Observe the cluster time of a client or shard: later requests to any shard must not use an older one."""
         self._gossip.observe(time)
 
     def state_version(self) -> Mapping[str, Any] | None:
         """Routers have no state that drivers follow."""
         return None
 
-    # What routed commands do.
+    # Operations of routed commands
 
     async def ensure_database(self, namespace: str) -> None:
         """Have the database exist before something is written to it."""
@@ -171,7 +169,7 @@ class Router:
         self.leftovers.discard(remotes)
 
     async def routed(self, context: Context, operation: Callable[[Routing], Awaitable[T]]) -> T:
-        """Run an operation on the context's namespace with the routing as it is known, again when it was stale."""
+        """Run an operation on the context's namespace with the cached routing; retry if that was stale."""
         return await self.cache.routed(context.namespace, operation)
 
     def listening_at(self, address: str) -> None:
@@ -179,7 +177,7 @@ class Router:
         self.facts = replace(self.facts, address=address)
 
     async def stop(self) -> None:
-        """End what runs in the background and let go of connections."""
+        """Stop background work and close connections."""
         self.leftovers.stop()
         self.transactions.stop()
         await self.workers.close()

@@ -22,4 +22,4 @@ class RouterParts(Protocol):
         """The config server."""
 
     def cluster_time(self) -> int:
-        """Return the latest cluster time that a shard or a client has told of, packed; 0 before any has."""
+        """Return the latest cluster time heard from a shard or a client, packed; 0 before any."""

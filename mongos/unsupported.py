@@ -35,7 +35,7 @@ _ON_ADMIN = (
     ("configureCollectionBalancing", "enableSharding", "the balancer treats all collections alike"),
     ("mergeChunks", "splitChunk", "chunks are not merged"),
 )
-"""About collections that their arguments name: the privilege is asked for on `admin`, as the command is sent there."""
+"""Commands about collections named in their arguments: the privilege is required on `admin`, to which they are sent."""
 
 _CLUSTER, _COLLECTION = Resource.CLUSTER, Resource.COLLECTION
 

@@ -1,4 +1,4 @@
-"""Commands about users and roles: the config servers carry them out, as they keep what these are about."""
+"""Commands about users and roles, which run on the config servers, where these are stored."""
 
 from __future__ import annotations
 

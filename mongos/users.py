@@ -1,8 +1,7 @@
-"""The users of a cluster, whom the config servers know.
+"""The users of a cluster, cached from the config servers.
 
-What they have said of a user holds until they say that there were changes, for which they are asked every second, and
-for at most `userCacheInvalidationIntervalSecs` where they do not answer; a change that came through this router holds
-at once.
+A cached user is valid until the config servers report a change; they are polled every second. If they do not answer,
+it is valid for at most `userCacheInvalidationIntervalSecs`. A change through this router takes effect at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LOG = component("ACCESS")
 _INTERVAL_SECONDS = 30
 _ASKING_SECONDS = 1.0
 _MOST_KNOWN = 4096
-"""Users of whom is remembered what the config servers said: anybody may ask for one, and there need not be any."""
+"""The maximal number of cached answers, also for unknown users: anybody may ask for any name."""
 _INTERVAL = "userCacheInvalidationIntervalSecs"
 
 
@@ -41,7 +40,7 @@ class RoutedUsers:
         self._known_at = 0
         self._was_used = False
         self._seen: Mapping[str, Any] | None = None
-        """What the config servers answered last when they were asked for changes."""
+        """The last reply of the config servers about changes."""
 
     @property
     def generation(self) -> int:
@@ -88,7 +87,7 @@ class RoutedUsers:
         return found
 
     async def known_by(self, name: UserName, _secret: bytes) -> KnownBy:
-        # Always asked for, and answered at one length: how long it takes tells nothing of who there is.
+        # Always requested, with a reply of fixed length: the time does not tell which users exist.
         reply = (await self._config.command("admin", get_credentials(name.user, name.db), repeatable=True)).decoded()
         found = credentials_of(reply)
         if reply["known"]:

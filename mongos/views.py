@@ -1,8 +1,7 @@
 """Reading a view through a router.
 
-Shards do not read views on a router's behalf: they answer with what the view comes down to, a collection and a
-pipeline. The router then carries out the request as an aggregation over that collection, which may be sharded. The
-cursor stays the view's.
+Shards do not read views for a router: they answer with the view's source collection and pipeline. The router then
+runs the request as an aggregation over that collection, which may be sharded. The cursor has the view's namespace.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ async def read_below(
 def _aggregation(
     context: Context, resolved: dict[str, Any], stages: Sequence[bytes], batch_size: int | None, natural: bytes | None
 ) -> bytes:
-    """The command over the collection below the view, with what it takes over of the request."""
+    """Return the aggregation over the source collection, with the fields taken over from the request."""
     database, _, name = resolved["ns"].partition(".")
     assert database == context.db, "a view stands on a collection of its own database"
     body: dict[str, Any] = {

@@ -65,8 +65,9 @@ class ChunkCommands:
     async def sizes(
         self, collection: CollectionRouting, shard: str, chunks: Sequence[Chunk] = (), *, enough: int = 0
     ) -> tuple[int, list[int]]:
-        """(the bytes of the collection that a shard owns, those of some of its chunks). With `enough` the chunks end
-        with the first that has so many."""
+        """Return (the bytes of the collection that a shard owns, the bytes of some of its chunks). With `enough` the
+        chunks end with the first of at least that many bytes.
+        """
         asked = await self._shards.get(shard)
         ranges = [chunk.range for chunk in chunks]
         command = requests.chunk_sizes(collection.namespace, collection.key.document(), ranges, enough=enough)

@@ -1,4 +1,4 @@
-"""abortTransaction: forget what a transaction did, on all its shards."""
+"""abortTransaction: discard a transaction's writes on all its shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`balancerStatus`: whether balancing is on, and what this router's balancer is doing."""
+"""`balancerStatus`: the mode of balancing, and the state of this router's balancer."""
 
 from __future__ import annotations
 

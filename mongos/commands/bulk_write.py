@@ -44,7 +44,7 @@ async def run(context: Context, args: Arguments) -> bytes:
 
 
 async def _read(context: Context, args: Arguments) -> list[Run]:
-    """The runs; others are served meanwhile. Errors: those of `read_runs`."""
+    """Return the runs; pauses for other requests. Errors: those of `read_runs`."""
     reading = read_runs(context, args)
     while True:
         try:
@@ -65,7 +65,7 @@ async def _carry_out(context: Context, args: Arguments, each: Run, ordered: bool
 
 
 async def _take(tally: Tally, each: Run, outcome: Outcome) -> None:
-    """Note what has become of the statements of a run that were carried out."""
+    """Add the outcome of a run's executed statements to the tally."""
     errors = {row["index"]: row for row in outcome.errors}
     upserted = {row["index"]: from_python(row["_id"]) for row in outcome.upserted}
     tally.retried += sorted(set(outcome.retried))

@@ -1,4 +1,4 @@
-"""commitTransaction: make what a transaction did on all its shards visible and durable, at once."""
+"""commitTransaction: make a transaction's writes on all its shards visible and durable, atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`count`: the sum of what the shards count; skip and limit apply to the sum."""
+"""`count`: the sum of the shards' counts; skip and limit apply to the sum."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     for name in _SUMMED:
         if any(name in part for part in parts):
             whole[name] = sum(part.get(name, 0) for part in parts)
-    # The average is in bytes, whatever the scale.
+    # The average is in bytes at any scale.
     data = sum(part["avgObjSize"] * part["objects"] for part in parts)
     whole["avgObjSize"] = data / whole["objects"] if data else 0.0
     whole["scaleFactor"] = max((part["scaleFactor"] for part in parts), default=1.0)

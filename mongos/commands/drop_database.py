@@ -1,4 +1,4 @@
-"""`dropDatabase`: drop a database on all shards, and what the config servers know of it."""
+"""`dropDatabase`: drop a database on all shards, and its record on the config servers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _FILTERS = {
     "update": "updates",
     "delete": "deletes",
 }
-"""Where each command says which documents it is about."""
+"""The field of each command that holds its filter or statements."""
 _EXPLAINABLE = frozenset(("aggregate", *_FILTERS))
 _WRITES = frozenset(("update", "delete", "findAndModify"))
 

@@ -1,9 +1,8 @@
 """`find`: read documents of a collection, from the shards that may hold them.
 
-One shard's answer passes as it is. From several, each shard gives what could be part of the result (its first
-skip+limit documents in order) and the router merges, skips, limits. With a sort, or by
-distance from a point, the shards send whole documents, since a projection could remove what they are merged by; the
-router projects.
+A single shard's answer is passed on unchanged. Of several shards, each returns the documents that may be in the
+result (its first skip+limit documents in order), and the router merges, skips and limits. With a sort, or by distance
+from a point, the shards send whole documents, because a projection could remove the merge keys; the router projects.
 """
 
 from __future__ import annotations

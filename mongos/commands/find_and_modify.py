@@ -24,7 +24,7 @@ async def run(context: Context, args: Arguments) -> bytes:
 
     async def attempt(routing: Routing) -> bytes:
         documents_only(context, routing)
-        # What is not sharded is for one shard, whatever is asked; that says what is wrong with the query.
+        # An unsharded collection is on one shard, which reports errors in the query.
         query = EMPTY_DOCUMENT if routing.collection is None else args["query"] or EMPTY_DOCUMENT
         shard = exact_shard(routing, parse_filter(query, query_context=query_context), "findAndModify")
         (answer,) = await router.ask(context, routing, [shard], body, repeatable=retryable)

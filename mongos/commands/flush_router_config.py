@@ -1,4 +1,4 @@
-"""`flushRouterConfig`: forget what this router knows of a namespace, a database or everything; it is read again."""
+"""`flushRouterConfig`: forget the cached routing of a namespace, a database or everything; it is read again."""
 
 from __future__ import annotations
 

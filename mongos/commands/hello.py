@@ -1,4 +1,4 @@
-"""`hello`: what this router is."""
+"""`hello`: the role and the limits of this router."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`isMaster`: what this router is, in the spelling of 2012, which drivers still open connections with."""
+"""`isMaster`: the role of this router, in the spelling of 2012, with which drivers still open connections."""
 
 from __future__ import annotations
 

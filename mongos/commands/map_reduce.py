@@ -1,9 +1,11 @@
-"""`mapReduce` across shards: each maps and reduces what it owns, the router merges, reduces once more and finalizes.
+"""`mapReduce` across shards: each maps and reduces its own documents; the router merges, reduces once more and
+finalizes.
 
-The shards run the internal form (`docstore.commands.requests.map_reduce`) and keep their results behind cursors, so the
-router merges sorted streams and holds a batch of each. Where the results go: `mongos.merge.map_reduce`.
+The shards run the internal form (`docstore.commands.requests.map_reduce`) and keep their results behind cursors, so
+the router merges sorted streams and holds a batch of each. `mongos.merge.map_reduce` has the targets of the results.
 
-With a `limit`, no shard knows which of its documents count. The router then reads the first of all and maps them.
+With a `limit`, no shard knows which of its documents count. The router then reads the first documents of all and maps
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`planCacheListFilters`: the index filters that any shard has; what several have in common is told once."""
+"""`planCacheListFilters`: the index filters of all shards, without duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`validate`: every shard checks what it holds of a collection; the whole is valid when all parts are."""
+"""`validate`: every shard checks its part of a collection; the result is valid if all parts are."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from mongos.routing.query_context import query_context_of
 
 
 def request_of(context: Context, raw: bytes, args: Arguments) -> Request:
-    """The request that an aggregate command makes. Errors: those of the pipeline's parsers."""
+    """Return the request of an aggregate command. Errors: those of the pipeline's parsers."""
     collection = collection_of(args.value)
     check_stage_places(context.db, collection, args["pipeline"])
     if context.api_strict:

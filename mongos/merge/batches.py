@@ -16,7 +16,9 @@ class Batches(Protocol):
     """The source of a cursor's batches."""
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
-        """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
+        """Return at most this many documents and bytes, at least one document if any is left, and whether they were
+        the last.
+        """
         ...
 
     def close(self) -> None:
@@ -38,9 +40,10 @@ def cursor_reply(
     catalog: bool = False,
     at: int | None = None,
 ) -> bytes:
-    """`{cursor: {<field>: [...], id, ns, atClusterTime?}}`; `field` is firstBatch or nextBatch, `at` the packed
-    timestamp of the snapshot that is read. Cursors over the catalog, and those of collections that are not there, give
-    the batch last.
+    """Return `{cursor: {<field>: [...], id, ns, atClusterTime?}}`. `field`: firstBatch or nextBatch; `at`: the packed
+    timestamp of the snapshot.
+
+    Cursors over the catalog, and those of missing collections, have the batch last.
     """
     encoded = namespace.encode()
     batch = (field, 0x04, documents_array(documents))

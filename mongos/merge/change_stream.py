@@ -1,14 +1,14 @@
 """Change streams over the cluster: the streams of all shards, merged by their tokens into one.
 
-Always true:
+Invariants:
 
-* an event is given out when every shard has promised, by the token of its last batch, that none before it is to come;
-* before anything is given out that the shards have promised, the shards are known that had been added by that time. One
-  that is new there is read from the place that was reached on: it can have changes from before only if it was there
-  before;
-* an idle shard is told the time that others have reached, so that its log, and with it its promise, moves on.
+- an event is returned when every shard has promised, by the token of its last batch, that it has no earlier one to
+  come;
+- before the events up to a promised time are returned, all shards added by that time are known. A new one is read
+  from the position reached: it could have earlier changes only if it had been a shard earlier;
+- an idle shard is told the time of the others, so that its log, and with it its promise, advances.
 
-The stages behind `$changeStream` run here; documents are looked up through the router's own targeting.
+The stages after `$changeStream` run here; documents are looked up through the router's own targeting.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from mongos.routing.requests import cursor_of
 from mongos.routing.shards import Shard, unreachable
 
 AWAIT_SECONDS = 1.0
-"""How long a getMore waits for events when the client does not say."""
+"""The wait of a getMore for events, if the client gives none."""
 _IDLE_MS, _BEHIND_MS = 500, 50
-"""How long a shard's getMore waits: while nothing is to be given out, and while events wait for its promise."""
+"""The wait of a shard's getMore: while there is no event, and while events wait for its promise."""
 _MOST_BYTES = 16 * 1024 * 1024
 _SHARD_BYTES = 4 * 1024 * 1024
 _FIRST_BATCH = 101
 
 
 class _Part:
-    """The stream of one shard: events that have come, and the key up to which all have."""
+    """The stream of one shard: its buffered events, and the key up to which they are complete."""
 
     def __init__(self, shard: Shard, address: str, body: bytes) -> None:
         self.shard = shard
@@ -99,7 +99,7 @@ class _Part:
             raise
 
     async def kill(self) -> None:
-        """End the shard's cursor; what cannot be reached will time out by itself."""
+        """End the shard's cursor; if the shard is unreachable it times out by itself."""
         task, self.task = self.task, None
         if task is not None:
             task.cancel()
@@ -249,7 +249,7 @@ class RoutedStream:
                 if key == self._after:
                     self._awaited = None
                 if kind is not None and kind[1][4:-1] == b"invalidate":
-                    # The shard's stream has ended with it, this one goes on.
+                    # The shard's stream has ended with the event, this one continues.
                     ended = document_to_python(event)["_id"]
                     self._parts[part.shard.name] = await self._opened(part.shard, {"startAfter": ended})
                     parts = list(self._parts.values())

@@ -1,4 +1,4 @@
-"""explain of a pipeline through a router: how it is split, and what every shard says of its own part."""
+"""explain of a pipeline through a router: its split, and every shard's explain of its part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_THE_REPLY = frozenset(("command", "serverInfo", "serverParameters"))
 
 
 async def explain_pipeline(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
-    """The reply of explain; what the pipeline would write is not written."""
+    """Return the reply of explain; the pipeline writes nothing."""
     if request.pipeline.is_change_stream:
         return await _explain_change_stream(context, request, verbosity, command)
     target = target_of(request.pipeline)

@@ -1,6 +1,6 @@
-"""First batches of several shards put together in one step, where they are all there is and it is not much.
+"""Merge of the shards' first batches in one step, if they are complete and small.
 
-Always true: what comes out is what a `MergedCursor` of the same shape would give.
+Invariant: the result equals that of a `MergedCursor` of the same shape.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mongos.relay.targets import NamespaceTargets
 
 _MOST_BYTES = 1 << 18
 _LONGEST = 1024
-"""What is longer than this is not sent again as it is, and not remembered."""
+"""Longer sort specifications rarely repeat, and are not cached."""
 _BEGINS = b"\x03cursor\0"
 
 
@@ -45,7 +45,7 @@ def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) ->
 
 
 def plain_order(raw: bytes) -> Sort | None:
-    """The sort, where it is short and no condition of the find decides what it means."""
+    """Return the sort if it is short and independent of the filter; else None."""
     return _plain_order(raw) if len(raw) <= _LONGEST else None
 
 

@@ -1,17 +1,19 @@
-"""Documents that are all there, as what a cursor of the router gives out."""
+"""A list of documents as the source of a router's cursor."""
 
 from __future__ import annotations
 
 
 class Listed:
-    """Gives its documents in batches, as a `MergedCursor` does those of shards."""
+    """Returns its documents in batches, like a `MergedCursor`."""
 
     def __init__(self, documents: list[bytes]) -> None:
         self._documents = documents
         self._at = 0
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
-        """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
+        """Return at most this many documents and bytes, at least one document if any is left, and whether they were
+        the last.
+        """
         first = self._at
         size = 0
         for raw in self._documents[first : first + max_documents]:

@@ -63,7 +63,7 @@ async def open_target(context: Context, output: Output) -> Target:
     else:
         if routing.collection.key.fields != ("_id",):
             raise CommandError(31313, f"{output.namespace} takes results only if it is sharded by _id")
-        # The fields are those of the target itself: nothing is to be looked for.
+        # The merge key consists of the target's own fields: no lookup is needed.
         target = Merging(RoutedTarget(context, routing), replace(merging(output.namespace), on=None))
     await target.begin()
     return target
@@ -93,7 +93,7 @@ class _Merged:
     async def give_up(self) -> None:
         try:
             await self._ask({"drop": self._made})
-        except CommandError as error:  # the shard drops what it could not merge
+        except CommandError as error:  # the shard drops the temporary collection if it could not merge it
             if error.code not in (*STALE_CODES, Code.NamespaceNotFound):
                 raise
 

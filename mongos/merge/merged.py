@@ -21,10 +21,11 @@ SLICE_DOCUMENTS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The router's half of an aggregation: `stream` reads what is put into `feed`, the shards' halves merged.
+    """The router's half of an aggregation: `stream` reads the documents put into `feed`, the merged halves of the
+    shards.
 
-    `pending` is awaited when the stream gave nothing though its feed has something: it reads other collections.
-    `close` lets go of what the stages hold outside memory, and of what they read.
+    `pending` is awaited when the stream has a feed but yields nothing: it reads other collections. `close` releases
+    the stages' resources outside memory, and their reads.
     """
 
     feed: Feed
@@ -52,9 +53,9 @@ class Shape:
 
 
 class MergedCursor:
-    """Gives out the merged documents in batches. `discard(remotes)` ends what is left of the parts.
+    """Returns the merged documents in batches. `discard(remotes)` closes the unfinished parts.
 
-    The merge pauses between its steps as `scheduler` says.
+    The merge pauses between its steps according to `scheduler`.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class MergedCursor:
         return self._remotes[0] if plain and self._remotes[0].place[0] else None
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
-        """Up to so many documents and bytes, at least one where there is one, and whether they were the last."""
+        """Return at most this many documents and bytes, at least one document if any is left, and whether they were
+        the last.
+        """
         batch: list[bytes] = []
         size = 0
         until = self._clock() + STEP_SECONDS

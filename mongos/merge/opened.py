@@ -21,9 +21,9 @@ async def opened_reply(
     single_batch: bool = False,
     catalog: bool = False,
 ) -> bytes:
-    """The reply with what shards have answered, merged in that shape, whose cursors are read on by one of this router.
+    """Return the reply with the shards' answers merged in that shape; a cursor of this router reads theirs on.
 
-    `asked_size`: how many documents the shards are asked for at a time. Others are as in `first_reply`.
+    `asked_size`: the number of documents per shard batch. The others are as in `first_reply`.
     """
     router = router_of(context)
     remotes = await router.remotes(context, answers, asked_size)

@@ -1,4 +1,4 @@
-"""Results of a pipeline that go to a collection through a router (`docstore.commands.requests.results`).
+"""Results of a pipeline written to a collection through a router (`docstore.commands.requests.results`).
 
 `$out` fills and renames on the primary that has made the new collection (`docstore.node.remote_outputs`); a sharded
 collection cannot be its target, nor one that has become sharded meanwhile. What `$merge` writes is routed like a
@@ -152,7 +152,7 @@ class RoutedTarget:
                 raise
 
     async def _told(self, error: CommandError) -> CommandError:
-        """The error, or what has become of the target meanwhile."""
+        """Return the error, or a better one if the target has changed meanwhile."""
         if error.code not in STALE_CODES:
             return error
         if (await router_of(self._context).cache.refresh(self.namespace)).collection is not None:

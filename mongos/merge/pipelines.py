@@ -1,8 +1,8 @@
-"""Pipelines over the cluster: the shards' half over what they own, the router's half over all results.
+"""Pipelines over the cluster: the shards' half over their own documents, the router's half over all results.
 
-A pipeline that only one shard can answer passes as it is: also one that reads other collections, when none of them is
-sharded, since they all live on the primary shard of their database. Otherwise such stages run here, and what they read
-of other collections are pipelines of this kind again.
+A pipeline that one shard alone can answer is passed on unchanged. That includes pipelines over several unsharded
+collections, which are all on the primary shard of their database. Otherwise stages that read other collections run
+here, and their reads are pipelines of this kind again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from mongos.routing.text_index import settle_text_search
 T = TypeVar("T")
 
 SHARD_BATCH = 10_000
-"""Documents that shards are asked for at first where stages here read them."""
+"""The documents per batch of a shard, at first, for stages that run here."""
 _FOREIGN_DOCUMENTS = 2000
 
 
@@ -159,8 +159,8 @@ async def merged_results(
 
 
 async def under_own_collation(context: Context, request: Request, routing: Routing) -> Request:
-    """The request, saying itself the collation that it has of what it reads: shards take that from the collection or
-    view, stages that run here cannot. What is sharded has none.
+    """Return the request with the collation of its collection or view. Shards take the collation from there, stages
+    that run here cannot. Sharded collections have none.
     """
     asked = get_field(request.base, "collation")
     if routing.collection is not None or routing.primary is None or (asked and asked[1] != EMPTY_DOCUMENT):
@@ -182,7 +182,7 @@ async def under_own_collation(context: Context, request: Request, routing: Routi
 
 
 async def _of_all_shards(context: Context, request: Request, first: ProcessDocuments) -> MergedCursor:
-    """The pipeline over what its first stage reports of the processes of all shards."""
+    """Run the pipeline over the documents of its first stage from the processes of all shards."""
     router = router_of(context)
 
     async def one(shard: Shard) -> ShardReply:
@@ -256,7 +256,7 @@ class RoutedCollections:
         bound = [field for field in given if field[0] not in names] + late
         if bound:
             kept.append(("let", OBJECT, document_from(bound)))
-        # The collation of the request counts, never that of the collection that is read.
+        # The request's collation applies, never that of the collection.
         collation = pipeline.query_context.collation
         kept.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
         base = document_from([("aggregate", *string_value(namespace)), *kept])
@@ -266,7 +266,7 @@ class RoutedCollections:
         return read
 
     def close(self) -> None:
-        """Let go of the reads that have not come to their end."""
+        """Close the unfinished reads."""
         for read in self._reads:
             read.close()
         self._reads = []
@@ -275,7 +275,7 @@ class RoutedCollections:
         """Return None: results of other processes are never available at once."""
 
     async def pending(self) -> None:
-        """Fetch what reads are waiting for."""
+        """Fetch the documents for which reads wait."""
         wanting = list(self._wanting)
         self._wanting.clear()
         for read in wanting:

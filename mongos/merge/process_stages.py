@@ -80,7 +80,7 @@ def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:
 
 
 def over_all(context: Context, first: ProcessDocuments, pipeline: Pipeline) -> tuple[list[bytes], Pipeline]:
-    """(documents of this router, what runs over them and those of all shards)."""
+    """Return (documents of this router, pipeline over them and those of all shards)."""
     rest = pipeline.stages[1:]
     if first.name == "$currentOp":
         return [], Pipeline(rest, pipeline.query_context)

@@ -1,12 +1,12 @@
-"""The next batch of a cursor whose rest is all on one shard, as the shard gives it.
+"""The next batch of a cursor that continues on a single shard, passed on unchanged.
 
-While its batches are small nothing is read ahead of such a cursor: its getMore is sent to the shard as it came, with
-the shard's number of the cursor, and the reply goes back as it came, with the router's, without a task. Large ones are
-read ahead and put together (`mongos.merge.remote`), so that shard, router and client work at the same time.
+While the batches of such a cursor are small, nothing is read ahead. Its getMore goes to the shard with only the
+cursor id replaced, and the reply comes back in the same way, without a task. Large batches are read ahead and merged
+(`mongos.merge.remote`), so that shard, router and client work at the same time.
 
-Always true: the cursor is checked out from the moment in which the shard is asked until it has answered, or until
-nobody waits for that any more; then it is closed, on the shard too. What cannot be sent at once, and what a cursor of
-another kind is asked for, goes the general way (`mongos.commands.get_more`).
+Invariant: the cursor is checked out from the request to the shard until the answer, or until nobody waits for it any
+more. Then it is closed, on the shard too. Requests that cannot be sent at once, and cursors of other kinds, go
+through `mongos.commands.get_more`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ID = b"\x12id\0"
 _MOST_BYTES = 1024 * 1024
 _ADDED = b"\x10batchBytes\0" + _MOST_BYTES.to_bytes(4, "little")
 _LARGE_BYTES = _MOST_BYTES // 2
-"""Where a batch is larger, the next ones are expected to be large, too."""
+"""After a batch above this size the next ones are expected to be large, too."""
 
 
 def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable[Result]]) -> Relay | None:

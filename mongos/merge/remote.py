@@ -18,7 +18,7 @@ from mongos.routing.shards import Shard, unreachable
 
 _BATCH_BYTES = 4 * 1024 * 1024
 _SMALL_BATCH_BYTES = 256 * 1024
-"""Where the process has too much in memory; then nothing is read ahead either."""
+"""The batch size while the process holds too much in memory; then nothing is read ahead either."""
 
 
 def batch_bytes() -> int:
@@ -27,11 +27,11 @@ def batch_bytes() -> int:
 
 
 class RemoteCursor:
-    """Documents of one shard in its order.
+    """The documents of one shard in its order.
 
-    The next batch is asked for as soon as the one before has come, unless there is too much in memory; both count as
-    held until they are used up. `options` are fields that every getMore carries (the session). The cursor lives on one
-    member; when that member is gone, so is the cursor.
+    The next batch is requested as soon as the one before has arrived, unless memory is short; both count as held
+    until they are used up. `options`: fields of every getMore (the session). The cursor exists on one member, and
+    ends with it.
     """
 
     def __init__(self, shard: Shard, answer: ShardReply, *, batch_size: int | None, options: dict[str, Any]) -> None:
@@ -110,8 +110,8 @@ class RemoteCursor:
             self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
 
     async def kill(self) -> None:
-        """End the shard's cursor, at once or with the batch that is under way; what cannot be reached has ended or will
-        time out by itself.
+        """End the shard's cursor, at once or after the batch under way. If the shard is unreachable, the cursor times
+        out.
         """
         self.documents.clear()
         self._buffers.close()

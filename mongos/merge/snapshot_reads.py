@@ -1,7 +1,6 @@
-"""Reads of a snapshot outside of transactions: all shards give their states at one cluster time.
+"""Snapshot reads outside of transactions: all shards read at one cluster time.
 
-Always true: a request reads at one time, whatever it reads and how often it asks; a time that the client has named is
-never replaced by another.
+Invariants: all reads of a request use one time; a time that the client has named is never replaced.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _REPLACED = frozenset(("readConcern", "$clusterTime"))
 
 
 async def at_one_time(context: Context, run: Callable[[Context], Awaitable[Result]]) -> Result:
-    """The reply of a read, which asks shards for the snapshot of one time where the client wants one.
+    """Run a read; with a snapshot read concern all shards read at one time.
 
-    Errors: those of `run`; SnapshotUnavailable where chunks or collections have come to a shard since.
+    Errors: those of `run`; SnapshotUnavailable if chunks or collections have come to a shard since.
     """
     concern = context.read_concern
     if concern.level is not ReadLevel.SNAPSHOT:
         return await run(context)
     router = router_of(context)
     if not router.cluster_time():
-        # Nothing has been heard yet of what time it is in the cluster.
+        # The cluster time is still unknown.
         await router.config.command("admin", {"ping": 1}, repeatable=True)
     for left in reversed(range(_ATTEMPTS)):
         try:
@@ -40,13 +39,13 @@ async def at_one_time(context: Context, run: Callable[[Context], Awaitable[Resul
         except CommandError as error:
             if error.code != Code.SnapshotUnavailable or concern.at_cluster_time is not None or not left:
                 raise
-        # What has moved has moved by the config servers' time.
+        # Chunks move at the config servers' time.
         await router.config.command("admin", {"ping": 1}, repeatable=True)
     raise AssertionError("the last attempt answers or fails")
 
 
 def _pinned(context: Context, concern: ReadConcern, now: int) -> Context:
-    """The request as one for a time that it names, which whoever is asked has heard of."""
+    """Return the request with its cluster time, which every recipient has heard of."""
     at = concern.at_cluster_time
     if at is None:
         at = max(now, concern.after_cluster_time or 0)

@@ -36,7 +36,7 @@ class RelayedTail:
         self._closing: asyncio.Task[None] | None = None
 
     async def more(self, context: Context, batch_size: int | None) -> list[bytes]:
-        """The next batch. Errors: those of the shard, HostUnreachable."""
+        """Return the next batch. Errors: those of the shard, HostUnreachable."""
         database, collection = split_namespace(self._namespace)
         command: dict[str, Any] = {"getMore": Int64(self.id), "collection": collection, **session_fields(context)}
         if batch_size:

@@ -51,7 +51,7 @@ class Gathering:
 
 
 Gather = Callable[[Context, Arguments, NamespaceTargets], Gathering | None]
-"""What a request for several shards comes to; None where it is routed as always."""
+"""Returns the gathering of a request to several shards; None if it takes the command's own `run`."""
 
 
 class GatheredRelay(AwaitedRelay):

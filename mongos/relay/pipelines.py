@@ -23,7 +23,7 @@ _STAGES = frozenset(
     )
 )  # fmt: skip
 _READING = {"$graphLookup": "from", "$lookup": "from", "$unionWith": "coll"}
-"""Where those say what they read that read another collection."""
+"""The field with the name of the collection, for stages that read another one."""
 _SCRIPTS = (b"$function\0", b"$accumulator\0", b"$where\0")
 _MOST_BYTES = 4096
 

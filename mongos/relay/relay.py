@@ -87,7 +87,7 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Relay 
     ):
         return None
     if context.read_concern.level is ReadLevel.SNAPSHOT:
-        # The shard must be told of which time.
+        # The shard must be told the time.
         return None
     if context.max_time_ms or not how.aside.isdisjoint(args.values) or not context.sequences.keys() <= {how.statements}:
         return None

@@ -37,12 +37,12 @@ _MOST_FORMS = 256
 _MOST_NAMESPACES = 1024
 _ENDED = b"\x12id\0" + bytes(8)
 _CURSOR_AT = 4 + len(b"\x03cursor\0") + 4
-"""How the `cursor` of a reply begins that gives its batch last and has no more, and where."""
+"""The offset in a reply of a `cursor` whose batch comes last, and the beginning of one that is exhausted."""
 _UNKEYED: tuple[int, ...] = ()
-"""Of forms that do not fix the shard key."""
+"""The positions for shapes that do not fix the shard key."""
 
 Language = Callable[[], QueryContext]
-"""How a filter is to be read, which is asked for the first time."""
+"""Returns the context for parsing filters; called on first use."""
 
 
 class Aim(NamedTuple):
@@ -96,7 +96,7 @@ class NamespaceTargets:
         # The shards of the last filter that was read for them.
         self._last: tuple[bytes, tuple[str, ...]] = (b"", ())
         self.all_shards: tuple[str, ...] = ()
-        """Those that have some of the collection, where they are several."""
+        """The shards that have some of the collection if they are several."""
         # The shard that every filter leads to.
         self._only = routing.primary
         if routing.collection is not None:

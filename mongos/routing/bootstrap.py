@@ -1,9 +1,9 @@
-"""Finding the config servers, and making one replica set of a bare list of them.
+"""Discovery of the config servers, and initiation of a replica set from a bare list of them.
 
-`--configdb set/h1,h2,h3` names a set that somebody initiated. A bare list, as in 2012, names hosts that become one set
-by themselves: the first router asks the first host (in sorted order, so that all routers ask the same one) to initiate
-a set of exactly these hosts; routers that come later find it initiated. A set is never initiated while one of the hosts
-is away: that host could belong to another set.
+`--configdb set/h1,h2,h3` names an initiated set. A bare list, as in 2012, names hosts that become a set by
+themselves. The first router asks the first host (in sorted order, so that all routers ask the same one) to initiate a
+set of exactly these hosts; later routers find it initiated. A set is never initiated while one of the hosts is down:
+that host could belong to another set.
 """
 
 from __future__ import annotations

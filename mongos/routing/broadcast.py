@@ -37,7 +37,7 @@ async def to_owners(context: Context) -> list[ShardReply]:
 
 
 async def to_every_shard(context: Context) -> list[ShardReply]:
-    """The command to whoever may ever have held a part of the collection, as `to_holders`."""
+    """Run the command on all shards that may ever have held a part of the collection, as `to_holders`."""
     names = [shard.name for shard in await router_of(context).shards.all()]
 
     def those(routing: Routing) -> list[str]:
@@ -56,9 +56,9 @@ async def _to(context: Context, those: Callable[[Routing], list[str]], repeatabl
 
 
 async def on_all_or_none(context: Context, *, repeatable: bool = True) -> dict[str, Any]:
-    """A change of indexes or options: of a sharded collection on all the shards that hold it, or on none.
+    """Change indexes or options: for a sharded collection on all the shards that hold it, or on none.
 
-    Errors: that of the first shard that refused, with `raw` where there are several; NamespaceNotFound without a
+    Errors: that of the first shard that refused, with `raw` if there are several; NamespaceNotFound without a
     database.
     """
     body = forwarded(whole_request(context))
@@ -104,9 +104,8 @@ async def to_primary(context: Context, what: str, *, repeatable: bool = False) -
 
 
 async def coordinated(context: Context, routing: Routing, command: Mapping[str, Any]) -> ShardReply:
-    """A DDL operation that concerns several shards, as the primary shard of the database carries it out.
-
-    Sent again it joins itself, or finds that there is nothing left to do. It gets what is left of the request's time.
+    """Run a DDL operation over several shards, coordinated by the primary shard of the database. It is idempotent: a
+    repeated request joins it, or finds nothing left to do. It gets the rest of the request's time.
     """
     router = router_of(context)
     shard = await router.shards.get(primary_of(routing))

@@ -1,6 +1,6 @@
-"""The cluster time from the replies of shards and the requests of clients, as this router passes it on.
+"""The router's gossip of cluster times, from the replies of shards and the requests of clients.
 
-Always true: what is shown never goes back.
+Invariant: the time in replies never decreases.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from docstore.security.time_proofs import TimeProofs
 
 
 class Gossip:
-    """The highest cluster time and operation time seen so far. `shown`: what replies carry of them."""
+    """The highest cluster time and operation time so far. `shown`: their form in replies."""
 
     def __init__(self, proofs: TimeProofs | None = None) -> None:
-        """`proofs` sign what is shown."""
+        """`proofs`: signs the times in replies."""
         self._proofs = proofs
         self._time = 0
         self.shown = NO_GOSSIP

@@ -1,4 +1,4 @@
-"""The query context of a request at a router: what its filters mean, for choosing shards."""
+"""The query context of a request at a router: the meaning of its filters, for targeting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from docstore.query.value.collation import parse_collation
 def query_context_of(
     context: Context, let: bytes | None = None, collation: bytes | None = None, *, scripts: Scripts = PARSED
 ) -> QueryContext:
-    """With the variables of the request's `let` and its collation. Errors: those of both.
+    """Return the context with the variables of the request's `let` and its collation. Errors: those of both.
 
-    Scripts are run by the shards, unless `scripts` are those that run here.
+    The shards run scripts, unless `scripts` says that they run here.
     """
     now = int(context.services.wall_clock() * 1000)
     made = expression_context.new_context(
@@ -30,7 +30,7 @@ def query_context_of(
 
 
 def under(query_context: QueryContext, collation: bytes | None) -> QueryContext:
-    """The language with the collation that was asked for; an empty specification asks for none."""
+    """Return the context with the requested collation; an empty specification requests none."""
     if collation is None or collation == EMPTY_DOCUMENT:
         return query_context
     return replace(query_context, collation=parse_collation(collation))

@@ -1,7 +1,7 @@
-"""Requests on their way to the shards and replies on their way back, as raw documents.
+"""Requests to the shards and their replies, as raw documents.
 
-What a client sent is forwarded element by element, so values keep their types and bytes. Fields that are between the
-client and this router (its database, its cluster time) are left out; what the shard needs besides is added.
+A client's request is forwarded element by element, so values keep their types and bytes. Fields between the client
+and this router (its database, its cluster time) are left out; fields for the shard are added.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ShardReply:
         return document_to_python(self.relayed())
 
     def relayed(self) -> bytes:
-        """The reply without what the dispatcher adds to every reply, for passing it on to the client."""
+        """Return the reply for the client, without the fields that the dispatcher adds to every reply."""
         return document_from(field for field in elements(self.body) if field[0] not in _OF_THE_DISPATCHER)
 
 

@@ -1,7 +1,9 @@
-"""Requests that go to several shards at once over idle connections: one future for all of the answers.
+"""Concurrent requests to several shards over idle connections: one future for all answers.
 
-Always true: an answer is given to whoever waits for it, or to `unwanted` where nobody does any more; a connection over
-which nothing has come `LATE_SECONDS` after that is closed, and with it the shard ends the work.
+Invariants:
+
+- an answer is delivered to the waiting operation, or to `unwanted` if it was given up;
+- a connection that stays silent for `LATE_SECONDS` after that is closed, which makes the shard end the work.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class Scatter:
         self._late_seconds = late_seconds
         self._waiting: dict[str, tuple[str, Link]] = {}
         self._done: asyncio.Future[None] | None = None
-        # The ends of the connections of those that nobody waits for, while they are to come; None before that.
+        # The timers that close abandoned connections; None before the answers are given up.
         self._closing: dict[str, asyncio.TimerHandle] | None = None
 
     def send(self, shard: Shard, body: bytes) -> bool:

@@ -86,12 +86,13 @@ class Shard:
         late: float = 0.0,
         failure: Failure | None = None,
     ) -> ShardReply:
-        """Send one command to the member that the read preference asks for.
+        """Send one command to a member for the read preference.
 
-        `repeatable`: running it twice is the same as once. `late`: seconds after the deadline in which an answer to
-        what was sent is still taken. `failure`: what has come of sending it once, by `send`. Errors: CommandError as
-        the shard gave it; HostUnreachable, FailedToSatisfyReadPreference, MaxTimeMSExpired; as OutcomeUnknown where a
-        member may have done it.
+        `repeatable`: the command is idempotent. `late`: seconds after the deadline in which an answer is still
+        accepted. `failure`: that of an earlier attempt by `send`.
+
+        Errors: CommandError as the shard gave it; HostUnreachable, FailedToSatisfyReadPreference, MaxTimeMSExpired;
+        as OutcomeUnknown if a member may have executed it.
         """
         if read_preference.secondary_ok:
             # A member that is not primary serves the read only if the request itself allows it.
@@ -204,9 +205,9 @@ async def each(items: Iterable[U], work: Callable[[U], Awaitable[T]]) -> list[T]
 
 
 class Shards:
-    """The registry of shards, read from config.shards; names that are not known are looked up again once.
+    """The registry of shards, read from config.shards; unknown names are looked up again once.
 
-    Always true: what had been added at the cluster time of the last `as_of` is known.
+    Invariant: all shards added by the cluster time of the last `as_of` are known.
     """
 
     def __init__(self, config: Shard, connect: Callable[[str, str], Shard], gossip: Gossip) -> None:

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 
 async def settle_text_search(context: Context, namespace: str, tree: Filter, shard: str) -> None:
-    """Tell the `$text` of a filter, if there is one, of the index of the shard that answers it.
-
-    Without a text index the filter is left as it is: the shards refuse it.
+    """Give the `$text` of a filter, if any, the text index of the shard that answers it. Without an index the filter
+    stays unchanged: the shards refuse it.
     """
     text = special_condition(tree)
     if not isinstance(text, TextSearch):

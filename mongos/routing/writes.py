@@ -1,11 +1,11 @@
-"""A batch of insert, update or delete statements, carried out across the shards.
+"""A batch of insert, update or delete statements, executed across the shards.
 
-Statements keep their order where the client asked for it: a run of statements for one shard is one request, and nothing
-after a failed statement is sent. Unordered batches go to all their shards side by side. A statement that a shard calls
-stale is routed again; what is left of one that goes to several shards says `mongos.routing.progress`.
+Ordered batches keep the order of statements: a run of statements for one shard is one request, and nothing after a
+failed statement is sent. Unordered batches go to all their shards concurrently. A statement that a shard calls stale
+is routed again; `mongos.routing.progress` has the rest of a statement on several shards.
 
-The autosplit accounting counts the bytes written statement by statement: a batch is cut where a chunk is due for a
-check, so single inserts and bulk loads leave the same chunks.
+The autosplit accounting counts the bytes written statement by statement: a batch is divided where a chunk is due for
+a check, so single inserts and bulk loads leave the same chunks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mongos.routing.shards import Shards, each
 from mongos.routing.targeting import Target
 
 _ADDED_BYTES = 64 * 1024
-"""Room for what goes with a request besides its statements: version, session, times, ranges."""
+"""Space for a request's fields besides its statements: version, session, times, ranges."""
 _STATEMENT_ID_BYTES = 24
 """Room for the number of a statement in an array."""
 
@@ -64,7 +64,7 @@ class Outcome:
     concern_error: dict[str, Any] | None = None
     retried: list[int] = field(default_factory=list)
     by_statement: dict[int, list[int]] | None = None
-    """[documents concerned, documents modified] of the statements that were carried out, where that is asked for."""
+    """[matched documents, modified documents] of the executed statements, on request."""
 
     def count(self, index: int, n: int, modified: int) -> None:
         """Note that a shard has carried out a statement, or a part of one."""
@@ -97,7 +97,7 @@ class _Request:
     indexes: list[int]
     keys: KeyRanges | None = None
     stale: list[int] = field(default_factory=list)
-    """Those that the shard has not carried out, once it was asked."""
+    """The statements that the shard has not executed."""
 
 
 class BatchWrite:

@@ -1,1 +1,1 @@
-"""Transactions as a router carries them out: which shards take part, what it asks of them, how they are committed."""
+"""Transactions on a router: the participating shards, the requests to them, and the commit."""

@@ -1,12 +1,12 @@
 """The transactions of a router's clients.
 
-Always true:
+Invariants:
 
-* a session's numbers only grow; a newer one ends an open transaction;
-* a request that is refused ends its transaction on all shards, also where a write reports errors of single documents;
-* a transaction that is open, or whose commit has begun, is remembered as long as its session is; of those that have
-  ended the newest are, so that a late request hears how;
-* what a router does not know, any more or at all, is not guessed: a commit then needs the client's recovery token.
+- a session's transaction numbers only grow; a newer one ends an open transaction;
+- a refused request ends its transaction on all shards, also if a write reports errors of single documents;
+- an open transaction, or one whose commit has begun, is remembered as long as its session. Of the ended ones the
+  newest are, so that a late request gets the outcome;
+- the outcome of an unknown or forgotten transaction is not guessed: a commit then needs the client's recovery token.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RouterTransactions:
 
     async def _begin(self, context: Context, session: Session) -> RouterTransaction:
         if not self._router.cluster_time():
-            # Nothing has been heard yet of what time it is in the cluster.
+            # The cluster time is still unknown.
             await self._router.config.command("admin", {"ping": 1}, repeatable=True)
         number, found = session.txn_number, self._newest(session.lsid)
         assert number is not None, "a transaction has a number"
@@ -140,8 +140,10 @@ class RouterTransactions:
     # Ends
 
     async def commit(self, context: Context, token: bytes | None) -> bytes:
-        """The reply to commitTransaction. Errors: those of `commit` and `recover`; Location50940 without a token for a
-        transaction that this router does not know; NoSuchTransaction where the token says that nothing was written.
+        """Return the reply to commitTransaction.
+
+        Errors: those of `commit` and `recover`; Location50940 without a token for a transaction that this router does
+        not know; NoSuchTransaction if the token says that nothing was written.
         """
         session = _ending(context)
         transaction = self._newest(session.lsid)
@@ -187,7 +189,7 @@ class RouterTransactions:
         return {}
 
     def end_sessions(self, lsids: set[bytes]) -> None:
-        """See the protocol. Commits that have begun go on; how they end their recovery shards know."""
+        """See the protocol. Commits under way continue; their recovery shards know the outcome."""
         for lsid in lsids or list(self._unended):
             transaction = self._unended.get(lsid)
             if transaction is not None:

@@ -1,8 +1,10 @@
 """One transaction of a router's client.
 
-Always true: its requests are carried out one after the other, its end too; what a request sees as its router is a copy
-of the router over the transaction's shards; once it is being committed nothing is asked in it any more, and how it is
-committed is the same each time that is asked for.
+Invariants:
+
+- its requests, including the end, run one after the other;
+- a request sees, as its router, a copy of the router over the transaction's shards;
+- once its commit begins, no other request is accepted, and repeated commits take the same course.
 """
 
 from __future__ import annotations

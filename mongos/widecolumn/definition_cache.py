@@ -72,7 +72,7 @@ class Definitions:
 
     def __init__(self) -> None:
         self.statements = PreparedCache()
-        """Of CQL, prepared."""
+        """Prepared CQL statements."""
         self._known: dict[str, Schema] = {}
 
     def known(self, keyspace: str) -> Schema | None:
@@ -102,7 +102,7 @@ class Definitions:
 
 
 async def stored_schema(router: RouterParts, keyspace: str, home: str) -> RawBSONDocument:
-    """The definitions as they are stored on the shard that has them."""
+    """Read the stored definitions from their shard."""
     answer = await (await router.shards.get(home)).command(keyspace, {"_wcSchema": 1}, repeatable=True)
     return RawBSONDocument(answer.body)
 

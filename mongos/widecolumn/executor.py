@@ -1,8 +1,8 @@
-"""The wide-column mode over the shards: plans (`docstore.widecolumn.model.executor.Executor`), and the commands of the
-column model, which go to shards by the same methods (`mongos.widecolumn.shard_requests`).
+"""The wide-column mode over the shards: plans (`docstore.widecolumn.model.executor.Executor`), and the commands of
+the column model, which use the same requests (`mongos.widecolumn.shard_requests`).
 
-One request has one timestamp, however often it is tried: a write that is sent again changes nothing. What a plan was
-made by is said with every request to a shard; where that has another definition, the plan is made anew.
+A request keeps its timestamp in all attempts: a repeated write changes nothing. Every request to a shard names the
+definition of its plan; if the shard has another one, the plan is made again.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class RouterExecutor(RouterSchema):
     async def apply_if(
         self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
     ) -> list[str] | None:
-        """Sent once: what has been done is not as it was seen any more."""
+        """See the protocol. Sent once: after a success the row would differ from the reads."""
         if not writes:
             return []
         ((keyspace, family, *_),) = writes
@@ -175,7 +175,7 @@ class RouterExecutor(RouterSchema):
 
 @contextmanager
 def _planned(keyspace: str, family: str) -> Iterator[None]:
-    """SchemaIsStale where a column family is not there that a plan was made for."""
+    """Raise SchemaIsStale if the plan's column family does not exist."""
     try:
         yield
     except CommandError as error:

@@ -25,9 +25,9 @@ def home_of(routing: Routing) -> str:
 
 
 def owner_of(routing: Routing, key: bytes | None) -> Target:
-    """The shard of a row, and the chunk where there are chunks. NamespaceNotFound.
+    """Return the shard of a row, and its chunk if there are chunks. NamespaceNotFound.
 
-    A key that is None could not be read: the shard of the definitions says what is wrong with it.
+    A `key` of None is malformed: the shard of the definitions reports the error.
     """
     collection = routing.collection
     if key is None or collection is None or collection.partitioner is None:
@@ -68,7 +68,7 @@ def _record_ranges(partitioner: Partitioner, chunks: Iterable[Chunk]) -> list[tu
 
 
 def owners_of(routing: Routing) -> list[str]:
-    """Every shard that may have rows or the definitions, that of the keyspace first."""
+    """Return every shard that may have rows or the definitions, the keyspace's first."""
     home = home_of(routing)
     others = set() if routing.collection is None else routing.collection.chunks.shards - {home}
     return [home, *sorted(others)]

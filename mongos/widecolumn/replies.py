@@ -28,7 +28,7 @@ def rows_of(answer: ShardReply) -> list[bytes]:
 
 
 def joined(rows: Sequence[bytes], answers: Sequence[ShardReply]) -> bytes:
-    """One reply of several: the rows, and what the shards say besides."""
+    """Return one reply from several: the rows, and the shards' warnings and explanations."""
     check_reply_size(sum(map(len, rows)))
     fields: list[tuple[str, int, bytes]] = [("rows", ARRAY, documents_array(rows))]
     warnings = warnings_of(answers)

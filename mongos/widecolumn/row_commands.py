@@ -1,8 +1,7 @@
-"""The commands of rows through a router: each goes as it came to the owners of its rows, with a timestamp if it writes.
+"""The row commands on a router: each goes unchanged to the owners of its rows, with a timestamp if it writes.
 
-What cannot be routed because it is not well-formed goes to the keyspace's shard, which says what is wrong with it. A
-batch that concerns several shards is checked as a whole by that shard before any of it is applied; then each shard gets
-its part of each column family.
+Malformed requests that cannot be routed go to the keyspace's shard, which reports the error. That shard also checks a
+batch for several shards as a whole before any of it is applied; then each shard gets its part of each column family.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class RouterSchema(ShardRequests):
     def __init__(self, context: Context, *, read_preference: ReadPreference | None = None, fresh: bool = False) -> None:
         super().__init__(context, read_preference=read_preference)
         self.used_kept = False
-        """Whether definitions were used that may be old."""
+        """True if definitions were used that may be old."""
         self._fresh = fresh
         self._read: dict[str, Schema | None] = {}
 
@@ -190,7 +190,7 @@ class RouterSchema(ShardRequests):
         self.changed(keyspace)
 
     async def _stored_family(self, keyspace: str, name: str, home: str) -> tuple[Any, Any]:
-        """The definitions on a shard and that of a column family among them. NamespaceNotFound."""
+        """Return the definitions on a shard, and the column family's among them. NamespaceNotFound."""
         schema = await stored_schema(self.router, keyspace, home)
         found = next((each for each in schema.get("families", ()) if each["name"] == name), None)
         if found is None:

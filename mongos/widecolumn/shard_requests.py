@@ -27,7 +27,7 @@ from mongos.widecolumn.owners import home_of, owner_of
 
 T = TypeVar("T")
 _TELLING_SECONDS = 0.1
-"""So much before a request's own time is over its answer is made, so that there is time to say what is known."""
+"""The time before a request's deadline that is reserved for its answer."""
 _LATE_SECONDS = 2.0
 _FAILOVER_SECONDS = 5.0
 _NEAREST = ReadPreference(ReadMode.NEAREST)

@@ -12,7 +12,7 @@ from mongos.widecolumn.executor import RouterExecutor
 
 
 async def run(context: Context, args: Arguments) -> Result:
-    """Errors: BadValue for what is no hint."""
+    """Execute the command. Errors: BadValue without a hint."""
     if args["hint"] is None:
         raise CommandError(Code.BadValue, "a router applies mutations of rows only as hints")
     writes = writes_of(args["writes"], context.db, args.value)

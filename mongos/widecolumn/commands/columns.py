@@ -1,4 +1,4 @@
-"""The commands of the wide-column mode; what they do is in `mongos.widecolumn`."""
+"""The commands of the wide-column mode; `mongos.widecolumn` implements them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Hints on disk: one file for each keyspace.
 
-A record is the number of bytes behind its head (4 bytes), their CRC-32 (4), the second in which it was kept (8) and the
-command's document; numbers are little-endian. Invariants:
+A record is the number of bytes after its head (4 bytes), their CRC-32 (4), the second in which it was stored (8) and
+the command's document; numbers are little-endian. Invariants:
 
-* what `append` has returned for is on disk, whatever becomes of the process;
-* a file ends at the first record that is not whole or has another checksum: it is cut there when it is opened, since
-  nothing behind that was acknowledged;
-* hints are forgotten in any order. A file is emptied when none of its hints is pending, and written anew when pending
-  ones are the smaller part of it; after a crash those that were forgotten may come again;
-* one process at a time uses a directory.
+- a hint is on disk when `append` returns, and survives a crash of the process;
+- a file ends at the first record that is incomplete or fails its checksum: opening truncates it there, since nothing
+  after that was acknowledged;
+- hints are forgotten in any order. A file is emptied when none of its hints is pending, and rewritten when pending
+  ones are the smaller part of it. After a crash forgotten hints may return;
+- one process at a time uses a directory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HintsInUse(Exception):
 
 
 class _File:
-    """The hints of one keyspace. `size`: where the next one goes; `pending_bytes`: those of `pending`."""
+    """The hints of one keyspace. `size`: the offset of the next one; `pending_bytes`: the bytes of `pending`."""
 
     def __init__(self, keyspace: str, path: Path) -> None:
         self.path = path
@@ -161,7 +161,7 @@ class HintLog:
         return sum(len(file.pending) for file in self._files.values())
 
     def pending(self) -> list[HintRef]:
-        """The pending hints, those of a keyspace in the order in which they came."""
+        """Return the pending hints, in order of arrival within a keyspace."""
         return [ref for file in self._files.values() for ref in file.pending]
 
     async def append(self, keyspace: str, at: int, command: bytes) -> None:

@@ -16,7 +16,7 @@ from mongos.widecolumn.owners import owner_of
 from mongos.widecolumn.schema_executor import RouterSchema
 
 _CONFIG_SECONDS = 1.0
-"""The config servers are asked for so long which column family has a name now."""
+"""The time limit for reading a column family's current identity from the config servers."""
 
 Keyed = list[tuple[bytes | None, bytes]]
 """(row key, mutation); None for a key that is none."""
