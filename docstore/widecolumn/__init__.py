@@ -1,1 +1,1 @@
-"""The wide-column mode: the model as pure values, CQL over it, and what carries both out on a node."""
+"""The wide-column mode: the model as pure values, CQL over it, and their implementation on a node."""

@@ -41,7 +41,7 @@ _SLICE = 500
 async def run_statement(
     executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
-    """The reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` where they have one."""
+    """Return the reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` if they have one."""
     try:
         return await _run(executor, statements, environment, context, arguments)
     except CommandError as error:
@@ -55,7 +55,7 @@ async def _run(
     prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
     check_permissions(context, prepared)
     if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
-        # What may wait for others goes on as a task, whatever it was begun as.
+        # Work that may wait for others continues as a task.
         await environment.pause()
     request = Request(
         values=_values(prepared, arguments["params"]),

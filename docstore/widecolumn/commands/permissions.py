@@ -1,7 +1,7 @@
 """Permissions of CQL statements on the tables that they name, checked before anything is read or written.
 
-A conditional write shows values, so it needs what a SELECT needs too. Keyspaces and tables on which the user has no
-privilege are not there for statements that tell of the schema (`VisibleSchema`).
+A conditional write shows values, so it needs the permission of a SELECT too. Statements that show the schema omit the
+keyspaces and tables on which the user has no privilege (`VisibleSchema`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _needs(prepared: Prepared) -> list[Need]:
 
 
 class VisibleSchema:
-    """The part of a schema on which a user has any privilege: what DESCRIBE and USE may tell (`SchemaReader`)."""
+    """The part of a schema on which a user has any privilege, for DESCRIBE and USE (`SchemaReader`)."""
 
     def __init__(self, schema: SchemaReader, privileges: Privileges) -> None:
         self._schema = schema

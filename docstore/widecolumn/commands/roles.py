@@ -37,7 +37,7 @@ _PERMISSIONS = (("role", "text"), ("username", "text"), ("resource", "text"), ("
 
 
 async def run_role_statement(context: Context, text: str, in_use: str | None) -> dict[str, Any]:
-    """The reply to a statement about roles. Errors: CqlError; those of the commands, with `cqlCode`."""
+    """Return the reply to a statement about roles. Errors: CqlError; those of the commands, with `cqlCode`."""
     try:
         return await _Roles(context, in_use).run(parse(text))
     except CommandError as error:

@@ -17,7 +17,9 @@ PROTOCOL = 0x000A
 
 
 class CqlError(CommandError):
-    """A refusal. `cql_code` is that of the native protocol; `keyspace` and `table` name what exists already."""
+    """A refusal. `cql_code`: the error code of the native protocol; `keyspace` and `table` name an element that
+    exists already.
+    """
 
     def __init__(
         self, cql_code: int, message: str, code: Code, exception: str, *, keyspace: str = "", table: str = ""
@@ -32,7 +34,7 @@ UNAVAILABLE, WRITE_TIMEOUT, READ_TIMEOUT, READ_FAILURE, UNAUTHORIZED = 0x1000, 0
 
 
 def translated(error: CommandError) -> CommandError:
-    """A refusal of an executor with the code and the text that clients of CQL know; others as they are."""
+    """Return an executor's error with the code and the text of CQL; other errors unchanged."""
     if isinstance(error, CqlError):
         return error
     exception, message = str(error.extra.get("wcException", "")), error.message
@@ -58,7 +60,7 @@ _CODES = {"InvalidRequestException": INVALID, "ConfigurationException": CONFIGUR
 
 
 def invalid(message: str) -> CqlError:
-    """The statement cannot be right, whatever the data."""
+    """Return the error for a statement that is invalid for any data."""
     return CqlError(INVALID, message, Code.BadValue, "InvalidRequestException")
 
 

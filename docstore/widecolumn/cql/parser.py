@@ -48,7 +48,7 @@ _STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
 
 
 def parse(text: str) -> Statement:
-    """The statement of the text. CqlError for what is none, and for kinds that are known and not served."""
+    """Parse a statement. CqlError for malformed ones, and for known kinds that are not supported."""
     return _kept(text) if len(text) <= MAX_KEPT_LENGTH else _parsed(text)
 
 
@@ -73,7 +73,7 @@ def _parsed(text: str) -> Statement:
 
 
 def _refuse_known(text: str) -> None:
-    """Refuse by name what CQL has and this server does not."""
+    """Raise a specific error for CQL statements that this server does not support."""
     begin = _SKIPPED.match(text)
     found = _KNOWN.match(text, 0 if begin is None else begin.end())
     if found is None:

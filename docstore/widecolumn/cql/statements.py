@@ -1,6 +1,6 @@
-"""Statements as trees: what the text says, before anything is looked up. All values are immutable and may be shared.
+"""Statements as trees: the parsed text, before any look-up. All values are immutable and may be shared.
 
-Names are folded to lower case unless they were quoted. A bind marker knows where it stands.
+Names are folded to lower case unless they were quoted. A bind marker has its position.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """`?`, or `:name`; `position` is where it stands in the text, so markers sort as they are written."""
+    """`?`, or `:name`; `position` is its offset in the text, so markers sort in text order."""
 
     position: int
     name: str | None = None

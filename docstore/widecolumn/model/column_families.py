@@ -1,6 +1,6 @@
-"""Keyspaces and column families: what a definition may be, and its form in a catalog.
+"""Keyspaces and column families: the valid definitions, and their form in a catalog.
 
-A column family's type and comparators are fixed when it is made: names on disk stand in the order they give.
+A column family's type and comparators are fixed at its creation: they determine the order of names on disk.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def check_keyspace_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFamily:
-    """A named map from partition keys to sorted maps of columns. `subcomparator` is there for Super families only."""
+    """A named map from partition keys to sorted maps of columns. `subcomparator`: only for Super families."""
 
     name: str
     comparator: Comparator = BYTES
@@ -93,7 +93,7 @@ class ColumnFamily:
     gc_grace_seconds: int = DEFAULT_GC_GRACE_SECONDS
     default_ttl: int = 0
     advisory: Mapping[str, Any] = field(default_factory=dict)
-    """What is kept and shown but changes nothing: cache sizes."""
+    """Options that are stored and shown but have no effect: cache sizes."""
     table: Mapping[str, Any] | None = None
     """The columns of a CQL table, as `docstore.widecolumn.cql` describes them; its rows are not in the column model."""
 
@@ -129,7 +129,7 @@ _ALTERABLE = {"comment": "comment", "gcGraceSeconds": "gc_grace_seconds"}
 
 
 def column_family(name: str, options: Mapping[str, Any], registry: Registry) -> ColumnFamily:
-    """A definition from its document form. ConfigurationException for what cannot be."""
+    """Parse a definition in document form. ConfigurationException for an invalid one."""
     check_family_name(name)
     column_type = options.get("columnType", STANDARD)
     if column_type not in (STANDARD, SUPER, TABLE) or (column_type == TABLE) != ("table" in options):

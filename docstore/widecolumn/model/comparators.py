@@ -1,10 +1,10 @@
-"""Comparators: what a column name may be, how names are ordered, and the form in which they stand in storage keys.
+"""Comparators: the valid column names, their order, and their encoding in storage keys.
 
-Always true of a comparator with an encoding of its own, and of every built-in one:
+Invariants of a comparator with an encoding of its own, and of every built-in one:
 
-* `compare(a, b)` has the sign of comparing `encode(a)` and `encode(b)` as unsigned bytes;
-* no encoding is a prefix of another, so encodings can stand one behind another in a key;
-* `decode(encode(a), 0)` gives back a value that compares equal to `a`, and where its encoding ended.
+- `compare(a, b)` has the sign of comparing `encode(a)` and `encode(b)` as unsigned bytes;
+- no encoding is a prefix of another, so encodings can be concatenated in a key;
+- `decode(encode(a), 0)` returns a value that compares equal to `a`, and the end of its encoding.
 
 An encoding begins with 00 for the empty value of a fixed-width type, which sorts first, and with 01 otherwise. Texts
 and byte strings are escaped: 00 becomes 00 FF, and 00 01 ends the string.
@@ -104,7 +104,7 @@ class Reversed:
 
 
 def invert(data: bytes) -> bytes:
-    """Every byte inverted: what stood in ascending order stands in descending order."""
+    """Return every byte inverted, which reverses the order."""
     return data.translate(_INVERTED)
 
 

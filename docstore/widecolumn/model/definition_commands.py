@@ -58,7 +58,7 @@ def family_options(given: Mapping[str, Any], comment: Value | None) -> dict[str,
 
 
 def keyspace_document(keyspace: Keyspace, families: Sequence[StoredFamily]) -> dict[str, Any]:
-    """A keyspace as it is shown."""
+    """Return the reply's form of a keyspace."""
     replication: dict[str, Any] = {"strategy": keyspace.strategy}
     if keyspace.replication_factor is not None:
         replication["replicationFactor"] = keyspace.replication_factor
@@ -72,7 +72,7 @@ def keyspace_document(keyspace: Keyspace, families: Sequence[StoredFamily]) -> d
 
 
 def family_document(family: StoredFamily) -> dict[str, Any]:
-    """A column family as it is shown."""
+    """Return the reply's form of a column family."""
     identity = Binary.from_uuid(family.id, UuidRepresentation.STANDARD)
     return {"name": family.definition.name, **family.definition.to_options(), "id": identity}
 

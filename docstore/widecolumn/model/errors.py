@@ -14,12 +14,12 @@ STALE_SCHEMA = "staleSchema"
 
 
 def invalid_request(why: str) -> CommandError:
-    """InvalidRequestException: the request cannot be right, whatever the data."""
+    """InvalidRequestException: the request is invalid for any data."""
     return CommandError(Code.BadValue, why, extra={"wcException": "InvalidRequestException", "why": why})
 
 
 def not_found() -> CommandError:
-    """NotFoundException: what was asked for by name is not there."""
+    """NotFoundException: the named element does not exist."""
     return CommandError(Code.NoMatchingDocument, "nothing live is there", extra={"wcException": "NotFoundException"})
 
 
@@ -47,7 +47,7 @@ def already_exists(what: str, name: str) -> CommandError:
 
 
 def unavailable(level: str, needed: int, alive: int, *, write: bool, why: str = "") -> CommandError:
-    """UnavailableException: too few members are there for the level; nothing has been done."""
+    """UnavailableException: too few members are reachable for the level; nothing has been done."""
     return CommandError(
         Code.UnsatisfiableWriteConcern if write else Code.FailedToSatisfyReadPreference,
         f"consistency level {level} needs {needed} members, and {alive} can be reached{why and f'; {why}'}",

@@ -1,8 +1,8 @@
-"""Origin of a hint: what a write that waited for a primary is judged by when it is carried out.
+"""The origin of a hint: decides, when the hint is replayed, if its write is still valid.
 
-A hint is carried out in the column family that it was accepted for, and only there: not where that was dropped or
-truncated since, and not after the grace period of deletions, when a deletion that hides it may be gone. A shard judges
-that in the step that merges the write (`docstore.widecolumn.node.hinted_writes`).
+A hint applies only to the column family that it was accepted for. It is outdated once that was dropped or truncated,
+and after the grace period of deletions, when a deletion that hides it may be collected. A shard checks that in the
+step that merges the write (`docstore.widecolumn.node.hinted_writes`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class ReplyForm:
         return column_form(comparator, as_text=self._as_text)
 
     def columns(self, columns: Iterable[Column], comparator: Comparator) -> list[bytes]:
-        """Columns, in their order. `comparator`: that of their names."""
+        """Return columns, in their order, as documents. `comparator`: of their names."""
         as_text = self._as_text
         documents: list[bytes] = []
         pack = _INT.pack

@@ -25,7 +25,7 @@ from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION, SUB_COLUMN, SU
 _TOMBSTONE_OVERWHELMING = 96  # OperationFailed
 MAX_UNORDERED_NAMES = 100_000
 _STEP = 256
-"""Keys that are looked at in one step."""
+"""The keys examined in one step."""
 _NO_LIMIT = 1 << 62
 _NOTHING = (b"", b"")
 
@@ -103,7 +103,7 @@ def check_range(comparator: Comparator, wanted: SliceRange) -> None:
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""Work that stops every so often, so that it never holds its caller for long; what it has found is what it returns."""
+"""Work in steps, which yields regularly to its caller and returns its result."""
 
 
 def finished(steps: Steps[Result]) -> Result:
@@ -137,7 +137,7 @@ class RowReader:
         return found[0] if found else None
 
     def columns(self, predicate: Predicate, super_name: bytes | None = None) -> Steps[list[Column]]:
-        """The columns of a Standard row, or of one super column, in the order asked for."""
+        """Return the columns of a Standard row, or of one super column, in the requested order."""
         base, comparator, deleted = self._level(super_name)
         if not comparator.ordered:
             every = yield from self._live(base, after_part(base), False, deleted, MAX_UNORDERED_NAMES + 1)

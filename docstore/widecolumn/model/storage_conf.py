@@ -1,7 +1,7 @@
 """Keyspaces and column families from the XML of a `storage-conf.xml`: the whole file, or a fragment of it.
 
-All of the text is judged before anything is given back. What has no meaning here is listed, not forgotten: an element
-or attribute is either mapped, advisory, or named in `warnings`.
+The whole text is validated before anything is returned. Every element or attribute is either mapped, advisory, or
+listed in `warnings` because it has no meaning here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Configuration:
 
 
 def parse_storage_conf(text: str, registry: Registry) -> Configuration:
-    """The definitions of a text. FailedToParse for what is no XML, ConfigurationException for what cannot be."""
+    """Return the definitions of a text. FailedToParse for malformed XML, ConfigurationException for invalid
+    definitions.
+    """
     root = _root(text)
     if root.tag not in ("Storage", "Keyspaces", "Keyspace"):
         raise configuration(f"the root element must be Storage, Keyspaces or Keyspace, not {root.tag}")

@@ -94,7 +94,7 @@ def partition_key_value(key: bytes) -> Value:
 
 
 def name_bytes(comparator: Comparator, value: Value, kind: str = "column") -> bytes:
-    """A name's bytes, not empty. `kind`: what the refusal calls it."""
+    """Return a name's bytes, not empty. `kind`: the word for it in errors."""
     data = bound_bytes(comparator, value)
     if not data:
         raise invalid_request(f"{kind} name must not be empty")

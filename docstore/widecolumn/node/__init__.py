@@ -1,4 +1,4 @@
-"""The wide-column mode on a node: its schema, reading and writing rows, and what is due now and then.
+"""The wide-column mode on a node: its schema, reading and writing rows, and periodic work.
 
 Every part works in slices: no row and no request holds the loop for long.
 """

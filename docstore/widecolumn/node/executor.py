@@ -143,7 +143,7 @@ class NodeExecutor:
         return await self._read_own(level, lambda view: scan_steps(found, view.reader, view.owned, wanted))
 
     async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
-        """Yield rows one at a time, merged from several members."""
+        """Return a page of rows, each as the furthest of several members has it."""
         quorum = _quorum(self._context, found, level, needed)
         view = await finish_steps(self._context, viewed(self._context, level))
         view.release()
@@ -210,7 +210,7 @@ def page_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> PlainSte
 
 
 async def read_merged(quorum: Quorum, row_key: bytes, wanted: PartitionRead) -> RecordPage:
-    """Return the records of a row, merged from several members."""
+    """Return the records of a row as the furthest of several members has them."""
     record_range = RecordRange(row_key, (), wanted.start, wanted.end, wanted.reverse, wanted.limit, wanted.head)
     return (await quorum.read(record_range)).page
 

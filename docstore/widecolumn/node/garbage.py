@@ -21,7 +21,7 @@ from docstore.widecolumn.node.keyspaces import FamilyStore
 _AREA = len(COLUMNS)
 
 NameEnd = Callable[[bytes], int]
-"""Where in a path below `COLUMNS` the name ends that counts as a row of the partition."""
+"""Returns the end, in a path below `COLUMNS`, of the name that counts as a row of the partition."""
 
 
 def name_end_of(found: FamilyStore) -> NameEnd:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_hint(node: DataNode, families: Sequence[FamilyStore], origin: HintOrigin) -> None:
-    """Refuse a hint that must not be carried out any more. Errors: those of `hint_outdated`."""
+    """Raise `hint_outdated` for a hint that is no longer valid."""
     for found in families:
         collection = found.collection
         if collection.uuid != origin.family:

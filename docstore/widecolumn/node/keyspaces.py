@@ -73,7 +73,7 @@ class WideColumns:
     def __init__(self, store: Store, wall_clock: Callable[[], float]) -> None:
         self.settings = Settings()
         self.statements = PreparedCache()
-        """Of CQL, prepared."""
+        """Prepared CQL statements."""
         self._store = store
         self._wall_clock = wall_clock
         self._keyspaces: dict[str, tuple[CollectionOptions, Keyspace]] = {}

@@ -1,13 +1,11 @@
-"""A row as several members hold it together, fetched as far as a reader looks at it.
+"""A row as several members hold it, fetched as far as a reader needs it.
 
-Every member applies the same log, so what the one that is furthest along holds is what all of them hold, merged; and
-merging cell by cell would be wrong where a member that lags still has what has been collected or truncated meanwhile.
-Always true of what is given out:
+Every member applies the same log, so the state of the furthest member is the merge of all. Merging cell by cell would
+be wrong if a lagging member still has records that were collected or truncated meanwhile. Invariants of results:
 
-* as many members as the level asks for were asked, this one among them, and it is what the furthest of them holds;
-* it will not be rolled back, so that no later read of a quorum finds less: the commit point has passed it; or a
-  majority of the voters hold the same, and the logs of all of them end in the term that they are in, so that nobody is
-  elected who does not have it.
+- as many members as the level requires were asked, this one included, and the result is that of the furthest;
+- it will not be rolled back, so no later quorum read finds less. Either the commit point has passed it, or a majority
+  of the voters has the same, with logs that end in their current term. Then nobody without it can be elected.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ T = TypeVar("T")
 _FIRST = 256
 _MOST = 16_384
 _PATIENCE_SECONDS = 0.25
-"""How long a member is waited for before one more is asked."""
+"""The wait for a member before a further one is asked."""
 
 
 class NotFetched(Exception):

@@ -9,7 +9,7 @@ from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION, STATISTICS
 from docstore.widecolumn.model.slices import Steps
 
 MAX_BYTES = 4 * 1024 * 1024
-"""A page ends when its records have so many bytes, whatever number was asked for."""
+"""The bytes of records at which a page ends, for any requested number."""
 _STEP = 256
 _NO_LIMIT = 1 << 62
 

@@ -1,8 +1,8 @@
-"""The members that a consistency level counts: how many there are, which can be reached, and waiting for them.
+"""The members that a consistency level requires: their number, the reachable ones, and waiting for them.
 
-The requirement follows from the number of data-bearing members, or from the keyspace's replication factor where that is
-larger. A request that too few members can serve is refused before anything is done (Unavailable); one that has begun
-and is not finished in time is told so (TimedOut), and what it wrote stands on the primary.
+The requirement follows from the number of data-bearing members, or from the keyspace's replication factor if that is
+larger. A request that too few members can serve is refused before any effect (Unavailable). One that does not finish
+in time gets TimedOut, and its writes stay on the primary.
 """
 
 from __future__ import annotations

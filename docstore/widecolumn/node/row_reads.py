@@ -1,8 +1,8 @@
-"""Reading rows: of this node's own newest state, or merged from several members.
+"""Reading rows: from this node's newest snapshot, or from several members.
 
-What looks at many keys goes on in slices (`docstore.node.slices`). A read of one member reads a
-snapshot. One of several asks this node and the nearest others for the same range of records, merges what has come
-cell by cell, and lets the same reader look at that; where it looks past the range, a longer one is asked for.
+Reads of many keys run in slices (`docstore.node.slices`). A read of one member uses a snapshot. A read of several
+asks this node and the nearest others for a range of records (`docstore.widecolumn.node.merged_reads`) and gives the
+result to the same reader. If the reader needs more than the range, a longer one is requested.
 """
 
 from __future__ import annotations

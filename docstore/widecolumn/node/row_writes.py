@@ -1,11 +1,13 @@
-"""Mutations on their way into rows: entered and checked as every write is, merged, acknowledged by consistency level.
+"""Writing of mutations into rows: admitted and checked like every write, merged, acknowledged by consistency level.
 
-Always true: all of a row's part of a request is in one write unit; between the check of primary state and ownership and
-the commit there is no await; a request that is refused (level, limits, ownership) has written nothing of the row it
-was refused for.
+Invariants:
 
-A row that has become too large is told of once, by the write that makes it cross a limit, in the log, in a counter and
-in the reply.
+- a request's part of one row is in one write unit;
+- there is no await between the check of primary state and ownership and the commit;
+- a request refused for a row (level, limits, ownership) has written nothing of that row.
+
+A row that becomes too large is reported once, by the write that crosses a limit: in the log, in a counter and in the
+reply.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ from docstore.widecolumn.node.rows import merge_row
 LOG = component("WIDE")
 
 UNIT_ENTRIES = 256
-"""Rows are written together in one unit until they have so many cells."""
+"""The number of cells up to which rows are written in one unit."""
 MAX_ROW_BYTES = 16 * 1024 * 1024
-"""What is merged into one row at once is one entry of the oplog, and has the limit of a document."""
+"""The limit of a merge into one row: it is one oplog entry, and thus limited like a document."""
 _ENTRY_BYTES = 16
 
 
 LOWEST_STAMP = stamp_of(-(1 << 63))
-"""The timestamp of what is not deleted: a cell with it would be hidden by that."""
+"""The timestamp of `NOT_DELETED`, which would hide a cell with the same timestamp."""
 
 
 class RowChange(NamedTuple):
@@ -71,9 +73,10 @@ def write_rows(
     guard: Callable[[], bool] | None = None,
     hint: HintOrigin | None = None,
 ) -> Steps[list[str]]:
-    """Merge all rows and wait for the level; the warnings. `guard` is asked in the step in which the one row is
-    merged, and a `hint` judged. Errors: Unavailable, TimedOut, StaleConfig, BadValue; ConditionFailed where the guard
-    says no; those of `hint_outdated`.
+    """Merge all rows, wait for the level, and return the warnings.
+
+    `guard` is evaluated, and `hint` checked, in the step that merges the single row. Errors: Unavailable, TimedOut,
+    StaleConfig, BadValue; ConditionFailed if the guard fails; those of `hint_outdated`.
     """
     if hint is not None:
         guard = partial(_may_carry_out, node, [row.found for row in rows], hint)

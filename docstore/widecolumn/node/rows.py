@@ -1,13 +1,13 @@
-"""Rows of column families inside a write unit: merging mutations, taking away what nothing needs any more.
+"""Rows of column families inside a write unit: merging mutations, removing garbage.
 
-What a column family holds stands in the `wide` family under its ident (`docstore.widecolumn.model.keys`). Invariants:
+A column family is stored in the `wide` family under its ident (`docstore.widecolumn.model.keys`). Invariants:
 
-* a merge reads what stands, merges and writes in one unit, so that merges of one cell never miss each other;
-* `count` and `size` of a column family are the number of its stored cells and deletions, and the bytes of their records
-  and of their keys behind the ident;
-* `bytes` of a row's statistics is the same for its own part; `rows` is an estimate (see
+- a merge reads the stored records, merges and writes in one unit, so that merges of one cell never miss each other;
+- `count` and `size` of a column family are the number of its stored cells and deletions, and the bytes of their
+  records and of their keys after the ident;
+- `bytes` of a row's statistics is the same for its own part; `rows` is an estimate (see
   `docstore.widecolumn.model.mutations`);
-* a removal names what it takes with the record that it expects: where another stands it does nothing.
+- a removal names each record with its expected value; it does nothing if another one is stored.
 """
 
 from __future__ import annotations

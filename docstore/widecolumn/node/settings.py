@@ -61,7 +61,7 @@ class Settings:
     write_timeout: int = 2_000
     read_timeout: int = 5_000
     collection_seconds: int = 60
-    """How often what is dead is looked for; 0: never."""
+    """The interval of tombstone collection; 0: never."""
     comparator_modules: tuple[str, ...] = ()
     registry: Registry = field(default_factory=Registry)
     metrics: WideColumnMetrics = field(default_factory=WideColumnMetrics)

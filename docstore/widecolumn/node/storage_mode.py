@@ -1,7 +1,7 @@
-"""The wide-column mode as a store knows it (`docstore.collection.storage_mode.StorageMode`): keyspaces are guarded,
-entries merge into rows, and an initial sync copies rows with their records.
+"""The wide-column mode of a store (`docstore.collection.storage_mode.StorageMode`): keyspaces are guarded, entries
+merge into rows, and an initial sync copies rows with their records.
 
-Rows change while they are copied: what has changed since is in the oplog, and merging it again is harmless.
+Rows may change while they are copied: the changes are in the oplog, and merging them again is idempotent.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class WideColumnMode:
         return is_record(record)
 
     def rolled_back(self, o: bytes, key: bytes, record: bytes) -> bytes | None:
-        """`{r, m}`, which merges a cell or deletion again as an entry of the oplog does, and what it is: `timestamp`,
-        `value` of a value, `expires` (seconds since 1970) where it does, `deleted`. Statistics are not kept.
+        """Return `{r, m}`, which merges a cell or deletion again like an oplog entry, with readable fields:
+        `timestamp`, `value`, `expires` (seconds since 1970), `deleted`. None for statistics, which are not saved.
         """
         row = get_field(o, "r")
         if row is None or row[0] != BINARY or record[0] & ESTIMATE:

@@ -144,7 +144,7 @@ class TombstoneCollector(PeriodicTask):
             return False
         size = row_size(node.engine, collection, row.row_key)
         if size != row.size:
-            # Something has come meanwhile that a deletion may have to hide.
+            # A write has come meanwhile that a deletion may have to hide.
             purgeable = [(path, record) for path, record in purgeable if not record[0] & WHOLE]
         rows = row.purge.names if counts and size == row.size else size.rows
         with node.store.unit() as unit:

@@ -47,7 +47,7 @@ def write_row(context: Context, node: DataNode, row: RowChange, level: Level, hi
 
 def reply_written(record: bytes, warnings: list[str]) -> bytes:
     """`{timestamp, warnings?}` for a record that has been written."""
-    # Big-endian in records, little-endian in documents; that of a deletion stands at the same place.
+    # Big-endian in records, little-endian in documents; a deletion has it at the same offset.
     body = b"\x12timestamp\0" + record[8:0:-1]
     if warnings:
         body += b"\x04warnings\0" + from_python(warnings)[1]

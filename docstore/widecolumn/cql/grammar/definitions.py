@@ -116,7 +116,7 @@ def _pair(scan: Scanner) -> tuple[str, str]:
 
 
 def _text(scan: Scanner) -> str:
-    """The text of a value: a string without its quotes, anything else as it is written."""
+    """Return the text of a value: a string without its quotes, anything else as written."""
     start = scan.at
     constant = scan.constant()
     if constant is not None and constant.kind in _VALUES:
@@ -130,7 +130,7 @@ def _text(scan: Scanner) -> str:
 
 
 def _table_options(scan: Scanner) -> TableOptions:
-    """Options in any order; what stands last counts."""
+    """Parse options in any order; of repeated ones the last counts."""
     options = TableOptions()
     for part in joined(scan, _table_option):
         properties = (*options.properties, *part.properties)

@@ -1,4 +1,4 @@
-"""A text, token by token. Only what is asked for is looked for: a word is a keyword where one is expected."""
+"""The tokens of a text, scanned on demand: a word is a keyword only where one is expected."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ RESERVED = frozenset(_RESERVED.split())
 """Words that are names only in quotes."""
 
 MAX_DEPTH = 100
-"""How deep terms may stand in one another."""
+"""The maximal nesting depth of terms."""
 MAX_TOKENS = 131_072
-"""Of a statement. Nothing else runs while one is parsed."""
+"""The maximal tokens of a statement. Parsing does not yield."""
 
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
@@ -73,7 +73,7 @@ class Scanner:
         return found
 
     def fail(self) -> NoReturn:
-        """Nothing expects what stands here."""
+        """Raise the syntax error for an unexpected token."""
         if self.at == len(self.text):
             raise self.error("no viable alternative at input '<EOF>'")
         found = _ANYTHING.match(self.text, self.at)
@@ -96,7 +96,7 @@ class Scanner:
     def leave(self) -> None:
         self._depth -= 1
 
-    # What may stand here, and what must
+    # Optional and required tokens
 
     def ended(self) -> bool:
         return self.at == len(self.text)

@@ -74,7 +74,7 @@ def _term(scan: Scanner) -> Term:
     if function is not None:
         return Call(function, _until(scan, ")", term))
     if not scan.accept("null"):
-        # Any other word can only be a function's name: what follows it is what does not fit.
+        # Any other word can only be a function's name: the error is at the token after it.
         scan.accept(scan.word() or "")
         scan.fail()
     return Null()

@@ -1,7 +1,7 @@
-"""BATCH: several modifications as one request. All have one timestamp unless they say otherwise, so what they write to
-one cell is decided by value, not by their order.
+"""BATCH: several modifications as one request.
 
-The rows of one partition are written as a whole; a batch over several is not isolated.
+All have one timestamp unless they give their own, so the larger value wins for a cell that several write, not the
+later statement. The rows of one partition are written atomically; a batch over several partitions is not isolated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditions that are tested row by row: what ALLOW FILTERING lets a SELECT ask. A null value meets no condition."""
+"""Conditions that are tested row by row, for SELECT with ALLOW FILTERING. A null value meets no condition."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _tuple_reader(columns: Sequence[Column]) -> Callable[[Row, Bindings], list[b
 
 
 def _compared_tuples(columns: Sequence[Column], first: Sequence[bytes], second: Sequence[bytes]) -> int:
-    """The order by type of the first values that differ, whatever order the columns are stored in."""
+    """Compare the first values that differ, in the order of their types, even if columns are stored in reverse."""
     orders = (_compared(*part) for part in zip(columns, first, second, strict=True))
     return next((order for order in orders if order), 0)
 

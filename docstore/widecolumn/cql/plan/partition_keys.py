@@ -50,7 +50,7 @@ def split(table: Table, key: bytes) -> tuple[bytes, ...]:
 
 
 def token_type(partitioner: Partitioner) -> CqlType:
-    """The type of what `token()` gives."""
+    """Return the result type of `token()`."""
     return {MURMUR3: BIGINT, RANDOM: VARINT}.get(partitioner.name, BLOB)
 
 

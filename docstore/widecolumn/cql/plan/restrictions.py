@@ -1,7 +1,8 @@
-"""The conditions of a WHERE clause: relations resolved against the schema and put together by column.
+"""The conditions of a WHERE clause: relations resolved against the schema and grouped by column.
 
-Refused here is what no statement may ask: unknown columns, two conditions on a column that exclude each other in form,
-operators that are not served. `docstore.widecolumn.cql.plan.access_path` decides what serves each condition.
+This module refuses conditions that no statement may have: unknown columns, two conditions on a column that exclude
+each other in form, operators that are not supported. `docstore.widecolumn.cql.plan.access_path` chooses how to serve
+each condition.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def is_slice(condition: RowCondition) -> bool:
 
 @dataclass(slots=True)
 class Restrictions:
-    """The conditions in the order of their first relations. `columns`: those of single columns, by name."""
+    """The conditions in the order of their first relations. `columns`: the single-column ones, by name."""
 
     conditions: list[Condition] = field(default_factory=list)
     columns: dict[str, Restriction] = field(default_factory=dict)

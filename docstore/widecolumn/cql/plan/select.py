@@ -1,8 +1,10 @@
-"""SELECT, resolved: which partitions, which ranges of rows in them, what is tested row by row, which way, how many.
+"""The plan of a SELECT: partitions, ranges of rows in them, conditions tested row by row, direction, limits.
 
-A SELECT that would have to look at rows only to leave them out is refused, unless it says ALLOW FILTERING. What it may
-ask without that: full partition keys, or a range of tokens, or nothing; then clustering columns from the first one on,
-each by its value but the last, which may have a range.
+A SELECT that would have to read rows only to discard them is refused, unless it says ALLOW FILTERING. Without that it
+may have
+
+- full partition keys, or a range of tokens, or nothing;
+- then conditions on clustering columns from the first one on: values, and a range for the last one only.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ _ORDER_AND_IN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectPlan:
-    """`keys`: the partitions in the order of the result; None: all of the ring, or the part that `token` allows.
-    `merged`: the rows of several partitions are put in one order. `grouped`: rows of a partition with the same values
-    in so many clustering columns make one; None: they do not. `statics_alone`: a partition that has static values
-    and no row gives one row.
+    """The plan.
+
+    `keys`: the partitions in the order of the result; None: all of the ring, or the part that `token` allows.
+    `merged`: the rows of several partitions are merged into one order. `grouped`: the number of clustering columns
+    whose values form a group; None without groups. `statics_alone`: a partition with static values and no rows gives
+    one row.
     """
 
     table: Table
@@ -56,7 +60,7 @@ class SelectPlan:
     warnings: tuple[str, ...] = ()
 
     def check_paging(self, page_size: int) -> None:
-        """CqlError for what cannot be read in pages."""
+        """Raise CqlError for a result that cannot be paged."""
         if self.merged and page_size > 0:
             raise invalid(_ORDER_AND_IN)
 
@@ -82,7 +86,7 @@ def _limit(evaluate: Evaluate | None, bindings: Bindings) -> int | None:
 
 
 def select_plan(table: Table, select: Select) -> SelectPlan:
-    """The plan of a SELECT. CqlError with the text for what it may not ask."""
+    """Return the plan of a SELECT. CqlError for unsupported conditions."""
     if select.json:
         raise unsupported("SELECT JSON is")
     preparation = Preparation()

@@ -45,8 +45,8 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """One column of the result. With an `aggregate`, `evaluate` gives what each row feeds it. `reads`: the table's
-    columns that it is made of.
+    """One column of the result. With an `aggregate`, `evaluate` returns its input for each row. `reads`: the table's
+    columns that it needs.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Selection:
 
     @property
     def reads(self) -> frozenset[Column]:
-        """The table's columns that the outputs are made of."""
+        """Return the table's columns that the outputs need."""
         return frozenset(column for output in self.outputs for column in output.reads)
 
     @property

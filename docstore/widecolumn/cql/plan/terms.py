@@ -1,7 +1,6 @@
-"""Terms of statements, resolved once against the type of what receives them, then evaluated with each binding.
+"""Terms of statements, resolved once against the type of their receiver, then evaluated with each binding.
 
-Everything that the text alone decides is refused when the term is resolved; what a bound value decides, when it is
-evaluated.
+Errors in the text are raised when the term is resolved; errors in a bound value when it is evaluated.
 """
 
 from __future__ import annotations

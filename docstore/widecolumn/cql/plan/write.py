@@ -1,8 +1,8 @@
 """INSERT, UPDATE and DELETE, resolved: from values to the merges of rows.
 
-Nothing is read; what IF asks stands in `docstore.widecolumn.cql.plan.conditions`. An INSERT writes a row marker beside
-its cells, an UPDATE does not; null writes a tombstone, an unset value nothing. All cells of a statement have one
-timestamp.
+Nothing is read; `docstore.widecolumn.cql.plan.conditions` has the conditions of IF. An INSERT writes a row marker
+beside its cells, an UPDATE does not. Null writes a tombstone, an unset value nothing. All cells of a statement have
+one timestamp.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class RowTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """`has_timestamp`: the statement says USING TIMESTAMP. `target`: the row it is of, where `restrictions`, those of
-    its WHERE, name one. `of_statics`: it is of the static columns of a partition.
+    """The plan of a modification. `has_timestamp`: it says USING TIMESTAMP. `target`: its row, if `restrictions` (its
+    WHERE) name one. `of_statics`: it writes the static columns of a partition.
     """
 
     table: Table
@@ -115,7 +115,7 @@ class _UsingTimes:
     default_ttl: int
 
     def at(self, writing: WriteContext) -> int:
-        """The timestamp of what is written."""
+        """Return the timestamp of the writes."""
         value = None if self.timestamp is None else self.timestamp(writing.bindings)
         if self.timestamp is None or value is UNSET:
             return writing.timestamp

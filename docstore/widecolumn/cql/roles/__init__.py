@@ -1,1 +1,1 @@
-"""CQL's roles as users and roles of the database admin: statements, their grammar, and what they come to."""
+"""CQL's roles as users and roles of the database admin: statements, their grammar, and their commands."""

@@ -1,4 +1,4 @@
-"""CQL's permissions as privileges: which actions each one is, and on what."""
+"""CQL's permissions as privileges: the actions and the resource of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def resource_of(on: DataResource, in_use: str | None) -> dict[str, str]:
 
 
 def permissions_of(actions: Iterable[str]) -> list[str]:
-    """The permissions all of whose actions are there."""
+    """Return the permissions whose actions are all granted."""
     held = set(actions)
     return [name for name, needed in ACTIONS.items() if held.issuperset(needed)]
 

@@ -70,8 +70,8 @@ async def execute(
     request: Request,
     schema: SchemaReader | None = None,
 ) -> Result:
-    """Execute a prepared statement with values. `schema`: what the client may be told of, where that is not everything.
-    CqlError, and the errors of the executor.
+    """Execute a prepared statement with values. `schema`: the part visible to the client; None for all. CqlError, and
+    the errors of the executor.
     """
     plan = prepared.plan
     timestamp = executor.timestamp()

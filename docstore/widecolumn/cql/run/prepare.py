@@ -1,4 +1,4 @@
-"""Preparing a statement: its tree resolved against the schema as it is, once for any number of executions."""
+"""Preparing a statement: its tree resolved against the current schema, once for any number of executions."""
 
 from __future__ import annotations
 

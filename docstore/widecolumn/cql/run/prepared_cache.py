@@ -1,6 +1,6 @@
-"""Prepared statements, kept for the next time the text comes while the tables that they name stay as they are.
+"""A cache of prepared statements by their text, valid while the tables that they name are unchanged.
 
-Texts that differ in their literals only are kept once, by their shape (`docstore.widecolumn.cql.run.shapes`).
+Texts that differ only in their literals share one entry, by their shape (`docstore.widecolumn.cql.run.shapes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from docstore.widecolumn.model.executor import Executor
 
 MAX_KEPT = 10_000
 MAX_LENGTH = 4096
-"""Of a statement's text: longer ones are seldom seen twice."""
+"""The maximal length of a cached text: longer ones rarely repeat."""
 
 
 class PreparedCache:
@@ -26,7 +26,7 @@ class PreparedCache:
         self._kept: OrderedDict[tuple[str | None, str], Prepared | None] = OrderedDict()
 
     async def prepare(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
-        """The statement, prepared against the schema as it is now. CqlError."""
+        """Return the statement, prepared against the current schema. CqlError."""
         if len(text) > MAX_LENGTH:
             return await prepare(executor, text, keyspace)
         known = await self._known(executor, (keyspace, text))

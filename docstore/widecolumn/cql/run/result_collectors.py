@@ -15,7 +15,7 @@ from docstore.widecolumn.cql.run.paging import PagePosition
 from docstore.widecolumn.cql.run.rows import Row
 
 _ROW_BYTES, _VALUE_BYTES = 16, 16
-"""What a row and a value take beside the bytes of values, as an estimate."""
+"""An estimate of the bytes of a row and of a value besides the values' own."""
 
 
 def _row_bytes(values: tuple[Value, ...]) -> int:
@@ -38,7 +38,7 @@ class ResultPage:
 
 class Collector(Protocol):
     wanted: int | None
-    """How many rows will do; None: all."""
+    """The number of rows needed; None: all."""
 
     def take(self, row: Row) -> NextStep: ...
 

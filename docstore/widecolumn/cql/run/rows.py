@@ -1,8 +1,8 @@
-"""Rows out of the records of a partition, as they are at one second.
+"""Assembly of rows from the records of a partition, as of one second.
 
-A row is there while its marker or one of its regular cells is live. A cell or marker is hidden by a deletion of its
-row, of a range that its clustering key lies in, or of the partition, with the same or a later timestamp. Cells are
-merged one by one, never rows: two writers of one timestamp may leave a row that neither wrote.
+A row exists while its marker or one of its regular cells is live. A cell or marker is hidden by a deletion of its
+row, of a range that contains its clustering key, or of the partition, with the same or a later timestamp. Merges are
+by cell, never by row: two writes with one timestamp may leave a row that neither wrote.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _AREA = len(COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`parts`: the values of the partition key. `clustering` is empty, and `clustering_key` too, for what a partition
-    without rows has: its static columns alone.
+    """A row. `parts`: the values of the partition key. `clustering` and `clustering_key` are empty for a partition
+    without rows, which has static columns alone.
     """
 
     key: bytes

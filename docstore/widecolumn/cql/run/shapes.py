@@ -1,8 +1,9 @@
-"""Statements that differ in nothing but their literals have one shape: the text with a marker in the place of each.
+"""Shapes: statements that differ only in their literals have one shape, the text with markers in place of the
+literals.
 
-Only what reads and writes rows has a shape, and only where it has no markers of its own. Always true: a statement whose
-shape cannot be prepared, or of which one literal is none of what its marker takes, is left to be prepared by itself;
-so a shape never lets a statement pass that would be refused, and never changes how one is refused.
+Only statements that read and write rows have a shape, and only without markers of their own. Invariant: a statement
+is prepared without its shape if the shape cannot be prepared, or if a literal does not fit its marker. So a shape
+never admits a statement that would be refused, and never changes an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Shape = tuple[str, list[Constant]]
 
 _FIRST = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|BEGIN)\b", re.IGNORECASE | re.ASCII)
 _UNCOMMON = re.compile(r'["$?:/-]')
-"""Outside of strings, what may begin a comment, a quoted name, a marker, a UUID or a negative number."""
+"""Characters outside of strings that may begin a comment, a quoted name, a marker, a UUID or a negative number."""
 
 # A digit first, so that the text is searched for digits and for nothing else.
 _NUMBER = re.compile(r"[0-9](?<!\w[0-9])(?:[0-9]*(?P<fraction>\.[0-9]*)?(?![\w.])|(?P<odd>))")

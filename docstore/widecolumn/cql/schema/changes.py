@@ -24,7 +24,7 @@ from docstore.widecolumn.cql.statements import (
 from docstore.widecolumn.model.executor import Executor
 
 _NO_ID = UUID(int=0)
-"""Of a table that is being made: the schema gives it one."""
+"""The id of a new table, which the schema replaces."""
 
 Outcome = SchemaChanged | Done
 

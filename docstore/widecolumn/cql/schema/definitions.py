@@ -1,4 +1,4 @@
-"""Definitions of keyspaces and tables, from statements to what the schema keeps, with every refusal."""
+"""Definitions of keyspaces and tables, converted from statements to the schema's form, with all validation."""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""Tables: their columns, and how a definition is kept in the options of a column family of type `Table`.
+"""Tables: their columns, and their definition in the options of a column family of type `Table`.
 
-Always true: the partition key has at least one column; positions count within a kind from 0; a column's `id` is never
-given to another column of the table, so what a dropped column left behind is not seen when its name comes back.
+Invariants:
 
-A table's rows lie in its partitions in the order of the clustering columns, each ascending or descending.
+- the partition key has at least one column;
+- positions count within a kind from 0;
+- a column's `id` is never reused in the table, so a new column does not show the cells of a dropped one of its name.
+
+A table's rows are stored in its partitions in the order of the clustering columns, each ascending or descending.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _READ = frozenset(("varint", "decimal", "timestamp", "date", "time", "inet", "du
 
 
 def bound_of(kind: CqlType, value: Value, name: str) -> Bound:
-    """The value for a marker of a type. CqlError naming the marker for what is none of it."""
+    """Return the value for a marker of a type. CqlError, naming the marker, if it does not fit."""
     code, raw = value
     if code == NULL:
         return None
@@ -189,4 +189,4 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {
     "uuid": _uuid,
     "varint": _varint,
 }
-"""Types that BSON has a form for; the others come as they are written."""
+"""Types with a BSON form; values of others are shown as text."""

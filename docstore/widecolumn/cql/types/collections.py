@@ -173,7 +173,7 @@ class TupleType:
         return f"tuple<{', '.join(element.name for element in self.elements)}>"
 
     def parts(self, data: bytes) -> list[bytes | None]:
-        """One for each element; what is missing at the end is null. MarshalError."""
+        """Return one part for each element; missing ones at the end are null. MarshalError."""
         parts: list[bytes | None] = []
         at = 0
         while at < len(data) and len(parts) < len(self.elements):

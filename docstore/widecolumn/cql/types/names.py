@@ -30,7 +30,7 @@ def _refusal(name: TypeName, keyspace: str) -> CqlError:
 
 
 def shown(name: TypeName) -> str:
-    """The type as it is written."""
+    """Return the type's notation."""
     if not name.parameters:
         return name.name
     return f"{name.name}<{', '.join(shown(parameter) for parameter in name.parameters)}>"

@@ -1,7 +1,7 @@
-"""The types of CQL: what a value may be, its bytes, and the forms in which it is written and shown.
+"""The types of CQL: the values of each, their bytes, and their text forms.
 
-Always true: `parse(serialise(x)) == x`; `validate` refuses exactly what `parse` cannot read; bytes are those of the
-native protocol. A type's `comparator` (`docstore.widecolumn.model.comparators`) orders its values in keys.
+Invariants: `parse(serialise(x)) == x`; `validate` refuses exactly the bytes that `parse` cannot read; bytes are those
+of the native protocol. A type's `comparator` (`docstore.widecolumn.model.comparators`) orders its values in keys.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class CqlType(Protocol):
         """The bytes of a Python object. ValueError, TypeError, OverflowError when it is no value of the type."""
 
     def format(self, data: bytes) -> str:
-        """The value as it is written in a statement, without quotes."""
+        """Return the value in the notation of statements, without quotes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeType:
-    """A type without parameters. `kinds`: what it may be written as; `read`: from the text of such a constant.
+    """A type without parameters. `kinds`: the constants that denote its values; `read`: from the text of one.
 
-    An empty value is no value of a type whose comparator does not take it.
+    Bytes of length 0 are a value only if the comparator of the type takes them.
     """
 
     name: str
