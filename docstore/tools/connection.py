@@ -52,7 +52,7 @@ class Deployment:
     """The servers that the options name."""
 
     def __init__(self, *, quiet: bool, **given: Any) -> None:
-        """`given`: what `connection_options` gives, and more options of a client. Errors: click.UsageError."""
+        """`given`: the values of `connection_options`, and further options of a client. Errors: click.UsageError."""
         self._terminal, self._verbose = Terminal(quiet=quiet), given["verbose"]
         self._servers, self._options = client_options(given)
         if self._verbose > 1:
@@ -79,7 +79,7 @@ class Deployment:
 
 
 def connect(*, quiet: bool, **given: Any) -> Client:
-    """A client for what the options name. Errors: click.UsageError."""
+    """Return a client for the options. Errors: click.UsageError."""
     return Deployment(quiet=quiet, **given).client()
 
 
@@ -97,7 +97,7 @@ def options_of_any_server(uri: str) -> dict[str, Any]:
 
 
 class Commands(CommandListener):
-    """Says what is sent to servers: names and times, but no values."""
+    """Logs the commands sent to servers: names and times, but no values."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -118,7 +118,7 @@ class Commands(CommandListener):
 
 
 def client_options(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(URI, options of a client) of what `connection_options` gives, and of more options of a client among it.
+    """Return (URI, client options) for the values of `connection_options` and further options of a client.
 
     Errors: click.UsageError.
     """
@@ -199,13 +199,13 @@ def _servers(host: str | None, port: int | None) -> str:
 
 
 def _with_port(host: str, port: int | None) -> str:
-    """The port of the option is that of a host that has none."""
+    """Add the option's port to a host without one."""
     bare = host.rpartition("]")[2] if host.startswith("[") else host
     return host if ":" in bare or port is None else f"{host}:{port}"
 
 
 def _with_password(uri: str, password: str) -> str:
-    """The password of the user whom the URI names, who has none there. Errors: click.UsageError."""
+    """Add the password of the user in the URI, which must not have one. Errors: click.UsageError."""
     scheme, separator, rest = uri.partition("://")
     user, at, servers = rest.rpartition("@")
     if not at or ":" in user:

@@ -1,9 +1,8 @@
 """The `mongodump` command: databases of a server as files in a directory, or as one archive.
 
-Of a set or a cluster all collections are dumped as they were at one time: each is read by a cursor at that cluster
-time, and all cursors are opened before the first is read on, so that the server need not know the past for long. The
-time is no earlier than what the servers had acknowledged when the dump began. With the log, all is read from one
-member.
+Of a set or a cluster all collections are dumped as of one cluster time: each is read by a cursor at that time, and
+all cursors are opened before any is read further, so that the server needs its history only briefly. The time is no
+earlier than any write acknowledged before the dump. With the log, everything is read from one member.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from docstore.tools.text.extended_json import document_option
 _LENGTH = struct.Struct("<i")
 _ATTEMPTS = 5
 _AGREEMENT_MS = 60_000
-"""How long a majority may take to have what was acknowledged before the dump began."""
+"""The time for a majority to replicate the writes acknowledged before the dump."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +303,7 @@ class _Reading:
             self._found = self._open(None)
 
     def _open(self, concern: ReadConcern | None) -> RawBatchCursor[RawBSONDocument]:
-        # A cursor may wait for its turn for longer than servers keep one that nobody reads.
+        # A cursor may wait longer for its turn than servers keep an idle one.
         found = self._collection.with_options(read_concern=concern)
         return found.find_raw_batches(
             self.source.query,

@@ -1,5 +1,5 @@
-"""The options of a tool that say how connections are encrypted, under the names that MongoDB's tools have for them and
-those of the shell and the drivers; and the file that keeps passwords out of command lines.
+"""The options of a tool for encrypted connections, under the names of MongoDB's tools and of the shell and the
+drivers; and the configuration file that keeps passwords out of command lines.
 """
 
 from __future__ import annotations

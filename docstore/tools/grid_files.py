@@ -31,7 +31,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files of a bucket, and what the options say of local ones: `local` is a path, or - for the standard ones."""
+    """The files of a bucket, and the options for local ones: `local` is a path, or - for the standard ones."""
 
     bucket: GridFSBucket
     terminal: Terminal

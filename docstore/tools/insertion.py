@@ -22,7 +22,7 @@ from docstore.tools.terminal import Terminal, ToolFailed
 MOST_DOCUMENTS = 10_000
 _BYTES = 16 << 20
 _TOLD = 10
-"""Refusals of a batch that are told one by one."""
+"""The number of refusals of a batch that are reported singly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Workers:
         self._most = 2 * count
         self._under_way: deque[Future[Counts]] = deque()
         self.counts = Counts()
-        """Of the batches that are done: the first ones, as they were put."""
+        """The counts of the finished batches: of a prefix of those put."""
 
     def __enter__(self) -> Workers:
         return self

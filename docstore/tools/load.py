@@ -35,7 +35,7 @@ class Writing:
 
     mode: str
     fields: tuple[str, ...]
-    """Those by which upsert, merge and delete find what they change."""
+    """The fields by which upsert, merge and delete find documents."""
     drop: bool
     in_order: bool
     workers: int
@@ -102,7 +102,7 @@ def _import(
     target: Collection[Any], path: Path | None, form: InputFormat, writing: Writing, terminal: Terminal
 ) -> None:
     """Import the documents. Errors: ToolFailed, after the counts have been reported."""
-    # Of documents that were written before it failed, as far as their answers have come.
+    # The counts of acknowledged documents before the failure.
     workers = Workers(_action(target, writing, terminal), writing.workers, in_order=writing.in_order)
     counts, failure = Counts(), None
     opened: AbstractContextManager[IO[str]]

@@ -26,5 +26,5 @@ def at_time(time: Timestamp) -> ReadConcern:
 
 
 def after_time(time: Timestamp) -> ReadConcern:
-    """Reads of what a majority has, at a time or later."""
+    """Return a majority read concern at a time or later."""
     return _Timed("majority", "afterClusterTime", time)

@@ -1,6 +1,6 @@
-"""The `mongostat` command: what a server does, a line every second.
+"""The `mongostat` command: activity of a server, one line per interval.
 
-Each line is the difference of two replies of `serverStatus`, a second. Columns of sections that the server does not
+Each line is the difference of two replies of `serverStatus`, per second. Columns of sections that the server does not
 have are left out.
 """
 

@@ -21,7 +21,7 @@ _MOST = 10
 """Collections of a table."""
 
 Times = dict[str, dict[str, dict[str, int]]]
-"""Of each namespace, of total, read and write: `time` in milliseconds and `count`."""
+"""By namespace, and by total, read and write: `time` in milliseconds and `count`."""
 
 
 @click.command("mongotop", cls=ToolCommand, context_settings={"help_option_names": ["--help"]})

@@ -1,6 +1,6 @@
-"""A dump is held against what it says of itself before a restore changes anything.
+"""Verification of a dump against its inventory or checksums, before a restore changes anything.
 
-A directory has an inventory, where Docstore's mongodump made it; an archive has checksums and ends of its collections.
+A directory of Docstore's mongodump has an inventory; an archive has checksums and ends of its collections.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from docstore.tools.terminal import Terminal, ToolFailed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The part of a directory that is restored: of the dump at `root`, or of its `database` alone, the collections that
-    `takes` accepts. `origins`: those of them that are there. `with_log`: the log is replayed.
+    """The part of a directory to restore: of the dump at `root`, or of its `database` alone, the collections that
+    `takes` accepts. `origins`: the existing ones among them. `with_log`: the log is replayed.
     """
 
     root: Path

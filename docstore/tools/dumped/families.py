@@ -1,8 +1,8 @@
 """Column families in a dump: documents `{key, columns}` or `{key, superColumns}`, each a row or a part of one.
 
-The metadata has the type `columnFamily`, and in its options the definitions of the keyspace and of the family. Columns
-keep their timestamps and the rest of their time to live, so that restoring twice, or over newer columns, does no harm.
-What is deleted is not in a dump. Tables of CQL are no column families to clients, and are left out.
+The metadata has the type `columnFamily`, and in its options the definitions of the keyspace and of the family.
+Columns keep their timestamps and the rest of their time to live, so restoring twice, or over newer columns, does no
+harm. A dump has no deletions. Tables of CQL are no column families to clients, and are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docstore.tools.text.extended_json import EXACT
 
 TYPE = "columnFamily"
 KEYSPACE = "keyspace"
-"""What the options of a collection are named by, where it is a column family or describes a keyspace."""
+"""The field of a collection's options that makes it a column family or the description of a keyspace."""
 
 _ROWS = 100
 _COLUMNS = 1000
@@ -53,7 +53,7 @@ def describe_families(client: Client, keyspace: str) -> tuple[dict[str, dict[str
 
 
 class FamilyReading:
-    """The rows of a column family, as they are when they are read."""
+    """The rows of a column family, as of the time of reading."""
 
     def __init__(self, client: Client, keyspace: str, family: str) -> None:
         self._database = client.get_database(keyspace)
@@ -100,7 +100,7 @@ class FamilyReading:
         return rows
 
     def _parts(self, row: dict[str, Any]) -> Iterator[bytes]:
-        """A row, and what it has behind the columns of a page."""
+        """Yield a row, including the columns beyond the first page."""
         kind = "columns" if "columns" in row else "superColumns"
         part = row[kind]
         while part:
@@ -117,7 +117,7 @@ class FamilyReading:
 
 
 def make_family(database: Database[Any], family: str, options: dict[str, Any], *, drop: bool) -> bool:
-    """Make a column family and its keyspace; False for one that is there. Errors: PyMongoError."""
+    """Create a column family and its keyspace; False if it exists. Errors: PyMongoError."""
     keyspace = {"createKeyspace": database.name, **options.get(KEYSPACE, {}), "ifNotExists": True}
     database.client.get_database("admin").command(keyspace)
     if drop:
@@ -126,7 +126,7 @@ def make_family(database: Database[Any], family: str, options: dict[str, Any], *
 
 
 def write_rows(database: Database[Any], family: str, documents: Sequence[RawBSONDocument]) -> Counts:
-    """Write what the documents of a dump hold. Errors: PyMongoError."""
+    """Write the documents of a dump. Errors: PyMongoError."""
     mutations: list[dict[str, Any]] = []
     size = 0
     for document in documents:

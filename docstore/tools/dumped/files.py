@@ -105,7 +105,7 @@ def collections_in(directory: Path, database: str, *, compressed: bool) -> Itera
 
 
 def read_metadata(path: Path, *, compressed: bool) -> dict[str, Any]:
-    """Errors: ValueError for what is no document of extended JSON."""
+    """Read the metadata. Errors: ValueError unless it is a document of extended JSON."""
     with open_file(path, "rb", compressed=compressed) as file:
         try:
             return document_of(file.read().decode())

@@ -11,7 +11,7 @@ _OPTIONS = frozenset((
     "name", "partialFilterExpression", "prepareUnique", "sparse", "storageEngine", "textIndexVersion", "unique", "v",
     "weights", "wildcardProjection",
 ))  # fmt: skip
-"""What `createIndexes` takes for an index."""
+"""The index options of `createIndexes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class DumpedFile:
 
 @dataclass(frozen=True, slots=True)
 class DumpedCollection:
-    """A collection of a dump: of what is not `finished` nothing is known but that it was begun."""
+    """A collection of a dump. Until it is `finished`, only its beginning is recorded."""
 
     database: str
     collection: str
@@ -58,7 +58,7 @@ class DumpedCollection:
 
 
 class Summed:
-    """A file that counts what goes through it, and sums it up."""
+    """A file that counts and sums up the bytes passing through it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -78,9 +78,9 @@ class Inventory:
 
 
 def find_inventory(path: Path) -> Inventory | None:
-    """Return the inventory of the dump that a path is, or is a part of: that of the path or of its two parents.
+    """Return the inventory of the dump at a path: in the path itself or one of its two parents.
 
-    Errors: ToolFailed for one that is damaged, OSError.
+    Errors: ToolFailed for a damaged one, OSError.
     """
     path = path.absolute()
     for directory in (path, *path.parents[:2]):

@@ -1,8 +1,8 @@
-"""Patterns of namespaces: which are restored, and as what.
+"""Patterns of namespaces, to select and rename collections of a restore.
 
-`shop.*` is every collection of a database, `*.log` one of every database; a star is any text. A pattern to rename by
-may name its parts instead, `$tenant$.$name$`, and the other one says where they go. A backslash takes the meaning from
-what follows.
+`shop.*` is every collection of a database, `*.log` one of every database; a star is any text. A pattern for renaming
+may name its parts instead, `$tenant$.$name$`, and the target pattern refers to them. A backslash escapes the next
+character.
 """
 
 from __future__ import annotations

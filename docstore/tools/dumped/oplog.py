@@ -1,9 +1,9 @@
-"""The log of a replica set in a dump: what was written while the collections were read.
+"""The log of a replica set in a dump: the writes made while the collections were read.
 
-A dump with its log is restored to the state at its end: the collections may hold anything between its beginning and its
-end, and each entry of the log says what it leaves behind, and not what it found. That is so only if all of it comes
-from one member whose log is not taken back meanwhile: documents and entries of two members, or of one before and after
-a rollback, have no state in common.
+A dump with its log is restored to the state at its end. The collections may have any state between its beginning and
+its end, because each entry of the log gives its result, not a change. That requires that everything comes from one
+member that does not roll back meanwhile: documents and entries of two members, or from before and after a rollback,
+have no state in common.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A server as it is now: its address, its process, and how often it has rolled back."""
+    """The identity of a server at present: its address, its process, and the number of its rollbacks."""
 
     address: str
     process: Any
@@ -49,8 +49,8 @@ class LogReading:
     """The log of one member, from the newest entry at the beginning of a dump on."""
 
     def __init__(self, client: Client, latest: Mapping[str, Any] | None, terminal: Terminal) -> None:
-        """`client`: of that member alone. `latest`: the primary's answer to `hello`, where it is another member: what
-        it has acknowledged is to be in the dump. Errors: ToolFailed, PyMongoError.
+        """`client`: of that member alone. `latest`: the primary's answer to `hello`, if it is another member, whose
+        acknowledged writes the dump must contain. Errors: ToolFailed, PyMongoError.
         """
         self._client = client
         self._latest = latest
@@ -60,9 +60,8 @@ class LogReading:
         self._start = self._newest()
 
     def write(self, file: Sink) -> int:
-        """Write the entries up to now; gives how many.
-
-        Errors: ToolFailed where the log is not that of the beginning any more, or where collections were renamed.
+        """Write the entries up to now; return how many. Errors: ToolFailed if the member has rolled back since the
+        beginning, or if collections were renamed.
         """
         self._catch_up()
         end = self._newest()
@@ -97,8 +96,9 @@ class LogReading:
             )
 
     def _begin_of_transactions(self, end: Entry) -> Entry:
-        """Return the first entry of the oldest transaction that goes on after the beginning; the beginning where there
-        is none. A log that begins earlier leads to the same state, and one that lacks a part of a transaction to none.
+        """Return the first entry of the oldest transaction that continues after the beginning; else the beginning.
+
+        A log that begins earlier leads to the same state, but one that lacks a part of a transaction does not.
         """
         start = self._start
         while True:
@@ -123,7 +123,7 @@ class LogReading:
             raise ToolFailed("a collection was renamed during the dump: which of its names holds what cannot be told")
 
     def _catch_up(self) -> None:
-        """Wait until the member has what the primary had at the beginning. Errors: ToolFailed, PyMongoError."""
+        """Wait until the member has all that the primary had at the beginning. Errors: ToolFailed, PyMongoError."""
         if self._latest is None:
             return
         time = self._latest["lastWrite"]["opTime"]["ts"]

@@ -1,11 +1,11 @@
-"""The log of a dump, replayed: each entry is carried out by commands that any server takes.
+"""Replay of a dump's log: each entry is executed by commands that any server accepts.
 
-Inserts and updates put the document that they leave behind; what is missing is not removed or updated. Replaying a
-log over collections that hold any state of its time, and also a second time, ends in the state at its end. Transactions
-take effect where they were committed.
+Inserts and updates store the resulting document; missing documents are not removed or updated. Replaying a log over
+collections in any state of its period, even twice, leads to the state at its end. Transactions take effect at their
+commit.
 
-Updates name what has changed (`{$v: 2, diff}`), so the document that is there is read, changed here and put back: the
-paths of operators could not name every field. Indexes are not built but noted, until all entries are replayed.
+Updates describe the change (`{$v: 2, diff}`), so the current document is read, changed here and written back: the
+paths of update operators could not name every field. Indexes are only noted, and built after all entries.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Replay:
         self._rows = RowLog(client)
         self._bypass = unvalidated or None
         self.stopped = False
-        """Whether there were entries at the limit or behind it."""
+        """True if there were entries at the limit or later."""
         self._pending: list[DeleteOne | ReplaceOne[dict[str, Any]]] = []
         self._place = ""
         self._transactions: dict[tuple[bytes, int], list[Operation]] = {}
@@ -197,7 +197,7 @@ class Replay:
             noted.pop(command["index"], None)
 
     def _tolerant(self, database: Database[dict[str, Any]], command: dict[str, Any], *codes: int) -> None:
-        """Carry out a command; what some errors say is that it was done before."""
+        """Run a command; ignore errors that say that it was done before."""
         try:
             database.command(command)
         except OperationFailure as error:
@@ -226,7 +226,7 @@ def _session(entry: Operation) -> tuple[bytes, int]:
 
 
 def _changed(value: Any, diff: Operation) -> Any:
-    """A document, or an array, after what a diff says of it."""
+    """Return a document, or an array, after applying a diff."""
     if diff.get("a"):
         return _changed_array(list(value) if isinstance(value, list) else [], diff)
     document = value.as_doc() if isinstance(value, DBRef) else value

@@ -1,7 +1,7 @@
-"""Collections on their way from a dump to a server: each is created, then filled; indexes are built when all are full.
+"""Restoring collections of a dump to a server: each is created, then filled; indexes are built when all are full.
 
-Indexes come last so that what a log says about the time of the dump can be replayed before them: on the way, a unique
-index could refuse what stands in its final state.
+Indexes come last, after the replay of the log: before its end a unique index could refuse documents of the final
+state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from docstore.tools.text.extended_json import EXACT
 _NAMESPACE_EXISTS = 48
 
 Indexes = dict[str, dict[str, dict[str, Any]]]
-"""Of each namespace, by their names, what `createIndexes` takes."""
+"""The arguments of `createIndexes`, by namespace and index name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

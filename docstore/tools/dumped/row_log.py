@@ -1,7 +1,7 @@
-"""Entries of the log that merge mutations into rows of column families, replayed by commands that any server takes.
+"""Replay of log entries that merge mutations into rows of column families, by commands that any server accepts.
 
-Timestamps decide, so replaying is right over any state and also a second time. Removals of what is dead for good are
-passed over, and so are entries of tables of CQL and of column families that the server does not have: no dump has them.
+Timestamps decide, so a replay over any state, even a second one, is right. Removals of garbage are skipped. So are
+entries of CQL tables, and of column families that the server does not have: no dump has them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPARATORS = Registry()
 
 
 class _Family(NamedTuple):
-    """`subcomparator` is there for Super families only."""
+    """The comparators of a column family. `subcomparator`: only for Super families."""
 
     partitioner: Partitioner
     comparator: Comparator
@@ -90,7 +90,7 @@ class RowLog:
 
 
 def _mutations(family: _Family, entries: tuple[Entry, ...]) -> Iterator[dict[str, Any]]:
-    """Yield what the entries do as mutations of `wcBatchMutate`, without their row."""
+    """Yield the entries as mutations of `wcBatchMutate`, without their row."""
     for path, record, _ in entries:
         if path == ROW_DELETION:
             yield {"deletion": _deletion(record)}
@@ -110,7 +110,9 @@ def _deletion(record: bytes) -> dict[str, Any]:
 
 
 def _column(name: bytes, record: bytes, super_name: bytes | None = None) -> dict[str, Any]:
-    """A column that is written or deleted. One that expires has at least a second left, as it hides what is older."""
+    """Return the mutation that writes or deletes a column. An expiring one gets at least one second, because it hides
+    older ones.
+    """
     cell = unpack_cell(record)
     timestamp = {"timestamp": Int64(cell.timestamp)}
     if cell.flags & TOMBSTONE:

@@ -37,7 +37,7 @@ class Scope:
         return scope
 
     def require_whole(self, manner: Manner) -> None:
-        """A log is that of all collections, under their own names. Errors: click.UsageError."""
+        """Check that the whole dump is restored under its own names, as a log requires. Errors: click.UsageError."""
         if self.has_patterns or self.database is not None or self.collection is not None or manner.renames:
             raise click.UsageError(
                 "--oplogReplay is for a whole dump: it goes with no option that chooses databases and collections or "
@@ -62,7 +62,7 @@ class Scope:
         return origin.namespace in self.namespaces
 
     def _takes_users(self, origin: Origin) -> bool:
-        """Accept users of all databases with a whole dump, and those of one database by its option."""
+        """Accept users of all databases with a whole dump, those of one database by its option."""
         if origin.collection.startswith("$"):
             return self.with_users and origin.database == self.database
         is_whole = self.database in (None, "admin") and self.collection is None

@@ -1,7 +1,7 @@
-"""Sessions of cursors that wait for their turn.
+"""Keeps the sessions of waiting cursors alive.
 
-A server ends the cursors of a session that nobody has used for half an hour, whatever the cursor asked for; all cursors
-of a dump are open from its beginning, and the last one may be read hours later.
+A server ends the cursors of a session that is unused for half an hour, even cursors without a timeout. All cursors of
+a dump are open from its beginning, and the last one may be read hours later.
 """
 
 from __future__ import annotations

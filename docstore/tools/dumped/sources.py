@@ -22,7 +22,7 @@ from docstore.tools.text.extended_json import EXACT
 AUTHORITY = "admin"
 USERS, ROLES, VERSION = "system.users", "system.roles", "system.version"
 OF_DATABASE = "$admin."
-"""What the names of users and roles of one database begin with, in a dump of it."""
+"""The prefix of the names of one database's users and roles, in its dump."""
 
 _OWN = ("local", "config")
 """Databases of the server itself; a dump has them where they are named."""

@@ -33,7 +33,7 @@ from docstore.tools.text.extended_json import as_json
 _LOG = "", OPLOG
 """The database and the collection as which the log stands in archives and inventories."""
 _NO_DOCUMENT = b"\0" * 4
-"""What a reader takes for the length of a document, and refuses."""
+"""An invalid length of a document, which readers refuse."""
 
 
 @dataclass(frozen=True, slots=True)

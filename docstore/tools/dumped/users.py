@@ -1,7 +1,7 @@
-"""Users and roles of a dump, put where the server keeps its own.
+"""Users and roles of a dump, restored to the server's own collections.
 
 They are documents of `admin.system.users` and `admin.system.roles` and hold credentials, not passwords: no command
-makes a user from them, so they are written as documents. What is there under the same name is replaced.
+creates a user from them, so they are written as documents. Existing ones of the same name are replaced.
 """
 
 from __future__ import annotations

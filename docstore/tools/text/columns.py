@@ -1,7 +1,7 @@
 """Values of the columns of CSV and TSV.
 
-A column is named by a path, `address.city`; with types, the path is followed by one: `born.date(2006-01-02)`. A column
-without a type holds whatever each of its texts looks like: a whole number, a number, or a text.
+A column is named by a path, `address.city`; with types, the path is followed by one: `born.date(2006-01-02)`. In a
+column without a type each text is read as the number that it looks like, else as text.
 """
 
 from __future__ import annotations

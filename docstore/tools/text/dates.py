@@ -1,7 +1,7 @@
-"""Dates in columns of CSV and TSV: the layouts that a type names, as those of Go, of .NET or of Oracle.
+"""Dates in columns of CSV and TSV, in the layouts of Go, .NET or Oracle that a type names.
 
-Each becomes a regular expression with a named group for each part. What a layout leaves out of a time is its beginning,
-and there is no zone but UTC where the text names none.
+Each layout becomes a regular expression with a named group for each part. Parts missing from a layout are those of
+the beginning of the period. Without a zone in the text the time is UTC.
 """
 
 from __future__ import annotations

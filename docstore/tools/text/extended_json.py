@@ -19,7 +19,7 @@ EXACT: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeC
 """Decodes documents so that nothing of a value is lost."""
 
 MALFORMED = (ValueError, TypeError, KeyError, OverflowError, BSONError)
-"""What reading text that is no extended JSON raises."""
+"""The errors of malformed extended JSON."""
 
 _CANONICAL = JSONOptions(json_mode=JSONMode.CANONICAL, datetime_conversion=DatetimeConversion.DATETIME_MS)
 _RELAXED = JSONOptions(json_mode=JSONMode.RELAXED, datetime_conversion=DatetimeConversion.DATETIME_MS)

@@ -30,13 +30,13 @@ class InputFormat:
     fields: tuple[str, ...]
     has_types: bool
     grace: str
-    """What becomes of a value that is none of its column's type: autoCast, skipField, skipRow or stop."""
+    """The treatment of a value that does not fit its column's type: autoCast, skipField, skipRow or stop."""
     ignores_blanks: bool
     has_indexes: bool
 
 
 def read_documents(file: IO[str], form: InputFormat, skipped: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """The documents of a text; `skipped` is told of rows and fields that are left out. Errors: UnreadableText."""
+    """Yield the documents of a text; `skipped` gets messages about skipped rows and fields. Errors: UnreadableText."""
     documents = documents_of(file, is_array=form.is_array) if form.kind == "json" else _of_rows(file, form, skipped)
     count = 0
     while True:

@@ -1,4 +1,4 @@
-"""Documents as text: lines or an array of extended JSON, or rows of CSV with a column for each field asked for."""
+"""Documents as text: lines or an array of extended JSON, or rows of CSV with a column for each requested field."""
 
 from __future__ import annotations
 
