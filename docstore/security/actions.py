@@ -1,4 +1,4 @@
-"""The names of actions that a privilege may be about: those of MongoDB 6.0, served here or not."""
+"""The names of actions in privileges: those of MongoDB 6.0, supported here or not."""
 
 from __future__ import annotations
 

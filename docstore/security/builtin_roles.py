@@ -1,8 +1,7 @@
-"""The roles that are there by themselves, with MongoDB's privileges.
+"""The built-in roles, with MongoDB's privileges.
 
-Roles of one database are there in every database; those of the cluster, and those "AnyDatabase", in `admin` alone. Each
-is put together from what it has of its own and from other roles whose privileges it contains; nobody is shown those as
-inherited.
+Roles of one database exist in every database; those of the cluster, and those named "AnyDatabase", in `admin` alone.
+Each has its own privileges and those of other roles that it contains; listings do not show these as inherited.
 """
 
 from __future__ import annotations

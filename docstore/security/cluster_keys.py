@@ -92,9 +92,9 @@ class ClusterKeys:
         # Anybody may see values derived from the keys: guessing a short key must take long.
         stretched = [pbkdf2_hmac("sha256", secret, _STRETCHING, iterations) for secret in self._secrets]
         self.pretence = hmac.digest(stretched[0], b"users that do not exist", "sha512") if keys else None
-        """A secret of all that have the key, from which what is pretended of unknown users is made."""
+        """A secret of all holders of the key, from which the profiles of unknown users are derived."""
         self.proofs = TimeProofs(stretched) if keys else None
-        """Of the cluster's times; certificates alone are nothing that the processes have in common."""
+        """The signatures of cluster times. Processes with certificates alone have no common secret for them."""
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
         self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
         """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""
@@ -104,7 +104,7 @@ class ClusterKeys:
             roles=(),
             privileges=privileges_of(RoleName("__system", "admin")),
         )
-        """As whom members are known: one who may do everything."""
+        """The user of authenticated members, who has all privileges."""
 
     def change_mode(self, wanted: object) -> None:
         """Advance to the next mode, towards certificates. Errors: ValueError for any other."""

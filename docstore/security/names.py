@@ -24,9 +24,9 @@ class UserName(NamedTuple):
 
 
 EXTERNAL = "$external"
-"""The database of users who are known by what others vouch for, such as certificates."""
+"""The database of users who are authenticated externally, for example by certificates."""
 SYSTEM = UserName("__system", "local")
-"""As whom the processes of a cluster authenticate to each other."""
+"""The name under which the processes of a cluster authenticate to each other."""
 
 
 class RoleName(NamedTuple):

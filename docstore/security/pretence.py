@@ -1,7 +1,7 @@
 """Profiles for unknown user names, so that a login does not tell which users exist.
 
-A user shows in the mechanisms and the iteration counts of its credentials. Unknown names get those of an existing
-user: the next one on a ring of keyed hashes, so their distribution is that of users. Invariants:
+A user shows in the mechanisms and the iteration counts of its credentials. An unknown name gets the profile of an
+existing user, the next one on a ring of keyed hashes, so profiles are distributed as among users. Invariants:
 
 - a name keeps its profile while that user stays unchanged;
 - without the secret nobody can find a name's position on the ring.

@@ -21,8 +21,10 @@ class NotPreparable(ValueError):
 
 
 def prepared(text: str, *, stored: bool = False) -> str:
-    """The text in its one form. `stored`: it is kept, so that letters which Unicode 3.2 does not know are refused too
-    (what they are made of may change). Errors: NotPreparable.
+    """Return the text in its canonical form. Errors: NotPreparable.
+
+    `stored`: the result is stored, so letters unknown to Unicode 3.2 are refused too, because their mapping may
+    change.
     """
     if text.isascii() and text.isprintable():
         return text

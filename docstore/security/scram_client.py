@@ -1,7 +1,8 @@
-"""The client's side of SCRAM: proving to a server that one knows a password, and seeing that the server knows it too.
+"""The client's side of SCRAM: proves to a server that the client knows the password, and verifies that the server
+does.
 
-A conversation is a generator of messages: it yields what to send and is given what came back. It ends by itself when
-the server has proven itself, and raises `ScramError` when anything is not as it must be.
+A conversation is a generator: it yields the messages to send and receives the replies. It ends when the server has
+proven itself, and raises `ScramError` on any deviation.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ MINIMUM_ITERATIONS = 4096
 
 
 class ScramError(Exception):
-    """The server's messages are not those of a server that knows the password."""
+    """The server's messages do not prove that it knows the password."""
 
 
 class ClientConversation:
-    """One authentication by `mechanism`, SCRAM-SHA-1 or SCRAM-SHA-256, step by step: `first` is sent, the answer goes
-    to `challenged`, what `proof` gives is sent, and its answer goes to `verify`. `nonce`: random bytes.
+    """One authentication by `mechanism`, SCRAM-SHA-1 or SCRAM-SHA-256. Send `first`, pass the answer to `challenged`,
+    send the result of `proof`, and pass its answer to `verify`. `nonce`: random bytes.
     """
 
     def __init__(self, mechanism: str, user: str, nonce: bytes) -> None:

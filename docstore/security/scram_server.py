@@ -1,7 +1,7 @@
 """The server's side of SCRAM: a conversation of two messages and their answers.
 
-Always true: what a client learns from a conversation with a user that does not exist it also learns from one with the
-wrong password, after the same messages and the same calculations.
+Invariant: a login as an unknown user looks like one with a wrong password: the same messages, and the same
+calculations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from docstore.security.scram import SALT_BYTES, Credential, Malformed, attribute
 
 
 class ClientFirst:
-    """The first message of a client. Errors: Malformed for one that is none, or that asks for what is not done here:
-    binding to a channel, acting for another user.
+    """The first message of a client. Errors: Malformed for an invalid message, or one with an unsupported feature:
+    channel binding, or acting for another user.
     """
 
     def __init__(self, payload: bytes, db: str) -> None:

@@ -18,7 +18,7 @@ from docstore.optime import unpack_timestamp
 
 HASH_BYTES = 20
 NO_KEY = 0
-"""The id of no key: what a process without keys puts where one that has some signs."""
+"""The key id that a process without keys puts in place of a signature's."""
 _WITHIN = 0xFFFF
 _KEPT = 64
 _TIME = struct.Struct(">Q")
