@@ -77,7 +77,7 @@ _VERSION = 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15}
-"""How many rights over files there are in a version; 16 in those that follow."""
+"""The number of file access rights by version of Landlock; 16 in later ones."""
 _NETWORK_SINCE, _CONNECT_AND_BIND = 4, 3
 _RULESET = struct.Struct("=QQ")
 _RULE = struct.Struct("=Qi")
@@ -174,23 +174,24 @@ _ALLOWED = {
     "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "close_range": (436, 436),
     "faccessat2": (439, 439),
 }  # fmt: skip
-"""What an interpreter with threads, its files and its inherited pipes needs, as numbers of x86-64 and ARM64: no new
-sockets, no other process, and no owner, permission or time of a file that could be changed.
+"""The calls that an interpreter with threads needs for its files and inherited pipes, as numbers of x86-64 and ARM64.
+
+They open no sockets, start no process, and change no owner, permission or time of a file.
 """
 _OF_X86 = {
     "open": 2, "stat": 4, "lstat": 6, "poll": 7, "access": 21, "select": 23, "dup2": 33,
     "pause": 34, "alarm": 37, "rename": 82, "mkdir": 83, "rmdir": 84, "unlink": 87,
     "readlink": 89, "getdents": 78, "arch_prctl": 158, "epoll_create": 213, "epoll_wait": 232,
 }  # fmt: skip
-"""What the C library still asks for there."""
+"""Older calls that the C library still makes on x86-64."""
 _CALLS = {
     "x86_64": _Calls(0xC000003E, 56, 16, 157, 302, (*(each[0] for each in _ALLOWED.values()), *_OF_X86.values())),
     "aarch64": _Calls(0xC00000B7, 220, 29, 167, 261, tuple(each[1] for each in _ALLOWED.values())),
 }
 _TERMINALS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""Of ioctl: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+"""The allowed ioctl requests: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 _NAMES = (3, 15, 16, 21, 0x53564D41)
-"""Of prctl: PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_SET_VMA."""
+"""The allowed prctl options: PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP, PR_SET_VMA."""
 _THREAD = 0x10000
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _LOAD, _EQUALS, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -244,7 +245,7 @@ def _loaded(argument: int, half: int = 0) -> list[bytes]:
 
 
 def _one_of(values: tuple[int, ...]) -> list[bytes]:
-    """Allow what has been loaded if it is one of these, else refuse."""
+    """Return the instructions that allow the loaded value if it is one of these, else refuse."""
     one = _INSTRUCTION.pack
     steps = [part for value in values for part in (one(_EQUALS, 0, 1, value), one(_RETURN, 0, 0, _ALLOW))]
     return [*steps, one(_RETURN, 0, 0, _REFUSE | errno.EPERM)]

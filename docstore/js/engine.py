@@ -138,19 +138,21 @@ class Isolate:
         return self._to_python(self._result(timeout))
 
     def finished_handle(self, timeout: float | None = None) -> Handle:
-        """The same, but the value stays in JavaScript, whatever its type; give the handle back with `free`."""
+        """Like `finished`, but the value stays in JavaScript, also if it has no Python form; release the handle with
+        `free`.
+        """
         raw = self._result(timeout)
         self._raise_failure(raw)
         return Handle(raw)
 
     def free(self, handle: Handle) -> None:
-        """Let go of a value."""
+        """Release a value."""
         self._free(handle.raw)
 
     def host_function(self, body: Callable[[], None]) -> Handle:
-        """A JavaScript function whose call runs `body` and returns undefined when `body` has returned.
+        """Return a JavaScript function whose call runs `body` and returns undefined when `body` has returned.
 
-        Arguments and results travel through buffers. `body` must not raise: there is nobody above it to catch.
+        Arguments and results travel through buffers. `body` must not raise: nothing above it can catch the error.
         """
         number = next(self._ids)
         self._hosts[number] = body

@@ -1,11 +1,11 @@
-"""Users' functions called for the documents of one request, in a worker process that the request has for itself.
+"""Calls of users' functions for the documents of one request, in a worker process of the request's own.
 
-A call is one document that names the function, followed by what it is to be called with; the answer has one record for
-each. `runtime/evaluate.js` is the other side.
+A call is a document that names the function, followed by its inputs; the answer has one record for each input.
+`runtime/evaluate.js` is the other side.
 
-* A worker is taken with the first call and given back by `close`; each request begins with a clean isolate.
-* An exception of the user's code is a record like any other (a `CommandError`): it counts only if the result is wanted.
-* A function is sent once for each worker, and is known by its number from then on.
+- A worker is taken with the first call and released by `close`; each request begins with a fresh isolate.
+- An exception of the user's code is a record like any other (a `CommandError`): it counts only if the result is used.
+- A function is sent once to each worker, and has a number from then on.
 """
 
 from __future__ import annotations

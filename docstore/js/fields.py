@@ -1,14 +1,14 @@
-"""Which fields of `this` a map function can read, found in its source text.
+"""The fields of `this` that a map function can read, found in its source text.
 
-Decoding only those fields halves the cost of a map over wide documents, so the answer must never be too small: a
-document must look the same to the function whether it was decoded whole or in part. The rule works on text, not on a
-syntax tree, and gives up (None: every field may be read) whenever it is not certain:
+Decoding only those fields halves the cost of a map over wide documents. The result must never be too small: a
+document must look the same to the function whether it is decoded whole or in part. The analysis works on text, not on
+a syntax tree, and returns None (every field may be read) whenever it is not certain:
 
-* each occurrence of the word `this`, in comments and strings too, must be `this.name` with a plain ASCII name;
-* what follows the name must not be able to call it (`this.name(...)` passes the whole document as receiver), so a
+- each occurrence of the word `this`, in comments and strings too, must be `this.name` with a plain ASCII name;
+- the text after the name must not be able to call it (`this.name(...)` passes the whole document as receiver). A
   bracket, a template, optional chaining, and anything that may start a comment and hide one of them, end the
   analysis;
-* the words that can reach `this` by another way end it too: `eval`, `with`, `Function`, `constructor`, `arguments`,
+- the words that can reach `this` by another way end it too: `eval`, `with`, `Function`, `constructor`, `arguments`,
   `super` and accessor definitions.
 """
 

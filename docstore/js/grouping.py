@@ -16,13 +16,14 @@ from docstore.js.session import function_source
 from docstore.js.workers import Workers
 
 _START, _DOCUMENTS, _END = 3, 4, 5
-"""Ways of a call; the numbers are those of evaluate.js."""
+"""The steps of a group call; the numbers are those of evaluate.js."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJob:
-    """Either `key` (a document that names the fields) or `key_function` is there. Functions are code or strings;
-    `stored` are those that the database keeps."""
+    """A group operation, with either `key` (a document that names the fields) or `key_function`. Functions are code
+    or strings; `stored`: those that the database keeps.
+    """
 
     reduce: Value
     initial: bytes
@@ -48,7 +49,7 @@ class GroupJob:
 async def run_group(
     workers: Workers, job: GroupJob, batches: AsyncIterator[list[bytes]], owner: Hashable = None
 ) -> list[Value]:
-    """The result of each key. Errors: those of the functions, 10042, 10043."""
+    """Return the result of each key. Errors: those of the functions, 10042, 10043."""
     async with workers.lease(Limits(owner=owner)) as lease:
         await lease.exchange(job.definition())
         head = bson.encode({"way": _DOCUMENTS})

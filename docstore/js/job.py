@@ -38,7 +38,7 @@ class Limits:
     owner: Hashable = None
 
     def within(self, heap: int) -> Limits:
-        """With a heap of so many bytes at most; a third of it may be grouped state."""
+        """Return the limits with a heap of at most that many bytes, a third of which may be grouped state."""
         allowed = min(self.heap, heap)
         return replace(self, heap=allowed, spill=min(self.spill, allowed // 3))
 

@@ -19,16 +19,16 @@ from docstore.js.job import MEBIBYTE, Counts, MapReduceJob
 from docstore.js.workers import Sink, Workers
 
 INLINE_BYTES = 16 * MEBIBYTE
-"""What a reply may carry."""
+"""The maximal size of a reply."""
 HELD_BYTES = 8 * MEBIBYTE
-"""What is kept in memory before a file is made."""
+"""The bytes kept in memory before results go to a file."""
 
 Existing = Callable[[list[Value]], Awaitable[Sequence[bytes | None]]]
-"""Asked for the documents that a target has under these keys; None for each that it has not."""
+"""Returns the documents of a target under these keys; None for each missing one."""
 
 
 class InlineResults:
-    """A sink for what goes into the reply. Errors: BSONObjectTooLarge as soon as it is too much."""
+    """A sink for results in the reply. Errors: BSONObjectTooLarge once they exceed the limit."""
 
     def __init__(self) -> None:
         self.documents: list[bytes] = []
@@ -42,8 +42,8 @@ class InlineResults:
 
 
 class KeptResults:
-    """A sink that keeps results until they are read: many of them in a file of `directory` that has no name, so that
-    it is gone with whoever holds it.
+    """A sink that keeps results until they are read. Large ones go to an unnamed file in `directory`, which
+    disappears with its owner.
     """
 
     def __init__(self, directory: Path) -> None:

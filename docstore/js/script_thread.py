@@ -43,13 +43,13 @@ _Word = tuple[_Said, Any]
 class Turns:
     """One piece of work. `begin` returns its result or an awaitable of it; `await turns` gives the result.
 
-    `scripts` is whatever the work's functions want to find by way of `current`.
+    `scripts`: the object that the work's functions find through `current`.
     """
 
     def __init__(self, begin: Callable[[], Any], scripts: Any) -> None:
         self.scripts = scripts
         self.taken = 0
-        """How often the loop has run since the work began."""
+        """The number of turns of the loop since the work began."""
         self._begin = begin
         self._to_thread: SimpleQueue[_Word] = SimpleQueue()
         self._to_loop: SimpleQueue[_Word] = SimpleQueue()

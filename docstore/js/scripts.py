@@ -93,7 +93,7 @@ def _elsewhere() -> CommandError:
 
 
 class NoScripts:
-    """In the place of an `Evaluation` where no JavaScript is run: what is called is refused, when it is called."""
+    """Replaces an `Evaluation` where JavaScript is disabled: every call is refused."""
 
     async def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
         return [no_scripting()] * len(arguments)
@@ -105,10 +105,10 @@ class NoScripts:
 async def carry_out(
     begin: Callable[[], Any], workers: Workers | None, stored: bytes | None = None, owner: Hashable = None
 ) -> Any:
-    """The result of `begin`, or of what it returns to be awaited; its scripts run in one of the workers.
+    """Return the result of `begin`, awaited if necessary; its scripts run in one of the workers. Without workers they
+    are refused.
 
-    Without workers they are refused. `stored`: the functions that the database keeps, as one document. `owner`: whose
-    share of the workers they take.
+    `stored`: the functions that the database keeps, as one document. `owner`: the owner of the share of workers.
     """
     if workers is None:
         return await script_thread.Turns(begin, NoScripts())

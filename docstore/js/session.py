@@ -111,7 +111,7 @@ class Session:
         return self._control[_POSITION] < self._limit
 
     def resume(self) -> None:
-        """Go on with the batch that was paused, after its groups were drained."""
+        """Continue with the paused batch, after its groups were drained."""
         self._perform(Operation.MAP)
 
     def evaluate(self, length: int) -> memoryview:

@@ -1,9 +1,9 @@
-"""Fair shares of a pool of workers: nobody keeps others waiting by holding all of them.
+"""Fair shares of a pool of workers: no owner can block others by holding all of them.
 
-* At most `size` slots are held as a rule, in the order in which they were asked for.
-* An owner that holds none gets one even so, as long as no more than `size` further ones are held. So an owner whose
-  work never ends uses up its own share, and everybody else's first request runs at once.
-* Of owners that wait, the one that holds the fewest slots comes first.
+- Usually at most `size` slots are held; waiting requests get them in order of arrival.
+- An owner that holds none gets one even so, while no more than `size` additional ones are held. So an owner whose
+  work never ends uses up its own share, and every other owner's first request runs at once.
+- Of the waiting owners, the one with the fewest slots comes first.
 """
 
 from __future__ import annotations

@@ -223,13 +223,13 @@ def _joined(documents: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _peak_memory() -> int:
-    """The most bytes of memory that this process ever held; `getrusage` counts what the server held at the fork."""
+    """Return the peak memory of this process in bytes; `getrusage` would include the server's memory at the fork."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status[status.index("VmHWM:") :].split(maxsplit=2)[1]) * 1024
 
 
 def _exit_when_closed(descriptor: int) -> None:
-    """End the process as soon as the server has closed its end, whatever the isolate is doing."""
+    """End the process as soon as the server has closed its end, even while the isolate is busy."""
     poller = select.poll()
     poller.register(descriptor, select.POLLRDHUP | select.POLLHUP)
     poller.poll()

@@ -36,7 +36,7 @@ from docstore.js.shares import FairShares
 SOCKET_BUFFER = 1 << 20
 SPILL_PREFIX = "worker-"
 CALL_SECONDS = 60.0
-"""How long a script of a filter or an expression may run for the documents that it is given together."""
+"""The time limit of a filter's or expression's script for one set of documents."""
 RETIRE_BYTES = 192 * MEBIBYTE
 """A worker that ever held this much is replaced: V8 and the allocator give little of it back."""
 
@@ -77,7 +77,7 @@ class Workers:
         self._closed = False
 
     async def start(self) -> None:
-        """Start one worker process so that the first operation finds it warm; others are started when wanted."""
+        """Start one worker process so that the first operation finds it warm; others are started on demand."""
         self._spill.mkdir(parents=True, exist_ok=True)
         for left in self._spill.glob(f"{SPILL_PREFIX}*"):  # by a server that was killed
             shutil.rmtree(left)
@@ -350,13 +350,13 @@ class _Process:
             return True
 
     def kill(self) -> None:
-        """End the process at once; whoever uses it sees `WorkerDied`."""
+        """End the process at once; its user gets `WorkerDied`."""
         self.ready = False
         if self._process.returncode is None:
             self._process.kill()
 
     async def reap(self) -> None:
-        """Kill the process, wait, and remove what it left on disk. Not while `run` is going on."""
+        """Kill the process, wait, and remove its files. Not during `run`."""
         self.kill()
         self._channel.close()
         await self._process.wait()

@@ -1,7 +1,7 @@
-"""The JavaScript of docstore: BSON types, codec, `tojson`, order, and what the server and the shell put on top.
+"""The JavaScript of docstore: BSON types, codec, `tojson`, order, and the parts specific to the server and the shell.
 
-The files are written to be joined: each is a run of declarations in one strict function, so that they see each
-other's names and user code sees none of them. The last file joined returns what Python gets.
+The files are made to be joined: each is a run of declarations in one strict function, so that they see each other's
+names and user code sees none of them. The last file joined returns the object for Python.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SERVER = (*CORE, "mapreduce", "group", "evaluate", "server")
 
 @cache
 def source(names: tuple[str, ...], *, input_bytes: int, fixed_output: int = 0, further: tuple[str, ...] = ()) -> str:
-    """One expression whose value is what the last file returns.
+    """Return one expression whose value is the result of the last file.
 
-    `input_bytes` is the capacity of the decoder's buffer. The encoder's grows and moves, unless `fixed_output` gives
-    its size: then it stays where it is and what does not fit is refused. `further` are texts of files from elsewhere
+    `input_bytes`: the capacity of the decoder's buffer. The encoder's buffer grows and moves, unless `fixed_output`
+    gives its size: then it stays in place, and larger output is refused. `further`: texts of files from elsewhere
     (the shell's), joined after the named ones.
     """
     package = resources.files(__name__)
