@@ -1,9 +1,12 @@
-"""The console: a page about the process for a browser, and its figures for Prometheus, on a port of their own.
+"""The console: a page about the process for a browser, and its metrics for Prometheus, on a port of their own.
 
-Modules: `start` (whether and where it listens), `server` (connections and their bounds), `guard` (who may ask from
-where), `handlers` (what is answered), `logins`, `commands` (a command run in process), `extended_json`, `assets` and
-`page` (what the browser gets), `metrics` (Prometheus).
+Modules: `start` (the configuration), `server` (connections and their limits), `guard` (admission of requests),
+`handlers` (answers), `logins`, `commands` (a command run in process), `extended_json`, `assets` and `page` (the files
+for the browser), `metrics` (Prometheus).
 
-Always true: there is no way to data but the process's own commands, run as the user who has logged in, with that user's
-privileges; nothing is changed by a GET; what a client sends, takes and waits for is bounded.
+Invariants:
+
+- data is accessible only by the process's own commands, run with the privileges of the logged-in user;
+- a GET changes nothing;
+- the size, number and duration of clients' requests are limited.
 """

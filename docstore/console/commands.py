@@ -63,7 +63,7 @@ class Call:
         self._pending = pending
         if self._given_up is not None:
             pending.operation.kill(self._given_up)
-        # A task of its own, which a kill may cancel: this one goes on to send the reply.
+        # A task of its own, which a kill may cancel: the current task must send the reply.
         task = asyncio.create_task(outcome_of(pending, asyncio.get_running_loop(), clock))
         try:
             return await asyncio.shield(task)

@@ -27,7 +27,7 @@ def read_object(text: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:
         raise NotJson(str(error)) from None
     except Exception as error:
-        # What a malformed $oid, $regex or $binary raises is no ValueError.
+        # The errors of a malformed $oid, $regex or $binary are no ValueErrors.
         if type(error).__module__.partition(".")[0] != "bson":
             raise
         raise NotJson(str(error)) from None

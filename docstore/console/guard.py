@@ -1,9 +1,10 @@
-"""Which requests are answered at all: against pages of others that a browser has open, and names that lie.
+"""Admission of requests: protection against other origins' pages and rebound host names.
 
-A page of another origin can make a browser send requests here, with the login's cookie. Always true: what a POST does
-is done only for requests that such a page cannot make (they have a header and a type that need a permission which is
-never given) and that do not say that they come from one; and a request whose Host is a name that others could have
-pointed at this machine is refused, also where nobody logs in.
+A page of another origin can make a browser send requests here, with the login's cookie. Invariants:
+
+- a POST takes effect only if such a page cannot have sent it. It needs a header and a content type that require a
+  CORS permission, which is never given, and must not declare another origin;
+- a request whose Host is a name that others could have pointed at this machine is refused, even without login.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MARK = "X-Docstore-Console"
 """The header of requests that the page makes; it has the key of the login where there is one."""
 _SAME = ("same-origin", "none")
 _TYPES = ("application/json", "application/bson")
-"""None of them is what a form, or a script without a permission, sends."""
+"""Content types that neither a form nor a script without permission can send."""
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -33,9 +34,11 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer. Nothing is loaded from elsewhere, no script stands in the page, and no text becomes markup."""
+"""The headers of every answer. Nothing is loaded from elsewhere, the page has no inline script, and text is never
+markup.
+"""
 SHELL_POLICY = "default-src 'none'; script-src 'self' 'unsafe-eval' blob:; connect-src 'self'"
-"""Of the worker that runs what is typed into the shell: it has no page, and reaches this server alone."""
+"""The policy of the worker that runs the shell's input: it has no page, and reaches this server alone."""
 
 
 class Refused(Exception):
@@ -60,7 +63,7 @@ class Guard:
             raise Refused(421, "this is no name of this server: call it by its address, or see --httpHosts")
 
     def check_post(self, headers: Mapping[str, str]) -> None:
-        """Errors: Refused for what a page of another origin may have sent."""
+        """Raise Refused for a request that a page of another origin may have sent."""
         if headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _TYPES:
             raise Refused(415, f"the body has to be {' or '.join(_TYPES)}")
         if MARK not in headers:
@@ -73,7 +76,7 @@ class Guard:
 
 
 def _name_of(host: str) -> str | None:
-    """The name or address of a Host header; None for what is none."""
+    """Return the name or address in a Host header; None if it is malformed."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         rest = port[:1] in ("", ":") and bool(bracket)

@@ -41,9 +41,9 @@ from docstore.security.certificates import BadCertificate, Subject
 
 LOG = component("NETWORK")
 COMMAND_SECONDS = 300.0
-"""So long a command may take."""
+"""The time limit of a command."""
 SEND_SECONDS = 30.0
-"""So long a client may take to read an answer."""
+"""The time limit for a client to read an answer."""
 COMMANDS_AT_ONCE = 32
 LARGEST_REPLY = 4 << 20
 """In JSON."""
@@ -52,7 +52,7 @@ LARGEST_LOGIN = 4096
 _ASIDE_BYTES = 16 << 10
 """Longer texts are read and written in a thread."""
 CONVERTED_AT_ONCE = 2
-"""Such texts, each of which takes many times its size meanwhile."""
+"""The number of long texts converted at once; each takes many times its size meanwhile."""
 _METRICS_SECONDS = 20.0
 
 

@@ -38,7 +38,7 @@ class OpenStreams:
         return True
 
     def answering(self, stream: IOStream) -> None:
-        """A whole request has come."""
+        """Note that a whole request has arrived."""
         self._answering.add(stream)
 
     def answered(self, stream: IOStream) -> None:

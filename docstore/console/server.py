@@ -1,7 +1,10 @@
-"""The port of the console: its connections, and what bounds them.
+"""The port of the console: its connections and their limits.
 
-Always true: at most `MOST_CONNECTIONS` are open (`OpenStreams`), one that is silent or slow is closed in time, and a
-request's head and body are short; where the main port is encrypted, so is this one, with the newest certificate.
+Invariants:
+
+- at most `MOST_CONNECTIONS` are open (`OpenStreams`), a silent or slow one is closed in time, and a request's head
+  and body are short;
+- if the main port is encrypted, so is this one, with the newest certificate.
 """
 
 from __future__ import annotations
@@ -38,15 +41,15 @@ from docstore.net.listener import Listener
 from docstore.net.tls.certificates import TlsCertificates
 
 LOG = component("NETWORK")
-# What peers do wrong is no news; what goes wrong here is logged by the handlers.
+# Errors of peers are not logged; errors of the server are logged by the handlers.
 logging.getLogger("tornado.general").setLevel(logging.ERROR)
 MOST_CONNECTIONS = 64
 LARGEST_BODY = 512 << 10
 _LARGEST_HEAD = 16 << 10
 QUIET_SECONDS = 2.0
-"""So long a connection that asks for nothing is safe from making room."""
+"""The time for which an idle connection is not closed to make room."""
 IDLE_SECONDS = 60.0
-"""So long a connection may be silent, and a request's head may take."""
+"""The time limit of an idle connection, and of a request's head."""
 BODY_SECONDS = 15.0
 
 

@@ -24,7 +24,7 @@ _EXIT_CODE = 2
 
 @asynccontextmanager
 async def console_of(name: str, options: Options, listener: Listener) -> AsyncIterator[None]:
-    """The console of a process while its listener serves, if it was asked for. Errors: StartError."""
+    """The console of a process while its listener serves, if it is configured. Errors: StartError."""
     wanted = options.console
     if wanted.port is None:
         yield

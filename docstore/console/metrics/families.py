@@ -41,5 +41,5 @@ def summaries(name: str, help_text: str, label: str, values: Mapping[str, tuple[
 
 
 def by_key(document: Mapping[str, Any], keys: Iterable[str]) -> Labelled:
-    """The values of the keys that are there, labelled with them."""
+    """Return the values of the existing keys, labelled with them."""
     return [((key,), float(document[key])) for key in keys if key in document]

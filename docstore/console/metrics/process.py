@@ -1,4 +1,4 @@
-"""Metrics of a process by itself, of what `serverStatus` says."""
+"""Metrics of a single process, from `serverStatus`."""
 
 from __future__ import annotations
 

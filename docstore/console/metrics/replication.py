@@ -13,7 +13,7 @@ from docstore.console.metrics.families import gauge, gauges
 
 _PRIMARY = 1
 _OF_DATA = (1, 2, 3, 5, 9)
-"""States of members that have data: those of a lag."""
+"""The states of members with data, which have a lag."""
 
 
 def replication_metrics(status: dict[str, Any], replication: dict[str, Any] | None) -> Iterator[Metric]:
@@ -44,8 +44,8 @@ def replication_metrics(status: dict[str, Any], replication: dict[str, Any] | No
 
 
 def lags_of(members: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds between the newest write of the primary and that of each other member with data; without a primary,
-    behind the newest of them all.
+    """Return the seconds between the newest writes of the primary and of each other member with data; without a
+    primary, of the newest member.
     """
     dates = {each["name"]: seconds(each["optimeDate"]) for each in members if each["state"] in _OF_DATA}
     primary = next((dates[each["name"]] for each in members if each["state"] == _PRIMARY), None)
