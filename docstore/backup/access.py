@@ -17,7 +17,7 @@ from docstore.tools.terminal import Terminal
 
 Client = MongoClient[dict[str, Any]]
 MEMBER_MS = 3000
-"""How long a member is looked for: there may be others."""
+"""The time limit for finding a member: there may be others."""
 _ANSWER_MS = 300_000
 """A checkpoint that must write much first may take long; a server that stands still is given up then."""
 
@@ -26,7 +26,7 @@ class Access:
     """Clients with the same user and encryption. `close` closes all that were created."""
 
     def __init__(self, key_file: Path | None, options: dict[str, Any]) -> None:
-        """`options` are those of `docstore.tools.connection.connection_options`. Errors: click.UsageError."""
+        """`options`: the values of `docstore.tools.connection.connection_options`. Errors: click.UsageError."""
         self._lock = Lock()
         self._clients: dict[tuple[str, ...], Client] = {}
         if key_file is not None:
@@ -35,7 +35,7 @@ class Access:
             options |= {"username": SYSTEM.user, "password": _key(key_file), "source": SYSTEM.db}
             options["mechanism"] = MECHANISM
         self.verbose = bool(options["verbose"])
-        """Whether more is to be said of what is found."""
+        """True to report more details."""
         listeners = [Commands(Terminal(quiet=options["quiet"]))] if options["verbose"] > 1 else []
         options = {name: value for name, value in options.items() if name != "quiet"}
         self._uri, self._options = client_options(options | {"event_listeners": listeners})

@@ -59,7 +59,7 @@ class Creation:
         self._inventory = repository.inventory()
         self._earlier = self._inventory.manifests
         self.damaged = list(self._inventory.damaged.values())
-        """What is wrong with the repository: backups, and files that this one would have shared."""
+        """Errors of the repository: damaged backups, and damaged files that this one would have shared."""
 
     def run(self) -> Manifest:
         """Create the backup; try again if a member fails or rolls back.
@@ -170,7 +170,7 @@ class _PartMaking:
         self._checkpoint: Checkpoint | None = None
         self.until: OpTime | None = None
         self.shares = False
-        """Whether there was something to share files with."""
+        """True if there were files to share."""
 
     def open(self) -> None:
         """Choose a member, and let it create a checkpoint. Errors: ToolFailed, PyMongoError."""

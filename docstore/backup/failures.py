@@ -1,4 +1,4 @@
-"""Why a backup, or what stands in a repository, is of no use."""
+"""Reasons why a backup, or the contents of a repository, cannot be used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from docstore.tools.terminal import ToolFailed
 
 
 class Damaged(ToolFailed):
-    """A file of the repository is missing, cut off or not what it was."""
+    """A file of the repository is missing, truncated or changed."""
 
 
 class DamageBeside(ToolFailed):
@@ -18,8 +18,8 @@ class DamageBeside(ToolFailed):
 
 
 class Diverged(ToolFailed):
-    """The set has taken back what the checkpoint holds: another attempt may succeed."""
+    """The set has rolled back entries of the checkpoint: another attempt may succeed."""
 
 
 class OutOfReach(ToolFailed):
-    """The repository does not hold the state of the time that was asked for."""
+    """The repository does not hold the state of the requested time."""

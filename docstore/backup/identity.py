@@ -1,8 +1,8 @@
-"""Who restored data belongs to: other sets, names and ports than those that were backed up.
+"""A new identity for restored data: other sets, names and ports than those of the backup.
 
-What is written here is written to the directory of every member alike and not logged, so that the members hold the
-same. A restored set has an id of its own: members of the old one and of the new one are strangers to each other. What
-it holds is committed, so none of it is ever rolled back.
+All writes here are made to the directory of every member alike and not logged, so that the members hold the same. A
+restored set has an id of its own, so members of the old and the new set do not accept each other. Its data is
+committed and never rolled back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NewSet:
 
 
 def become(store: Store, new: NewSet, set_id: ObjectId) -> None:
-    """Make the data those of a member of the set. Errors: Damaged."""
+    """Make the data that of a member of the set. Errors: Damaged."""
     local = LocalState(store)
     config = local.config
     if config is None:
@@ -89,7 +89,7 @@ def shards_in(store: Store) -> Sequence[str]:
 
 
 def change(store: Store, namespace: str, made: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Replace each document of a collection by what `made` makes of it."""
+    """Replace each document of a collection by the result of `made`."""
     collection = store.collection(namespace)
     if collection is None:
         return

@@ -85,7 +85,7 @@ class SpanReading:
     """The entries of a member's log from `start` to `point`, as raw batches; their totals once all have been read."""
 
     def __init__(self, client: Client, start: OpTime, point: Point, wanted: Iterable[OpTime]) -> None:
-        """`wanted`: an entry that must be among them."""
+        """`wanted`: entries that must be among them."""
         self._client = client
         self.start = start
         self._point = point
@@ -103,7 +103,7 @@ class SpanReading:
         return entry is not None and _optime(entry) == self.start
 
     def batches(self, progress: Callable[[int], None]) -> Iterator[bytes]:
-        """Yield the batches. Errors: Diverged if the log does not begin at `start`, or lacks the wanted entry;
+        """Yield the batches. Errors: Diverged if the log does not begin at `start`, or lacks a wanted entry;
         PyMongoError.
         """
         with _told(self._client, self._point) as session:

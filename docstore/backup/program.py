@@ -53,7 +53,7 @@ def _with_failures(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Timestamp | None:
-    """`seconds:increment`, or what was before a second: `seconds`, or a date of ISO 8601."""
+    """Parse `seconds:increment`, or the last time before a second: `seconds`, or a date of ISO 8601."""
     if text is None:
         return None
     try:
@@ -74,7 +74,7 @@ _AT = click.option("--at", callback=_time, help="The time: SECONDS:INCREMENT of 
 @click.version_option(docstore.__version__, message="Docstore version %(version)s")
 def main() -> None:
     """Backups of nodes, replica sets and clusters."""
-    # Whatever file is made is its owner's alone.
+    # Files that it creates are private to their owner.
     os.umask(0o077)
 
 

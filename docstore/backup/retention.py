@@ -12,8 +12,10 @@ from docstore.backup.manifest import Manifest
 
 
 def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | None) -> Sequence[Manifest]:
-    """The newest `count` with files and what follows the first of them; or what the states since a time need, for which
-    the newest with files before it is needed too. All of them where there are fewer.
+    """Return the backups to keep; all of them if there are fewer.
+
+    With `count`: the newest `count` with files, and all that follow the first of them. With `since`: those needed for
+    the states since that time, including the newest with files before it.
     """
     bases = [place for place, each in enumerate(manifests) if each.has_files]
     if not bases:

@@ -77,9 +77,9 @@ class Transfer:
         self._earlier = earlier
         self._progress = progress
         self.shared = 0
-        """How many files were there already."""
+        """The number of files that were there already."""
         self.damaged: list[str] = []
-        """What is wrong with files of the backup before."""
+        """Errors in files of the backup before."""
 
     def run(self, pool: Executor) -> tuple[StoredFile, ...]:
         """Errors: ToolFailed, OSError, PyMongoError; the first of them ends the work."""

@@ -1,7 +1,7 @@
-"""Verifying a backup: it is restored to a temporary directory, and what it holds is looked at.
+"""Verification of a backup: restores it to a temporary directory and checks the result.
 
-Files and logs are held against their checksums, each collection's documents against its indexes and counters, and
-against what the backup has recorded of them at its point, where it has.
+Files and logs are checked against their checksums. Each collection's documents are checked against its indexes and
+counters, and against the figures that the backup has recorded at its point, if any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docstore.collection.store import Store
 
 @dataclass(slots=True)
 class Findings:
-    """`errors` are sentences. `compared` counts the collections that were held against what was recorded."""
+    """The result. `errors`: sentences; `compared`: the number of collections compared with recorded figures."""
 
     collections: int = 0
     documents: int = 0
