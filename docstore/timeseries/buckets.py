@@ -2,15 +2,15 @@
 
     {_id, control: {version: 1, min: {FIELD: VALUE}, max: {FIELD: VALUE}}, meta: VALUE, data: {FIELD: {"0": VALUE}}}
 
-Always true of a bucket that is made here:
+Invariants of a bucket made here:
 
-* `_id` begins with the seconds of `control.min.TIME`, which is the time of its first measurement, rounded down;
-* every measurement lies in `[control.min.TIME, control.min.TIME + span)`, and `control.max.TIME` is the latest;
-* the others of `control.min` and `control.max` are the least and the greatest values that a field has, of embedded
-  documents and arrays those of their members;
-* the values of a field compare with each other, so that every one lies between the least and the greatest;
-* the names in a column are the places of the measurements that have the field: 0, 1, ... in the order in which they
-  came; `data.TIME` has all of them.
+- `_id` begins with the seconds of `control.min.TIME`, which is the time of its first measurement, rounded down;
+- every measurement lies in `[control.min.TIME, control.min.TIME + span)`, and `control.max.TIME` is the latest;
+- the other fields of `control.min` and `control.max` are a field's least and greatest values; for embedded documents
+  and arrays those of their members;
+- the values of a field are comparable, so that every one lies between the least and the greatest;
+- the names in a column are the positions of the measurements that have the field: 0, 1, ... in order of arrival;
+  `data.TIME` has all of them.
 """
 
 from __future__ import annotations

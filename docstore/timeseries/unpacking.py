@@ -55,8 +55,8 @@ def measurements(
     tests: Sequence[PathPredicate] = (),
     predicate: Predicate | None = None,
 ) -> Measurements:
-    """Yield the measurements of buckets that pass the `tests` of single fields and the predicate, with the `wanted`
-    fields or all.
+    """Return the unpacking of measurements that pass the `tests` of single fields and the predicate, with the
+    `wanted` fields or all.
     """
     given = meta_field is not None and (wanted is None or meta_field in wanted)
     meta = encoded_name(meta_field) if given and meta_field is not None else None
