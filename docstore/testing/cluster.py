@@ -69,7 +69,7 @@ class Cluster(Deployment):
         self.client().admin.command("split", namespace, middle=dict(middle))
 
     def move_chunk(self, namespace: str, find: Mapping[str, Any], to: str) -> None:
-        """Move the chunk that holds this key to another shard, and return when it is there and nowhere else."""
+        """Move the chunk that holds this key to another shard; return when the donor has deleted its copy."""
         self.client().admin.command("moveChunk", namespace, find=dict(find), to=to, _waitForDelete=True)
 
     def _start(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
 
 WAIT_SECONDS = 60.0
-"""How long a set or cluster may take to get ready, on a machine with other things to do."""
+"""The time for a set or cluster to get ready, on a busy machine."""
 
 _LOOK_SECONDS = 0.005
 _PROBE_MS = 10_000

@@ -49,7 +49,7 @@ class Launcher:
     """A zygote and the socket to it. Threads may share it."""
 
     def __init__(self, programs: Sequence[str]) -> None:
-        """`programs`: the executables that will be asked for first."""
+        """`programs`: the executables to load in advance."""
         self.owner = os.getpid()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -105,7 +105,7 @@ class Launcher:
         return self._directory
 
     def start(self, program: str, arguments: Sequence[str], log: Path) -> Started:
-        """Start a server; what it logs is appended to `log`. Errors: StartFailed."""
+        """Start a server and append its log to `log`. Errors: StartFailed."""
         ours, theirs = os.pipe()
         errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

@@ -18,7 +18,7 @@ _READY = re.compile(rb"^\w+ ready host=\S+ port=(\d+) pid=\d+$", re.MULTILINE)
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
 _SHOWN = 3000
-"""As much of the end of a log is shown when a start fails."""
+"""The length of the end of a log in the message of a failed start."""
 
 
 class Member:
@@ -34,7 +34,7 @@ class Member:
         self._process: Started | None = None
         self._said = b""
         self.paused = False
-        """Whether `pause` was the last word."""
+        """True after `pause`, until `resume`."""
 
     def __repr__(self) -> str:
         return f"<{self.program} {self.name} {self.address} {'running' if self.running else 'down'}>"
@@ -118,11 +118,11 @@ class Member:
         self.paused = False
 
     def pause(self) -> None:
-        """SIGSTOP. One that is down stays as it is."""
+        """Send SIGSTOP. A member that is down stays down."""
         self.paused = self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT. One that is down stays as it is."""
+        """Send SIGCONT. A member that is down stays down."""
         self._send(signal.SIGCONT)
         self.paused = False
 

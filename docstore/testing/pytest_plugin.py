@@ -25,7 +25,7 @@ KINDS = {
     "replica_set": ("mongod",),
     "cluster": ("mongod", "configsvr", "mongos"),
 }
-"""What `docstore_deployment` may be, with the executables it starts."""
+"""The values of `docstore_deployment`, with the executables of each."""
 
 _OPTIONS = (
     ("docstore_deployment", "what docstore_client connects to: standalone, replica_set or cluster", "replica_set"),

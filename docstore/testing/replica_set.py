@@ -1,4 +1,4 @@
-"""A replica set, and what sets of clusters need of it."""
+"""A replica set, and the parts of it that clusters use for their sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ELECTION_SECONDS = 2.0
 
 
 class MemberSet:
-    """The members of one set of a deployment, and how it is initiated and looked at."""
+    """The members of one set of a deployment: initiation and state."""
 
     def __init__(self, deployment: Deployment, name: str, members: Sequence[Member], election_seconds: float) -> None:
         self.name = name
@@ -59,7 +59,7 @@ class MemberSet:
         return None
 
     def step_down(self, seconds: int = 60) -> None:
-        """Have the primary step down, not to be elected again for so long. Errors: StartFailed, those of the driver."""
+        """Make the primary step down; it stays ineligible for that long. Errors: StartFailed, those of the driver."""
         self._deployment.probe(self.wait_primary()).admin.command("replSetStepDown", seconds)
 
     def _has_role(self, member: Member) -> bool:

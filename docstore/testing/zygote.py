@@ -42,11 +42,11 @@ _PREFIX = "docstore-testing-"
 _LOCK = "lock"
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 2 << 30
-"""As much must be free in memory for data to be put there; containers often have 64 MB."""
+"""The free memory required for data in memory; containers often have 64 MB."""
 
 _PR_SET_PDEATHSIG = 1
 _STARTED_LATER = ("uvloop", "rocksdict", "concurrent.futures.thread", "asyncio.subprocess")
-"""What a server imports when it starts, where it is installed."""
+"""Modules that a server imports at its start, if installed."""
 
 
 class Zygote:
@@ -160,7 +160,7 @@ class DataDirectory:
         base = choose_base()
         remove_left(base)
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        # The file appears with its lock: one without a holder belongs to nobody.
+        # The file appears with its lock: a file without a holder is abandoned.
         unnamed = self.path / f"{_LOCK}.new"
         self._lock = os.open(unnamed, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -189,7 +189,7 @@ def remove_left(base: Path) -> None:
         try:
             descriptor = os.open(lock, os.O_RDWR)
         except OSError:
-            continue  # Somebody else's, or gone.
+            continue  # in use, or gone
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
