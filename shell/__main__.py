@@ -35,8 +35,8 @@ STARTUP_FILE = Path("~/.mongorc.js")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The command line. `named` are an address and files, in any order; `expression` is what `--eval` says, `stay` is
-    `--shell`. An empty password is one to be asked for.
+    """The command line. `named`: an address and files, in any order; `expression`: the argument of `--eval`; `stay`:
+    `--shell`. An empty password means to ask for one.
     """
 
     named: tuple[str, ...]
@@ -211,7 +211,7 @@ def _scripts(session: Session, options: Options) -> int | None:
     if options.talks and not options.norc and own.exists():
         code = _step(session, partial(_run_file, session, own), FILE_FAILED)
         if session.host.exit_code is not None:
-            return code  # a failure of one's own file is told, and the shell goes on
+            return code  # the user's own file failed: report it and continue
     steps: list[tuple[Callable[[], None], int]] = []
     if options.expression is not None:
         steps.append((partial(session.show, options.expression), EVAL_FAILED))

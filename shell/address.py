@@ -34,8 +34,10 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who the user is. `source` is the database that knows the user; without a `mechanism` the server chooses. By a
-    certificate the user needs no password, and `user` may be empty: whom the certificate names.
+    """The user's credentials.
+
+    `source`: the database that knows the user; without a `mechanism` the server chooses. With a certificate no
+    password is needed, and `user` may be empty: the subject of the certificate.
     """
 
     user: str

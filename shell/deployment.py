@@ -1,9 +1,9 @@
-"""The servers behind one address: which of them gets a command.
+"""The servers behind one address, and the choice among them for each command.
 
-One host given and no set named: that server, whatever it is. Several hosts or a set named: a router that answers, the
-set's primary, or the member that a read preference asks for; others take over when one is gone. A command whose outcome
-is unknown is repeated only when repeating does no harm. Servers have numbers, from 1, so that what belongs to one of
-them (a cursor, a transaction) can go back there.
+A single host without a set name: that server, in any role. Several hosts or a set name: a router that answers, the
+set's primary, or the member for a read preference; others take over when one is gone. A command with an unknown
+outcome is repeated only if it is idempotent. Servers have numbers, from 1, so that the further commands of a cursor
+or a transaction go back to its server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_PRIMARY_CODES = frozenset((10107, 13435, 13436, 11600, 11602, 91, 189))
 PRIMARY_WAIT = 12.0
 RETRY_PAUSE = 0.2
 SURVEY_SECONDS = 10.0
-"""How long a choice of a member for reads stands before all are asked again."""
+"""The time for which a choice of a member for reads is kept before all are asked again."""
 
 # Commands that change nothing, so that they may be sent twice.
 _READS = frozenset(

@@ -19,7 +19,7 @@ class Encryption:
     password: str | None = None
     crl_file: str | None = None
     invalid_certificates: bool = False
-    """The server's certificate is not looked at."""
+    """Do not verify the server's certificate."""
     invalid_hostnames: bool = False
     """It may be for another host."""
 

@@ -23,7 +23,7 @@ from docstore.wire import FrameBuffer, ProtocolError, decode_frame, encode_messa
 
 RECEIVE_BYTES = 1 << 20
 LOOK_SECONDS = 0.2
-"""How long a wait for a reply goes on without a look at whether it is still wanted."""
+"""The interval at which a wait for a reply checks for interruption."""
 
 
 class ConnectionLost(Exception):

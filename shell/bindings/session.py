@@ -1,9 +1,9 @@
 """One shell's isolate: scripts in, printed text out.
 
-* Scripts run as V8 scripts of one global scope, so top-level `let`, `const` and `class` stay.
-* `interrupt` is safe from a signal handler's thread: it stops the script and whatever it waits for. The isolate stays
-  good; variables keep their values.
-* Errors of user code come out as `ScriptFailure` with the text that the classic shell prints.
+- Scripts run as V8 scripts of one global scope, so top-level `let`, `const` and `class` stay.
+- `interrupt` is safe from a signal handler's thread: it stops the script and its current wait. The isolate stays
+  usable; variables keep their values.
+- Errors of user code are raised as `ScriptFailure` with the text that the classic shell prints.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MESSAGE_BYTES = 64 * 1024 * 1024
 
 PRELUDE = "prelude"
 HANDOVER = "globalThis.__declarations"
-"""What the functions are called by which prelude/load.js reaches the names of a loaded file."""
+"""The global name of the functions by which prelude/load.js reaches the names of a loaded file."""
 
 ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
 INTERRUPTED_EXIT = 130
 SETTLING_TASKS = 3
 
-# What V8 says, besides "Unexpected end of input", when a script may have ended too early.
+# V8's messages, besides "Unexpected end of input", for a script that may have ended too early.
 _UNFINISHED = ("SyntaxError: missing ) after argument list", "SyntaxError: Missing catch or finally after try")
 _REPORT = re.compile(r"^[^\n]*?:(\d+): (.*?)\n([^\n]*)\n([ \t]*\^+)\n(.*)$", re.DOTALL)
 _FRAME = re.compile(
@@ -52,7 +52,7 @@ class ScriptFailure(Exception):
 
 
 class Unfinished(Exception):
-    """The source ends in the middle of something: more lines are wanted."""
+    """The source is incomplete: more lines are needed."""
 
 
 class Interrupted(Exception):
@@ -133,10 +133,10 @@ class Session:
             raise _failure(error) from error
 
     def _wait(self, begin: Callable[[], int], finish: Callable[[], T]) -> T:
-        """Begin a task and wait for its value, with Ctrl-C stopping it.
+        """Begin a task and wait for its value; Ctrl-C stops it.
 
-        A signal handler that raises could strike anywhere, between the start of a task and our knowing of it too; so
-        ours only takes note and asks V8 to stop, and the task's own end is what we wait for.
+        A signal handler that raises could strike anywhere, also between the start of a task and the assignment that
+        records it. The handler therefore only sets a flag and asks V8 to stop, and this waits for the task's own end.
         """
         self._task, self._interrupted = None, False
         self._begun.clear()
@@ -176,7 +176,7 @@ class Session:
                 self._isolate.stop(self._task)  # no `catch` holds up a script that wants to quit
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if self._interrupted:  # V8 does not stop for an endless chain of promises: what is left is to leave
+        if self._interrupted:  # V8 does not stop for an endless chain of promises: the only way is to exit
             os.write(2, b"\nthe script cannot be stopped; leaving the shell\n")
             os._exit(INTERRUPTED_EXIT)
         self._interrupted = True
