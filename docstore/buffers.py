@@ -11,7 +11,7 @@ from __future__ import annotations
 LIMIT_BYTES = 128 * 1024 * 1024
 
 SMALL_BYTES = 1024 * 1024
-"""What one operation may hold in any case."""
+"""The size up to which an operation's buffer is always allowed."""
 
 
 class ProcessBuffers:
@@ -23,7 +23,7 @@ class ProcessBuffers:
         self.held = 0
         self.limit = LIMIT_BYTES
         self.spilled = 0
-        """Bytes that were written to disk so far, for whatever reason."""
+        """The number of bytes spilled to disk so far, for any reason."""
 
 
 BUFFERS = ProcessBuffers()
@@ -37,7 +37,7 @@ class OperationBuffers:
     def __init__(self) -> None:
         self.held = 0
         self.most = 0
-        """What it has held at once, at most."""
+        """The peak of `held`."""
         self._closed = False
 
     def change(self, size: int) -> None:

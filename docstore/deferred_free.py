@@ -16,7 +16,7 @@ from sys import getrefcount
 from typing import Any
 
 _AT_ONCE = 512
-"""Members that are let go between two looks at the clock."""
+"""The number of members freed between two checks of the clock."""
 
 
 def _references_to_a_local() -> int:
@@ -25,7 +25,7 @@ def _references_to_a_local() -> int:
 
 
 _ALONE = _references_to_a_local()
-"""What `getrefcount` says of an object to which only one local variable refers."""
+"""The result of `getrefcount` for an object to which only one local variable refers."""
 
 
 class DeferredFree:
@@ -84,6 +84,6 @@ class DeferredFree:
 
 
 DEFERRED_FREE = DeferredFree()
-"""That of the process."""
+"""The queue of the process."""
 
 free_later = DEFERRED_FREE.free_later

@@ -1,13 +1,13 @@
-"""Log lines as MongoDB 6.0 writes them: one JSON object a line.
+"""Log lines in the format of MongoDB 6.0: one JSON object a line.
 
     {"t":{"$date":"..."},"s":"I","c":"NETWORK","id":...,"ctx":"...","msg":"...","attr":{...}}
 
 `component("NETWORK").info("Connection accepted", remote="127.0.0.1:5000")`: the message is constant text, everything
-that varies is an attribute. `id` is the real server's for the messages that people look for, and else derived from
-component and message, so it is the same wherever the same thing is logged. `ctx` names the connection (an attribute of
-that name), else the thread that logged.
+that varies is an attribute. `id` is the real server's for well-known messages; else it is derived from component and
+message, so it is the same for every occurrence. `ctx` names the connection (an attribute of that name), else the
+thread that logged.
 
-Where client data are redacted, what may hold them (`_OF_CLIENTS`) shows its shape and none of its values; names of
+If client data is redacted, the attributes that may hold it (`_OF_CLIENTS`) show its shape and no values; names of
 collections, codes and times stay.
 
 Rotation by an outside program is safe: a log file that was moved or removed is opened anew.
@@ -36,7 +36,7 @@ _STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
 _OF_CLIENTS = frozenset(("command", "error", "range", "reason", "traceback"))
-"""Attributes that may hold what clients have sent or stored."""
+"""Attributes that may hold clients' data."""
 _REDACTED = "###"
 _THREADS = {"MainThread": "main"}
 _IDS = {
@@ -88,7 +88,7 @@ class Component:
         self._log(logging.WARNING, message, attributes)
 
     def startup_warning(self, message: str, /, **attributes: Any) -> None:
-        """A warning about how the process was started, which shells show to whoever connects."""
+        """Log a warning about how the process was started, which shells print when they connect."""
         self._log(logging.WARNING, message, {**attributes, "tags": [_STARTUP]})
 
     def error(self, message: str, /, **attributes: Any) -> None:
@@ -102,7 +102,7 @@ class Component:
     def _log(self, level: int, message: str, attributes: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             error = attributes.pop("exc_info", None)
-            # Nobody asks which line of the source has logged: the message leads there.
+            # The source line is not needed: the message leads there.
             traced = None if error is None else (type(error), error, error.__traceback__)
             record = logging.LogRecord(self._logger.name, level, "", 0, "%s", (message,), traced)
             record.attributes = attributes
@@ -215,17 +215,17 @@ class _Settings:
 
 _settings = _Settings()
 RECENT = RecentLines()
-"""What getLog "global" shows."""
+"""The lines of getLog "global"."""
 WARNINGS = RecentLines(_STARTUP)
 WARNINGS.setLevel(logging.WARNING)
-"""What getLog "startupWarnings" shows."""
+"""The lines of getLog "startupWarnings"."""
 
 
 def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: bool = False, rename: bool = True) -> None:
-    """Send log lines to a file, or to standard error without one. `verbosity` above 0 shows debug lines.
+    """Send log lines to a file, or to standard error without one. Errors: OSError when the file cannot be written.
 
-    `quiet`: see `set_quiet`. `rename`: what `rotate` does with the old lines. Without `append` an existing file is kept
-    under a name with its time of ending, as the real server does. Errors: OSError when the file cannot be written.
+    `verbosity` above 0 shows debug lines. `quiet`: see `set_quiet`. `rename`: `rotate` renames the old file. Without
+    `append` an existing file is kept under a name with its time of ending, as the real server does.
     """
     handler: logging.Handler
     if path is None:
@@ -249,8 +249,8 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: boo
 
 
 def rotate() -> bool:
-    """Begin the log file anew: under its own name, the old lines under another; or just open what is there now under
-    its name. False when the log goes to standard error. Errors: OSError.
+    """Start a new log file and keep the old one under another name; or only reopen the file, if another program
+    rotates it. False when the log goes to standard error. Errors: OSError.
     """
     path = _settings.path
     if path is None:
@@ -279,7 +279,9 @@ def verbosity() -> int:
 
 
 def set_component_verbosity(path: str, level: int) -> None:
-    """The same for one of `COMPONENTS` and those below it that have none of their own; `INHERITED`: what is above."""
+    """Set the level of one of `COMPONENTS` and of its sub-components without a level of their own. `INHERITED`: that
+    of its parent.
+    """
     _settings.components[path] = min(max(level, INHERITED), 5)
     for each, name in COMPONENTS.items():
         own = component_verbosity(each)

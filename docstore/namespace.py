@@ -23,7 +23,7 @@ def check_database_name(name: str) -> None:
 
 
 _CURSORS_OF_COMMANDS = frozenset(("$cmd.aggregate", "$cmd.bulkWrite", "$cmd.listCollections"))
-"""What cursors are on that are on no collection."""
+"""The collection part of cursors that belong to no collection."""
 
 
 def check_collection_name(database: str, name: str) -> str:
@@ -50,11 +50,11 @@ ROLES_NS = "admin.system.roles"
 SETTINGS_NS = "config.settings"
 SECURITY_NAMESPACES = frozenset((USERS_NS, ROLES_NS))
 REMEMBERED_NAMESPACES = SECURITY_NAMESPACES | {SETTINGS_NS}
-"""Collections of which members remember what they have read; their changes are counted."""
+"""Collections whose contents members cache; changes of them are counted."""
 """The collections in which users and roles are kept."""
 VERSIONS_NS = "admin.system.version"
 AUTH_SCHEMA = "authSchema"
-"""The `_id` in `VERSIONS_NS` of the document that is there since the first user or role was made."""
+"""The `_id` in `VERSIONS_NS` of the document that exists since the first user or role was created."""
 _ACCESS_NAMESPACES = SECURITY_NAMESPACES | {VERSIONS_NS}
 
 

@@ -1,8 +1,8 @@
 """Positions in the oplog.
 
-An `OpTime` is (term, timestamp); a term is compared before a timestamp, so a new primary's entries are always later
-than what an old one wrote without a majority. Timestamps are the 64-bit number of a BSON timestamp:
-seconds since 1970 in the upper half, a counter in the lower one.
+An `OpTime` is (term, timestamp). Terms are compared before timestamps, so a new primary's entries are always later
+than those that an old one wrote without a majority. Timestamps are the 64-bit number of a BSON timestamp: seconds
+since 1970 in the upper half, a counter in the lower one.
 """
 
 from __future__ import annotations
@@ -46,4 +46,4 @@ class OpTime(NamedTuple):
 
 
 NULL_OPTIME = OpTime(-1, 0)
-"""Before every entry: what a node without an oplog has applied."""
+"""Before every entry: the optime of a node without an oplog."""

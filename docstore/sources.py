@@ -23,7 +23,7 @@ def prefer_sources_where_asked(*packages: str) -> None:
 
 
 def prefer_sources_above_the_kernel(*library: str) -> None:
-    """The same of everything in the library's folders but the kernel, which is asked for by itself."""
+    """Prefer the sources of all packages in the library's folders except the kernel, which has a switch of its own."""
     if os.environ.get("DOCSTORE_KERNEL") in (_INTERPRETED, _KERNEL_ALONE):
         for folder in library:
             _prefer_sources(*(each.path for each in os.scandir(folder) if each.is_dir() and each.name not in _KERNEL))

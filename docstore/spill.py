@@ -1,7 +1,7 @@
-"""Room on disk for what does not fit in memory: sorted runs in one file, which has no name and goes with its process.
+"""Disk space for data that exceeds memory: sorted runs in one unnamed file, which disappears with its process.
 
-The file is made when it is first needed and gives its space back when it is closed, also by a crash: it is unlinked as
-soon as it is open.
+The file is created on first use and frees its space when it is closed, also by a crash: it is unlinked as soon as it
+is open.
 """
 
 from __future__ import annotations

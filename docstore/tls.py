@@ -16,7 +16,7 @@ class Unusable(Exception):
 
 
 def new_context(protocol: int) -> ssl.SSLContext:
-    """A context that knows no certificates. `protocol`: `ssl.PROTOCOL_TLS_CLIENT` or that of servers."""
+    """Return a context without certificates. `protocol`: `ssl.PROTOCOL_TLS_CLIENT` or `PROTOCOL_TLS_SERVER`."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
