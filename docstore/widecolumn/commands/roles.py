@@ -155,7 +155,7 @@ class _Roles:
         return {role["role"]: role for role in roles if not role["isBuiltin"]}
 
     async def _asked(self, of: str | None, recursive: bool) -> dict[str, dict[str, Any]]:
-        """All roles, or one with those that it has."""
+        """Return all roles, or one with the roles granted to it."""
         every = await self._all()
         if of is None:
             return every

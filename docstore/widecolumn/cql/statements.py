@@ -55,7 +55,7 @@ class ListTerm:
 
 @dataclass(frozen=True, slots=True)
 class SetTerm:
-    """Also the empty map, which is written the same."""
+    """A set; also the empty map, which has the same notation."""
 
     items: tuple[Expression, ...]
 

@@ -35,7 +35,7 @@ MAX_TTL = 630_720_000
 
 
 class Cell(NamedTuple):
-    """One version of a cell. `local_deletion` is 0 where it has no meaning, as is `ttl`."""
+    """One version of a cell. `local_deletion` and `ttl` are 0 where they do not apply."""
 
     flags: int
     timestamp: int

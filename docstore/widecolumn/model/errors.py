@@ -29,7 +29,7 @@ def configuration(why: str, code: Code = Code.BadValue) -> CommandError:
 
 
 def keyspace_absent(name: str) -> CommandError:
-    """There is no such keyspace."""
+    """Return the error for a missing keyspace."""
     why = f"Keyspace {name} does not exist in this schema."
     return CommandError(Code.NamespaceNotFound, why, extra={"wcException": "InvalidRequestException", "why": why})
 

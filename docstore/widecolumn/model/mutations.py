@@ -30,8 +30,8 @@ _HEAD = struct.Struct(">III")
 
 
 class Entry(NamedTuple):
-    """One merge. The first `named` bytes of the path name the column of a Standard row, the super column, or the row of
-    a CQL table; 0 where nothing of the kind is written.
+    """One merge. The first `named` bytes of the path name the column of a Standard row, the super column, or the row
+    of a CQL table; 0 for other paths.
     """
 
     path: bytes

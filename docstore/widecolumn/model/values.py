@@ -56,7 +56,7 @@ _FORMS = {
         (TIME_UUID, TIME_UUID_NAMES),
     )
 }
-"""By identity: a class that is registered may have the name of a built-in one."""
+"""The forms, by identity: a registered class may have the name of a built-in one."""
 
 
 def string_value(data: bytes) -> Value:

@@ -37,7 +37,7 @@ def wide_of(node: DataNode) -> WideColumns:
 
 
 def attach(node: DataNode) -> WideColumns:
-    """Have a node serve the mode; its store must have been made with `WideColumnMode`."""
+    """Make a node serve the mode; its store must have been made with `WideColumnMode`."""
     wide = node.parts[WideColumns] = WideColumns(node.store, node.wall_clock)
     node.parameters.add(wide.settings.parameters())
     node.status["wideColumn"] = wide.settings.metrics.document

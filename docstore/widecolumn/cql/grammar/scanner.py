@@ -88,7 +88,7 @@ class Scanner:
         return syntax(line + 1, len(before) - before.rfind("\n") - 1, why)
 
     def enter(self) -> None:
-        """Go into a term that stands in another."""
+        """Enter a nested term. Errors: a syntax error beyond `MAX_DEPTH`."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.error("terms are nested too deeply")

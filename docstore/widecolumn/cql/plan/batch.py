@@ -62,7 +62,7 @@ def batch_plan(batch: Batch, members: Sequence[WritePlan]) -> BatchPlan:
 
 
 def joined_writes(writes: Iterable[RowWrite]) -> list[RowWrite]:
-    """One write for each partition."""
+    """Merge the writes into one for each partition."""
     found: dict[tuple[str, str, bytes], list[Entry]] = {}
     for write in writes:
         found.setdefault((write.keyspace, write.family, write.key), []).extend(write.entries)

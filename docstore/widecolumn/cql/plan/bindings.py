@@ -39,7 +39,7 @@ class Variable:
 
 @dataclass(slots=True)
 class ExecutionTime:
-    """When a statement runs: `micros` since 1970, `seconds` for expiry; `rng` gives random bytes."""
+    """The time of a statement's execution: `micros` since 1970, `seconds` for expiry; `rng` gives random bytes."""
 
     micros: int
     seconds: int

@@ -31,7 +31,7 @@ def ring_range(partitioner: Partitioner, token: Restriction | None, bindings: Bi
 
 
 def _joined(start: bytes | None, end: bytes | None) -> tuple[bytes, bytes] | None:
-    """None as a start lies behind everything, None as an end does too."""
+    """Return the range; None if it is empty. A start of None is after everything, and so is an end."""
     if start is None or (end and start >= end):
         return None
     return start, end or b""

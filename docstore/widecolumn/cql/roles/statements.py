@@ -9,7 +9,7 @@ from docstore.widecolumn.cql.statements import TableName
 
 @dataclass(frozen=True, slots=True)
 class RoleOptions:
-    """None: not said."""
+    """The options of a role; None: not given."""
 
     password: str | None = None
     login: bool | None = None

@@ -1,4 +1,4 @@
-"""Carrying out statements over an `Executor`, wherever the data is. One request, one result; nothing is kept between.
+"""Execution of statements over an `Executor`. One request, one result; no state is kept between requests.
 
 The timestamp of a write is, in this order: USING TIMESTAMP, the one the client sent, the executor's.
 """

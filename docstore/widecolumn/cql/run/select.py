@@ -1,7 +1,7 @@
-"""Carrying out a SELECT: partitions read page by page, their rows assembled and handed to a collector.
+"""Execution of a SELECT: partitions read page by page, their rows assembled and passed to a collector.
 
-Rows come in the order that the plan says. Nothing is held between pages: the next one begins behind the last row of the
-one before (`docstore.widecolumn.cql.run.paging`), and a page never splits a row.
+Rows come in the order of the plan. No state is kept between pages: the next one begins after the last row of the one
+before (`docstore.widecolumn.cql.run.paging`), and a page never splits a row.
 """
 
 from __future__ import annotations
