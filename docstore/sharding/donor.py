@@ -13,7 +13,7 @@
     RECOVERING    (instead of all before, after a crash or failover) reads and writes wait; the config servers are asked
                   for the owner, in a way that keeps a commit still under way from succeeding later
     DECIDING      operations continue; the decision is being written (majority)
-    RESOLVING     the recipient is told the decision, again and again until it has heard it
+    RESOLVING     the decision is sent to the recipient, again and again until it acknowledges
     FORGETTING    the range deletion is made ready (committed) or removed (aborted), the coordinator document removed
     DONE
 
@@ -27,7 +27,7 @@ Invariants:
   decides for `aborted`: an unknown outcome keeps operations waiting and is asked again;
 - the critical section is entered before the last changes are read, and left only when the decision is known;
 - in the donor's log, the block on reads precedes every time of the new owner's writes. A secondary that has followed
-  the log to such a time, for a causal read, shows no old copy;
+  the log to one of these times, for a causal read, shows no old copy;
 - a failure before COMMITTING aborts: the donor stays owner, the recipient deletes the received documents.
 
 `receive` takes an event and returns the effects, in order; the driver reports each effect's end as an event.

@@ -33,7 +33,7 @@ class Bound(NamedTuple):
     key: bytes
 
     def document(self) -> RawBSONDocument:
-        """For embedding in a command or record, with every type as it was given."""
+        """Return the bound for a command or record, with the types of its fields unchanged."""
         return RawBSONDocument(self.raw)
 
     def __str__(self) -> str:

@@ -226,7 +226,7 @@ class RangeDeletion:
         )
 
     def written_at(self, seconds: int) -> RangeDeletion:
-        """The same, written `seconds` after 1970."""
+        """Return a copy written `seconds` after 1970."""
         return replace(self, written=Timestamp(seconds, 1))
 
     def document(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ class DatabaseDeletion:
     written: Timestamp = _NOT_WRITTEN
 
     def written_at(self, seconds: int) -> DatabaseDeletion:
-        """The same, written `seconds` after 1970."""
+        """Return a copy written `seconds` after 1970."""
         return replace(self, written=Timestamp(seconds, 1))
 
     def document(self) -> dict[str, Any]:

@@ -140,7 +140,7 @@ Effect = ReadRouting | Measure | FindPart | Split | Begin | Join | Answer
 
 @dataclass(frozen=True, slots=True)
 class RoutingRead:
-    """None for a collection that is not sharded."""
+    """The routing; None for a collection that is not sharded."""
 
     collection: CollectionRouting | None
 
@@ -152,7 +152,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class PartFound:
-    """None where keys with too much data leave no part."""
+    """The part; None if keys with too much data leave none."""
 
     range: KeyRange | None
 

@@ -100,7 +100,7 @@ class Recipient:
         self._incoming: Incoming | None = None
         self._decided: deque[bytes] = deque(maxlen=DECIDED_REMEMBERED)
         self._resolving: dict[int, tuple[Resolve, AnyMigration | None]] = {}
-        """By token: decisions that are being written, each with the migration if it ran here."""
+        """Decisions being written, by token, each with the migration if it ran here."""
 
     @property
     def running(self) -> AnyMigration | None:

@@ -63,7 +63,7 @@ class Incoming:
     stored: int = 0
     batches: deque[Batch] = field(default_factory=deque)
     repeated: list[Batch] = field(default_factory=list)
-    """Sent again before they were stored."""
+    """Batches sent again before they were stored."""
     acknowledging: set[int] = field(default_factory=set)
     """Tokens of batches that wait for a majority."""
     securing: set[int] = field(default_factory=set)

@@ -81,8 +81,8 @@ def commit_shard_collection(
 ) -> dict[str, Any]:
     """Sent by the database's primary shard once it has the collection and its index: one chunk 1|0 on that shard.
 
-    `partitioner`: of a column family. `spread`: two chunks for each shard where its tokens can be cut evenly; sent
-    before any shard has the column family, so that nothing is on the wrong one.
+    `partitioner`: of a column family. `spread`: two chunks for each shard if its tokens can be divided evenly; sent
+    before any shard has the column family, so that no row is on the wrong shard.
 
     -> `{uuid, version: {v, e}, shards: [name, ...]}`; the same again when it is sharded like this already.
     AlreadyInitialized (23) when it is sharded differently; IllegalOperation when the database is not partitioned,
@@ -231,19 +231,22 @@ def user_changes() -> dict[str, Any]:
 
 
 def shard_collection(namespace: str, key: Mapping[str, Any], unique: bool) -> dict[str, Any]:
-    """To the primary shard of the database: check or make the collection and the index, then have it committed.
+    """To the primary shard of the database: check or create the collection and the index, then commit on the config
+    servers.
 
     -> `{collectionsharded: ns, collectionUUID}`. InvalidOptions when a collection with documents has no index that
-    starts with the key, or a unique index that does not; IllegalOperation for capped collections and system namespaces.
+    starts with the key, or a unique index that does not; IllegalOperation for capped collections and system
+    namespaces.
     """
     return {"_shardsvrShardCollection": namespace, "key": dict(key), "unique": unique}
 
 
 def hold_column_family(namespace: str, uuid: Binary, options: bytes, keyspace: bytes) -> dict[str, Any]:
-    """To a shard that is to hold rows of a column family: make it, or change it, to have these definitions.
+    """To a future owner of rows of a column family: create it, or alter it to these definitions. `options`: of its
+    collection; `keyspace`: of the keyspace's mark; both raw.
 
-    `options`: of its collection; `keyspace`: of the keyspace's mark; both raw. -> `{}`. InvalidUUID where another
-    collection of the name has something in it; ConfigurationException for comparators that the shard does not know.
+    -> `{}`. InvalidUUID if another collection of the name is not empty; ConfigurationException for comparators that
+    the shard does not know.
     """
     return {
         "_shardsvrHoldColumnFamily": namespace,
@@ -276,7 +279,7 @@ def split_vector(
 def split_chunk(
     namespace: str, key: Mapping[str, Any], bounds: KeyRange, points: Sequence[Bound], *, epoch: ObjectId, shard: str
 ) -> dict[str, Any]:
-    """To the owning shard: have its chunk cut at the points. Errors as of `commit_chunk_split`.
+    """To the owning shard: split its chunk at the points. Errors as of `commit_chunk_split`.
 
     -> `{version: {v, e}}` of the collection.
     """

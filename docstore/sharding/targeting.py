@@ -87,7 +87,7 @@ def without(ranges: KeyRanges, taken: KeyRanges) -> list[tuple[bytes, bytes]]:
 
 
 def joined(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The same keys in order and without overlaps, neighbours joined."""
+    """Return the ranges in order and without overlaps, with neighbours joined."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:

@@ -53,8 +53,8 @@ FIRST_PRIMARY = 1
 
 
 class DatabaseVersion(NamedTuple):
-    """Which database of a name: `uuid` is drawn with its creation, `last_mod` counts its primaries, `timestamp` is the
-    cluster time at which it was made or came to its primary shard.
+    """Identifies one of the databases of a name: `uuid` is drawn at its creation, `last_mod` counts its primaries,
+    `timestamp` is the cluster time at which it was created or came to its primary shard.
 
     `{uuid, timestamp, lastMod}` in commands and in config.databases.
     """

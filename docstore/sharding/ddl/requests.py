@@ -39,9 +39,10 @@ def move_primary(database: str, version: DatabaseVersion, to: str) -> dict[str, 
 
 
 def rename_collection(source: Routing, target: Routing, *, drop_target: bool) -> dict[str, Any]:
-    """Give a collection another name in its database, where one of the names is sharded. -> `{renamed: true}`
+    """Rename a collection in its database, where one of the names is sharded.
 
-    StaleConfig where one of them is sharded differently by now; errors besides as of renameCollection.
+    -> `{renamed: true}`. StaleConfig if one of them is sharded differently by now; further errors as of
+    renameCollection.
     """
     return {
         "_shardsvrRenameCollection": source.namespace,
