@@ -150,7 +150,7 @@ class Driver:
             self.finished.set_exception(error_of(operation.failure))
 
     async def _announce(self) -> None:
-        """Tell people in config.changelog, at the first phase and at the last."""
+        """Log the operation in config.changelog, at the first phase and at the last."""
         operation = self.operation
         if operation.failure is None and operation.phase in (Phase.HOLDING, Phase.RELEASING):
             what = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"

@@ -38,7 +38,7 @@ async def drop_collection(shard: Shard, _context: Context, operation: Operation)
 
 
 async def drop_database(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
-    """All collections of the database."""
+    """Drop all collections of the database."""
     database, facts = operation.namespace, operation.facts
     known = stored_document(shard.node, DATABASES, database)
     collections = facts["collections"]

@@ -77,7 +77,9 @@ class Holds:
         return None
 
     def conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
-        """Why no migration of the collection or database may begin, unless it is part of that operation."""
+        """Return the error for a migration of the collection or database, unless it is part of that operation; None
+        if none.
+        """
         found = self.over(namespace)
         if found is None or found.operation == operation:
             return None

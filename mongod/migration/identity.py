@@ -1,6 +1,5 @@
-"""Who this shard is: admin.system.version {_id: "shardIdentity"}, written once when the shard is added to a cluster.
-
-It replicates like any document, so every member of the shard knows it.
+"""The identity of this shard: admin.system.version {_id: "shardIdentity"}, written once when the shard is added to a
+cluster. It replicates like any document, so every member of the shard knows it.
 """
 
 from __future__ import annotations

@@ -47,8 +47,10 @@ class RangeCloner(Protocol):
         """The collection whose options a recipient needs besides."""
 
     def hold(self, namespace: str, uuid: UUID, options: CollectionOptions, mark: CollectionOptions) -> None:
-        """Have the collection and its mark here with these definitions. Errors: InvalidUUID where another collection
-        of the name has something in it, NamespaceExists where the database holds documents, ConfigurationException.
+        """Create the collection and its mark with these definitions, or alter them.
+
+        Errors: InvalidUUID if another collection of the name is not empty, NamespaceExists if the database holds
+        documents, ConfigurationException.
         """
 
 

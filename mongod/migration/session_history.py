@@ -179,8 +179,8 @@ def _changes(o: bytes, names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Up to where the sessions have been read: all up to `lsid`, and of that the history of `txn_number` down to the
-    entry before `step`; all of it where that is None.
+    """A position in the sessions: all up to `lsid` have been read, and of that one the history of `txn_number` down
+    to the entry before `step`; all of it if that is None.
     """
 
     lsid: bytes
@@ -317,7 +317,7 @@ class SessionHistory:
         self._concerns = concerns
         self._sessions: SessionPages | None = None
         self._scanned = NULL_OPTIME
-        """Up to where the log has been read: first of all, where it ended when the reading of sessions began."""
+        """The end of the log that has been read: initially the end when the reading of sessions began."""
 
     def next_page(self, until: OpTime) -> list[Statement] | None:
         """Return the next page, perhaps empty; None when all up to `until` has been read."""

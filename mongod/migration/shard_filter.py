@@ -74,7 +74,7 @@ class Membership(Protocol):
 
     @property
     def identity(self) -> ShardIdentity | None:
-        """None before a cluster has taken the node in."""
+        """Return the identity; None before the node was added to a cluster."""
 
     def config_servers(self) -> ConfigServers:
         """Errors: NotYetInitialized."""
@@ -229,7 +229,7 @@ class RangeShardFilter:
         return "" if identity is None else identity.name
 
     def settle_term(self) -> None:
-        """Tell `on_term` once in each term in which this member is primary."""
+        """Call `on_term` once in each term in which this member is primary."""
         oplog = self._node.store.oplog
         if oplog is None or oplog.term == self._term:
             return
@@ -265,7 +265,7 @@ class RangeShardFilter:
         self._node.store.document_keys.pop(namespace, None)
 
     def forget_database(self, database: str) -> None:
-        """The same for all that is in a database."""
+        """Forget the routing of everything in a database."""
         for namespace in {*self._known, *self._base, *self._refreshing}:
             if split_namespace(namespace)[0] == database:
                 self.forget(namespace)

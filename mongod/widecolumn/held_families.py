@@ -21,10 +21,10 @@ from docstore.widecolumn.node.keyspaces import MARK, wide_of
 def hold_family(
     node: DataNode, namespace: str, uuid: UUID, options: CollectionOptions, keyspace: CollectionOptions
 ) -> Collection:
-    """Have the keyspace and the column family here with these definitions.
+    """Create the keyspace and the column family with these definitions, or alter them.
 
-    Errors: InvalidUUID where another collection of the name has something in it, NamespaceExists where the database
-    holds documents, ConfigurationException for comparators that this node does not know.
+    Errors: InvalidUUID if another collection of the name is not empty, NamespaceExists if the database holds
+    documents, ConfigurationException for comparators that this node does not know.
     """
     database, name = split_namespace(namespace)
     _hold(node, f"{database}.{MARK}", keyspace, None)

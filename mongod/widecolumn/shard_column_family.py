@@ -78,7 +78,7 @@ async def _prepare(shard: Shard, keyspace: Keyspace, family: ColumnFamily) -> UU
 
 
 async def copy_definition(context: Context, keyspace: str, name: str) -> None:
-    """Have the shards that own rows of a column family follow its definition here."""
+    """Send the column family's definition to the shards that own rows of it."""
     shard, node = shard_of(context), node_of(context)
     namespace = f"{keyspace}.{name}"
     family, mark = node.store.collection(namespace), node.store.collection(f"{keyspace}.{MARK}")

@@ -3,8 +3,8 @@
     {_recvDatabaseChanges: 1, migrationId, number: long, majority: bool,
      collections: [{ns, documents: int, deleted: [_id, ...]}], documents: [...]}
 
-Numbered together with `_recvChunkDocuments`, and processed like changes there. `documents` begins with those of the
-first collection, as many as it says, then come those of the next.
+Numbered together with `_recvChunkDocuments`, and processed like changes there. `documents` has the first collection's
+documents, as many as it says, then the next collection's.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class CloneSource(ABC):
 
     @abstractmethod
     def take_changes(self) -> list[CollectionChanges]:
-        """Some captured changes, of each collection at most once. Errors: CommandError."""
+        """Return some captured changes, at most once for each collection. Errors: CommandError."""
 
     def left(self) -> int:
         """Return how many captured changes have not been sent. Errors: those of `take_changes`."""

@@ -28,7 +28,7 @@ class Cloning:
         self._history = SessionHistory(node.store, concern_of(migration))
 
     async def start_recipient(self) -> RecipientPrepares:
-        """Tell it of the migration, of a chunk with the collection's definition. NamespaceNotFound."""
+        """Announce the migration to the recipient, for a chunk with the collection's definition. NamespaceNotFound."""
         if isinstance(self._migration, DatabaseMigration):
             return await self._recipient.start_database(self._migration)
         collection = collection_of(self._node, self._migration)
@@ -45,7 +45,7 @@ class Cloning:
             self._source = range_source(node, migration)
 
     def stop_capture(self) -> None:
-        """Again is the same as once."""
+        """Stop the capture. Idempotent."""
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None

@@ -76,7 +76,7 @@ class DatabaseCapture:
         return next(iter(self._ids), None)
 
     def take(self, namespace: str) -> Value | None:
-        """One of the collection's `_id`s, the first that was kept, which leaves the capture; None behind the last."""
+        """Remove and return the collection's oldest captured `_id`; None if there is none."""
         ids = self._ids.get(namespace)
         if ids is None:
             return None

@@ -64,7 +64,7 @@ LOG = component("MIGRATE")
 
 
 class DonorDriver:
-    """One migration away from this shard. `finished` is done when it is decided: with None when it has moved."""
+    """One migration away from this shard. `finished` is done at the decision, with None if it has committed."""
 
     def __init__(self, shard: ShardParts, migration: AnyMigration, client: ReplicaSetClient | None) -> None:
         """`client`: the recipient; None to look it up when it is needed."""

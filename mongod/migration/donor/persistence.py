@@ -55,7 +55,7 @@ async def persist_start(shard: ShardParts, migration: AnyMigration) -> None:
 
 
 async def persist_block(shard: ShardParts, migration: AnyMigration) -> None:
-    """Every member that has it keeps reads waiting. Errors: CommandError."""
+    """Write the document by which every member blocks reads. Errors: CommandError."""
     records = shard.records
     await records.committed(records.write((COORDINATORS, Coordinator(migration, blocks_reads=True).document())))
 

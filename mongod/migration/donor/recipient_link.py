@@ -55,7 +55,7 @@ class RecipientLink:
         return _progress(await self._ask(command, retry=True))
 
     async def start_database(self, migration: DatabaseMigration) -> RecipientPrepares:
-        """Tell of the migration of a database."""
+        """Announce the migration of a database."""
         command = {"_recvDatabaseStart": 1, "migration": migration.document()}
         return _progress(await self._ask(command, retry=True))
 
@@ -65,7 +65,7 @@ class RecipientLink:
         return _progress(await self._ask(status, retry=True))
 
     async def push_collections(self, definitions: list[CollectionDefinition]) -> None:
-        """Tell of collections of a database, before documents of them are sent."""
+        """Announce collections of a database, before their documents are sent."""
         for at in range(0, len(definitions), COLLECTIONS_AT_ONCE):
             listed = [
                 {
@@ -77,12 +77,14 @@ class RecipientLink:
             await self._ask(self._numbered("_recvDatabaseCollections") | {"collections": listed})
 
     async def push_clone(self, namespace: str, documents: list[bytes]) -> None:
-        """Have documents stored that were not sent before."""
+        """Send documents that were not sent before."""
         command = self._numbered("_recvChunkDocuments") | {"clone": True, "ns": namespace}
         await self._ask(bson.encode(command), sequences={"documents": documents})
 
     async def push_changes(self, changes: CollectionChanges, *, majority: bool) -> None:
-        """Have documents stored anew and others deleted; `majority`: wait until a majority has all of it so far."""
+        """Send new versions of documents and the `_id`s of removed ones. `majority`: wait until a majority has
+        everything so far.
+        """
         command = self._numbered("_recvChunkDocuments") | {"majority": majority, "ns": changes.namespace}
         raw = bson.encode(command)
         if changes.gone:
@@ -100,7 +102,7 @@ class RecipientLink:
         await self._ask(command, sequences={name: some for name, some in sequences.items() if some} or None)
 
     async def push_statements(self, statements: Iterable[Statement]) -> None:
-        """Have retryable writes remembered, as many batches as it takes."""
+        """Send retryable writes, in as many batches as needed."""
         batch: list[bytes] = []
         size = 0
         for statement in statements:
@@ -121,7 +123,7 @@ class RecipientLink:
         await self._ask(command, retry=True)
 
     async def resolve(self, decision: Decision) -> None:
-        """Tell the decision. A recipient that is no shard any more has nothing to hear."""
+        """Send the decision. Does nothing for a recipient that was removed from the cluster."""
         command = {
             "_recvChunkResolve": 1,
             "migrationId": self._migration.id,

@@ -98,8 +98,10 @@ def _make_anew(node: DataNode, migration: Migration, options: bytes) -> None:
 async def hold_collections(
     shard: ShardParts, migration: DatabaseMigration, definitions: Sequence[CollectionDefinition]
 ) -> None:
-    """Have collections of a database that comes, and of sharded ones the definitions. That they are to be dropped if
-    the database does not come is durable before. NamespaceExists where others of a name have something in them.
+    """Create the collections of an incoming database, and the definitions of its sharded ones.
+
+    First a durable record says to drop them if the migration aborts. NamespaceExists if another collection of a name
+    is not empty.
     """
     node = shard.node
     node.replication.check_write()
