@@ -55,7 +55,7 @@ class Router:
     ) -> None:  # fmt: skip
         self.shards = shards
         self.shards_outside = shards
-        """The same, apart from any transaction that a request is of."""
+        """The shards outside of a request's transaction."""
         self.cache = cache
         self.chunk_commands = chunk_commands
         self.settings = settings
@@ -112,7 +112,7 @@ class Router:
     # Operations of routed commands
 
     async def ensure_database(self, namespace: str) -> None:
-        """Have the database exist before something is written to it."""
+        """Create the database before a write to it, if it does not exist."""
         routing = await self.cache.get(namespace)
         if routing.primary is None:
             db, _ = split_namespace(namespace)
@@ -124,7 +124,7 @@ class Router:
         self, context: Context, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
         repeatable: bool = True,
     ) -> list[ShardReply]:  # fmt: skip
-        """The same request to several shards side by side, each with the version it was routed by."""
+        """Send the same request to several shards concurrently, each with its shard version."""
 
         def request(name: str) -> bytes:
             return versioned(body(name) if callable(body) else body, version_for(routing, name))

@@ -1,4 +1,4 @@
-"""All commands of a router."""
+"""The table of a router's commands."""
 
 from __future__ import annotations
 

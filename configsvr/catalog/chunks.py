@@ -196,9 +196,8 @@ class Chunks:
     def move(
         self, record: CollectionRecord, bounds: KeyRange, lastmod: Lastmod, donor: str, recipient: str
     ) -> ShardVersion:
-        """Give a chunk away; the collection's version after it. Nothing changes when the recipient has it already.
-
-        ConflictingOperationInProgress unless the donor has the chunk with exactly this version.
+        """Give a chunk away; return the collection's new version. Idempotent. ConflictingOperationInProgress unless
+        the donor has the chunk with exactly this version.
         """
         found = self.at(record, bounds.min)
         if found is None or not found.chunk.range.same(bounds):

@@ -190,7 +190,7 @@ class RoutedStream:
             self._pass_time()
 
     async def _move_on(self, parts: Sequence[_Part]) -> None:
-        """Have shards that are behind the next event move their logs to its time."""
+        """Advance the logs of shards that are behind the next event to its time."""
         key = min(part.events[0][0] for part in parts if part.events)
         time = unpack_timestamp(_time_of(key) + 1)
         command = {

@@ -131,7 +131,7 @@ class MergedCursor:
         return batch, self._done and not self._ready
 
     async def _produce(self) -> None:
-        """One slice of merged documents through skip, limit and the finishing stages into `_ready`."""
+        """Pass one slice of merged documents through skip, limit and the finishing stages into `_ready`."""
         if self._finish is not None and await self._advance(self._finish):
             return
         if not self._merged_all:

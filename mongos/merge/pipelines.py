@@ -293,7 +293,7 @@ def _constant(value: Value | None) -> Value:
 
 
 class _Read:
-    """One pipeline over another collection, as a stream; with nothing at hand it enters itself in `wanting`."""
+    """One pipeline over another collection, as a stream; without buffered documents it enters itself in `wanting`."""
 
     def __init__(self, context: Context, wanting: list[_Read], request: Request) -> None:
         self._context = context

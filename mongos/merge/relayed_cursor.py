@@ -63,7 +63,7 @@ def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable
 
 
 class CursorRelay(AwaitedRelay):
-    """One batch that is all the shard's."""
+    """The relay of one batch of a single shard."""
 
     _answered: Answered | None = None
     _abandoned: asyncio.TimerHandle | None = None
@@ -150,7 +150,7 @@ class CursorRelay(AwaitedRelay):
         return b"".join((size, given[4:at], _encoded(identity), given[at + 8 : found.end], b"\0"))
 
     def _put_together(self, reply: bytes) -> bytes:
-        """The same of a reply that is not as data nodes give them today. Errors: the shard's."""
+        """Return the reply in the client's form, from one that current data nodes do not send. Errors: the shard's."""
         raise_for_error(reply)
         router_of(self._context).observe_cluster_time(heard_cluster_time(reply))
         found = cursor_of(reply)

@@ -1,4 +1,4 @@
-"""Which chunk a split or a move means: by a filter (`find`, by shard key), or by its exact bounds."""
+"""The chunk that a split or a move names: by a filter (`find`, by shard key), or by its exact bounds."""
 
 from __future__ import annotations
 

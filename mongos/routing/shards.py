@@ -263,10 +263,10 @@ class Shards:
         return [self._shards[name] for name in sorted(self._shards)]
 
     async def as_of(self, time: int) -> list[Shard]:
-        """Every shard that had been added at that packed cluster time, and perhaps others, by name.
+        """Return all shards added by that packed cluster time, and perhaps others, by name.
 
-        The config servers are asked only about times that are later than those known of, for all who wait at once.
-        Errors: HostUnreachable, MaxTimeMSExpired where they have no primary that a majority follows.
+        The config servers are asked only about later times than before, once for all waiting callers. Errors:
+        HostUnreachable, MaxTimeMSExpired if they have no primary with a majority.
         """
         while time > self._as_of:
             if self._reading is None or self._reading.done():

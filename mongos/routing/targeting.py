@@ -1,4 +1,4 @@
-"""Which shards one statement must reach, from its filter, its update or its document.
+"""The shards that one statement must reach, from its filter, its update or its document.
 
 Single-document writes must name the whole shard key (or, where the real server allows it, the `_id`); everything else
 goes to the shards that may hold a match.
@@ -33,7 +33,7 @@ class Reach(Enum):
     ONE = auto()
     """One document, wherever it is: the statement is done once a shard has found it."""
     EACH = auto()
-    """All that match: the statement is done once each range of keys has been seen to."""
+    """All matches: the statement is done once each range of keys has been covered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class RouterTransactions:
         )
 
     def _abort(self, transaction: RouterTransaction) -> None:
-        """Have an open transaction ended on its shards, in the background."""
+        """End an open transaction on its shards, in the background."""
         if transaction.state is State.OPEN:
             self._end(transaction, State.ABORTED)
             self._background(abort_everywhere(transaction))

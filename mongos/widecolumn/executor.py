@@ -86,7 +86,7 @@ class RouterExecutor(RouterSchema):
         return warnings
 
     async def apply_hint(self, keyspace: str, family: str, writes: Sequence[RowWrite], hint: bytes) -> list[str]:
-        """Carry out writes that were kept as a hint, where `hint`, its origin, is the shard's to judge."""
+        """Execute the writes of a hint. The shard checks `hint`, its origin."""
         base = bson.encode({"_wcApply": family, "consistency": Level.ONE.value, "hint": RawBSONDocument(hint)})
         rows = list(zip((write.key for write in writes), _documents(writes), strict=True))
         namespace = f"{keyspace}.{family}"

@@ -1,7 +1,7 @@
-"""Which shard has which rows of a column family, by the routing of its namespace.
+"""The owners of the rows of a column family, by the routing of its namespace.
 
-A column family that is not sharded lies whole on the primary shard of its keyspace. Of others each row is on the shard
-that owns the chunk with its token.
+An unsharded column family is on the primary shard of its keyspace. Of a sharded one each row is on the shard that
+owns the chunk with its token.
 """
 
 from __future__ import annotations

@@ -149,10 +149,10 @@ class RouterSchema(ShardRequests):
         _check_safe(answer)
 
     async def copy_definition(self, keyspace: str, name: str) -> None:
-        """Have the shards that own rows of a column family follow its definition, which has changed or may have.
+        """Send a column family's definition, after a possible change, to the shards that own rows of it.
 
-        A shard to which rows have moved meanwhile may have an older one from where they were, so the routing is
-        read again.
+        A shard that has got rows meanwhile may have an older definition from their donor, so the routing is read
+        again.
         """
         self.changed(keyspace)
         namespace = f"{keyspace}.{name}"

@@ -43,7 +43,7 @@ _REFUSED = (
 )  # fmt: skip
 
 Ask = Callable[[str, bytes], Awaitable[object]]
-"""Carry out a command on a database. Errors: CommandError, NetworkError."""
+"""Runs a command on a database. Errors: CommandError, NetworkError."""
 Owners = Callable[[str, bytes], Awaitable[frozenset[str]]]
 """The shards that own the rows of a keyspace which a command writes. Errors: CommandError, NetworkError."""
 
@@ -75,7 +75,7 @@ class Hints:
         self._clock = clock
         self._monotonic = monotonic
         self._next_trials: dict[frozenset[str], float] = {}
-        """When hints of these shards are tried again, which could not be carried out."""
+        """The times of the next attempts, by shards whose hints could not be replayed."""
         self._trials: dict[frozenset[str], asyncio.Future[None]] = {}
         """The tasks that carry hints out, by the shards that those wait for."""
         self._tried: set[HintRef] = set()
