@@ -115,7 +115,7 @@ def component(name: str) -> Component:
 
 
 class JsonFormatter(logging.Formatter):
-    """One record as one line, which is made once, whichever handlers show it."""
+    """Formats one record as one line, which all handlers share."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: str | None = getattr(record, "line", None)
@@ -263,7 +263,7 @@ def rotate() -> bool:
 
 
 def keep(path: Path, ended: datetime) -> None:
-    """Give a file that has ended a name with the time of its end. Errors: OSError."""
+    """Rename a finished file to a name with the time of its end. Errors: OSError."""
     path.rename(path.with_name(f"{path.name}.{ended.strftime('%Y-%m-%dT%H-%M-%S')}"))
 
 

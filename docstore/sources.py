@@ -1,9 +1,9 @@
-"""Which modules are run as source although they are compiled.
+"""Selection of modules that run from source although they are compiled.
 
-The kernel (`docstore.bson` and `docstore.kernel`) runs per document, and some modules above it per request; both are
-compiled where there was a C compiler (`docstore.kernel.compile.kernel_build`), interpreted otherwise, with the same
-results. DOCSTORE_KERNEL=interpreted in the environment has the `.py` files run in any case; DOCSTORE_KERNEL=documents,
-those above the kernel alone.
+The kernel (`docstore.bson` and `docstore.kernel`) runs per document, and some modules above it per request. Both are
+compiled if there was a C compiler (`docstore.kernel.compile.kernel_build`), else interpreted, with the same results.
+DOCSTORE_KERNEL=interpreted in the environment makes all `.py` files run; DOCSTORE_KERNEL=documents those above the
+kernel alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _KERNEL = ("bson", "kernel")
 
 
 def prefer_sources_where_asked(*packages: str) -> None:
-    """Have modules in the folders of packages that are imported from now on run as source, if the environment asks."""
+    """Make modules in the folders of packages that are imported from now on run from source, if the environment asks
+    for it.
+    """
     if os.environ.get("DOCSTORE_KERNEL") == _INTERPRETED:
         _prefer_sources(*packages)
 

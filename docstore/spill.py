@@ -65,7 +65,7 @@ class SpillFile:
         return os.pread(self._descriptor, size, start)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -21,7 +21,7 @@ class Encryption:
     invalid_certificates: bool = False
     """Do not verify the server's certificate."""
     invalid_hostnames: bool = False
-    """It may be for another host."""
+    """Do not verify the host name of the server's certificate."""
 
     def context(self) -> ssl.SSLContext:
         """Errors: docstore.tls.Unusable."""

@@ -42,7 +42,7 @@ class Member:
             yield name.strip("[]"), int(port)
 
     def written(self) -> float | None:
-        """When its newest write was made, in seconds since 1970, as far as the member tells."""
+        """Return the time of its newest write in seconds since 1970; None if the member does not report it."""
         date = self.hello.get("lastWrite", {}).get("lastWriteDate")
         return date.timestamp() if date is not None else None
 

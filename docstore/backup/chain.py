@@ -1,4 +1,4 @@
-"""Which backups lead to a time: one with files, and the spans of the oplog from there on."""
+"""Chains of backups that lead to a time: one with files, and the spans of the oplog from there on."""
 
 from __future__ import annotations
 

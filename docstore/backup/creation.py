@@ -1,8 +1,8 @@
-"""Making a backup: checkpoints of all sets, the time that they lead to, their files and logs.
+"""Creation of a backup: checkpoints of all sets, the point that they lead to, their files and logs.
 
-Order matters. Checkpoints are opened first; the point is a time at which nothing more happens, at or behind the end of
-each; the logs are read before the files, because they may be cut. Only then do the files go into a directory that
-becomes a backup when all of it is on disk.
+The order matters. Checkpoints are opened first. The point is a time at or after the end of each, at which no more
+writes happen. The logs are read before the files, because they may be truncated. Only then are the files copied, into
+a directory that becomes a backup when all of it is on disk.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class DamageBeside(ToolFailed):
 
     label = "Damaged"
     exit_code = 3
-    """Not 2, by which click says that there is no such command."""
+    """Not 2, click's exit code for an unknown command."""
 
 
 class Diverged(ToolFailed):

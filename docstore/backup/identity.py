@@ -65,7 +65,7 @@ def _config(config: ReplicaSetConfig, new: NewSet, term: int, set_id: ObjectId) 
 
 
 def point_to(store: Store, part: str, sets: Mapping[str, NewSet]) -> None:
-    """Tell the data of a part of a cluster where the other parts are. Errors: Damaged."""
+    """Write the addresses of the other parts into the data of a part of a cluster. Errors: Damaged."""
     if part == CONFIG:
         change(store, _SHARDS, lambda row: row | {"host": sets[str(row["_id"])].connection})
         for namespace in _OF_PROCESSES:

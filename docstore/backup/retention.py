@@ -1,4 +1,4 @@
-"""Which backups stay: the newest, always a row without gaps, the first of which has files."""
+"""Retention of backups: the newest stay, always a sequence without gaps that begins with one with files."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ SEND_SECONDS = 30.0
 """The time limit for a client to read an answer."""
 COMMANDS_AT_ONCE = 32
 LARGEST_REPLY = 4 << 20
-"""In JSON."""
+"""The maximal bytes of a reply in JSON."""
 LARGEST_RAW_REPLY = 17 << 20
 LARGEST_LOGIN = 4096
 _ASIDE_BYTES = 16 << 10

@@ -34,7 +34,7 @@ _SHARED_BUFFER, _BUFFER = 101, 102
 
 
 class Failure(Enum):
-    """Why a task ended without a value."""
+    """The reason why a task ended without a value."""
 
     THROWN = 200
     SYNTAX = 201

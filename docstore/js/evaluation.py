@@ -75,7 +75,7 @@ class Evaluation:
         return _results(await self._call(CallKind.FOLD, function, [state, *arguments]))[0]
 
     async def close(self) -> None:
-        """Give the worker back. One that is in the middle of a call is ended."""
+        """Release the worker. A worker in the middle of a call is ended."""
         await self._stack.aclose()
 
     async def _call(

@@ -17,7 +17,7 @@ BATCH = 1000
 
 
 def result_key(ordering: Ordering) -> Callable[[bytes], bytes]:
-    """Gives a result's place in the order of keys, as bytes that compare like the keys."""
+    """Return the function that maps a result to bytes that compare like the keys."""
     encode = ordering.key
 
     def key(result: bytes) -> bytes:

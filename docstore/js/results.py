@@ -66,7 +66,7 @@ class KeptResults:
             self._pieces, self._held = [], 0
 
     def batches(self) -> Iterator[list[bytes]]:
-        """All that was taken, from the beginning."""
+        """Yield all results, from the beginning."""
         if self._file is not None:
             self._file.seek(0)
             for size in self._sizes:
@@ -75,7 +75,7 @@ class KeptResults:
             yield split_documents(piece)
 
     def documents(self) -> Iterator[bytes]:
-        """The same one by one."""
+        """Yield all results one at a time."""
         for batch in self.batches():
             yield from batch
 
@@ -88,9 +88,9 @@ class KeptResults:
 async def reduce_with_existing(
     workers: Workers, job: MapReduceJob, results: KeptResults, existing: Existing, sink: Sink
 ) -> Counts:
-    """Give each result to the sink, reduced with the document that the target has under its key, if it has one.
+    """Pass each result to the sink, reduced with the target's document of its key, if any.
 
-    A result that stands alone is not reduced. Reduced results come after those around them that stand alone.
+    Results without one are not reduced. Reduced results come after the unreduced ones of their batch.
     """
 
     async def pairs() -> AsyncIterator[list[bytes]]:

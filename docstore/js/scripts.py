@@ -66,7 +66,7 @@ class ParsedScripts:
     """Scripts that are only parsed here, to be run elsewhere."""
 
     def enter(self, *, filters: bool = False) -> None:
-        """Nothing is to be made ready."""
+        """Do nothing: no preparation is needed."""
 
     @property
     def stands_still(self) -> bool:

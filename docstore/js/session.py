@@ -124,7 +124,7 @@ class Session:
         return Counts(*(int(count) for count in self._control[_COUNTS : _COUNTS + 4]))
 
     def drain(self, operation: Operation, *, final: bool = False) -> Iterator[memoryview]:
-        """Everything grouped so far, in the order of keys, in chunks of whole result documents; forgets it."""
+        """Yield all groups so far, in the order of keys, in chunks of whole result documents; then forget them."""
         self._settled(operation, final=final)
         more = True
         while more:
@@ -185,7 +185,7 @@ class Session:
             self._collate(job.collation)
 
     def _collate(self, collation: Collation) -> None:
-        """Let keys be compared by a collation: JavaScript asks for the sort keys of strings."""
+        """Make a collation compare keys: JavaScript asks for the sort keys of strings."""
         place = self._buffer("foldPlace")
 
         def fold() -> None:

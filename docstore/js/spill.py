@@ -53,7 +53,7 @@ class SpillDirectory:
         self._runs.append(path)
 
     def merged(self, ordering: Ordering) -> Iterator[bytes]:
-        """All runs as one sorted stream."""
+        """Yield all runs merged into one sorted stream."""
         files = [path.open("rb", buffering=READ_SIZE) for path in self._runs]
         try:
             yield from merge_sorted([read_documents(file) for file in files], ordering)

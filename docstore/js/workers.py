@@ -242,7 +242,7 @@ class _Process:
         sink: Sink,
         on_print: Callable[[str], None] | None,
     ) -> Counts:
-        """One operation from its description to its counts."""
+        """Run one operation from its description to its counts."""
         self.ready = self._stop_feeding = False
         feeder = asyncio.create_task(self._feed(description, batches))
         collector = asyncio.create_task(self._collect(sink, on_print))

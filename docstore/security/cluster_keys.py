@@ -97,7 +97,9 @@ class ClusterKeys:
         """The signatures of cluster times. Processes with certificates alone have no common secret for them."""
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
         self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
-        """By which a client may prove to be a member, one for each key: they have one salt and number of iterations."""
+        """The credentials with which a client may prove membership, one for each key: all have one salt and number of
+        iterations.
+        """
         self.user = User(
             name=SYSTEM,
             credentials={each.mechanism: each for each in self.credentials[:1]},

@@ -33,7 +33,7 @@ class SignedTime(NamedTuple):
 
 
 class TimeProofs:
-    """Made with secrets, which it does not show."""
+    """Signs and verifies cluster times with secret keys, which it does not expose."""
 
     def __init__(self, secrets: Sequence[bytes]) -> None:
         assert secrets, "there is a secret"

@@ -54,7 +54,7 @@ class Cluster(Deployment):
         return self.shards[shard].wait_primary()
 
     def step_down(self, shard: str, seconds: int = 60) -> None:
-        """Have a shard's primary step down, not to be elected again for so long."""
+        """Make a shard's primary step down; it stays ineligible for that long."""
         self.shards[shard].step_down(seconds)
 
     def shard_collection(self, namespace: str, key: Mapping[str, Any], *, unique: bool = False) -> None:

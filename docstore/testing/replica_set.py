@@ -101,7 +101,7 @@ class ReplicaSet(Deployment):
         return self.set.wait_primary()
 
     def step_down(self, seconds: int = 60) -> None:
-        """Have the primary step down, not to be elected again for so long."""
+        """Make the primary step down; it stays ineligible for that long."""
         self.set.step_down(seconds)
 
     def _start(self) -> None:

@@ -41,7 +41,7 @@ _OPTIONS = (
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that `connect` takes."""
+    """Add the options of `connect` to a command."""
     command = encryption_options(command)
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -22,7 +22,7 @@ _TOLD_EVERY = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which documents of which collection, in which order."""
+    """The selection of documents: the collection, the filter and the order."""
 
     database: str | None
     collection: str

@@ -59,7 +59,7 @@ class Host:
         self._control, self._answer, self._request = control, answer, request
 
     def exchange(self) -> None:
-        """One call from JavaScript."""
+        """Handle one call from JavaScript."""
         request = bytes(self._request[: int(self._control[_LENGTH])])
         try:
             if self._stopped == self._script:

@@ -100,7 +100,7 @@ class Session:
             raise ScriptFailure(str(error)) from error
 
     def command(self, name: str, *words: str) -> None:
-        """One of the commands that are no JavaScript: use, show, it, help."""
+        """Run one of the commands that are not JavaScript: use, show, it, help."""
         self.host.argument = [name, *words]
         self.call("magic")
 
@@ -162,7 +162,7 @@ class Session:
         return value
 
     def _settle(self) -> None:
-        """Asked to stop a task that is just ending, V8 stops the next one: let that be one of no consequence."""
+        """Absorb a pending stop: V8 applies a stop requested near a task's end to the next one. Run empty tasks."""
         for _ in range(SETTLING_TASKS):
             with suppress(ScriptError):
                 self._isolate.evaluate("0")

@@ -10,9 +10,11 @@ FILES = (
     "explain", "database", "users", "show", "cql", "replica_set", "sharding", "sharding_status", "assertions", "extras",
     "wide_column", "load", "completion", "shell",
 )  # fmt: skip
-"""In the order in which they are joined. A part with helpers of its own comes before `shell`: it adds methods with
-`hide(DB.prototype, {...})`, global names with `hide(globalThis, {...})`, help with `addHelp`, words after `show` in
-`SHOW`."""
+"""The files, in the order of joining.
+
+A part with helpers of its own comes before `shell`. It adds methods with `hide(DB.prototype, {...})`, global names
+with `hide(globalThis, {...})`, help with `addHelp`, words after `show` in `SHOW`.
+"""
 
 
 @cache

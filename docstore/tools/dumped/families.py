@@ -60,7 +60,7 @@ class FamilyReading:
         self._family = family
 
     def close(self) -> None:
-        """Nothing is open between two pages."""
+        """Do nothing: no resource is open between two pages."""
 
     def total(self) -> int | None:
         """Unknown: rows are not counted."""

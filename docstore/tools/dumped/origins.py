@@ -28,7 +28,7 @@ from docstore.tools.dumped.files import (
 from docstore.tools.terminal import ToolFailed
 
 STDIN = Path("-")
-"""In the place of a file."""
+"""Standard input instead of a file."""
 _LENGTH = struct.Struct("<i")
 
 

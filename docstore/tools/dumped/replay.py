@@ -149,7 +149,7 @@ class Replay:
             self._apply(each)
 
     def _define(self, database: str, name: str, command: dict[str, Any]) -> None:
-        """Carry out a command that changes definitions."""
+        """Run a command that changes definitions."""
         target = self._database(database)
         if name == "create":
             command.pop("idIndex", None)

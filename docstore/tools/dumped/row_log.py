@@ -48,7 +48,7 @@ class RowLog:
         self._families: dict[str, _Family | None] = {}
 
     def apply(self, namespace: str, change: Mapping[str, Any]) -> None:
-        """Carry out an entry that merges; `change` is its `o`. Errors: PyMongoError."""
+        """Apply a merge entry; `change` is its `o`. Errors: PyMongoError."""
         family = self._family(namespace)
         if family is None or "m" not in change:
             return
@@ -61,7 +61,7 @@ class RowLog:
             self._client.get_database(keyspace).command(command, codec_options=EXACT)
 
     def truncate(self, namespace: str) -> None:
-        """Carry out a truncation. Errors: PyMongoError."""
+        """Apply a truncation. Errors: PyMongoError."""
         keyspace, _, name = namespace.partition(".")
         if self._family(namespace) is not None:
             self._client.get_database(keyspace).command({"wcTruncate": name})
