@@ -1,7 +1,7 @@
 """The built-in roles, with MongoDB's privileges.
 
-Roles of one database exist in every database; those of the cluster, and those named "AnyDatabase", in `admin` alone.
-Each has its own privileges and those of other roles that it contains; listings do not show these as inherited.
+Database roles exist in every database; cluster roles, and those named "AnyDatabase", in `admin` alone. Each has its
+own privileges and those of other roles that it contains; listings do not show the contained ones as inherited.
 """
 
 from __future__ import annotations

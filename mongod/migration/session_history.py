@@ -1,11 +1,11 @@
-"""Transfer of the retryable writes that a shard has executed along with a chunk or a database, so that the new owner
-does not execute a retry again.
+"""Transfer of a shard's retryable writes along with a chunk or a database, so that the new owner does not execute a
+retry again.
 
 A statement is identified by session, transaction number and statement number. The reply to a retry is read from its
 oplog entry. The recipient therefore logs an entry of the same kind and content under the same numbers. It is on a
 collection of its own, empty before and after: only the session table and the oplog keep the entry.
 
-Invariants of what is sent:
+Invariants of the transferred history:
 
 - a majority of the donor has it, so no rollback undoes it (`read_batch`). A recipient may keep it even if the
   migration aborts: it repeats what the donor would answer;
