@@ -30,7 +30,7 @@ FIRST_LARGE_STEP = 3
 """With fewer chunks a collection splits at sizes that are not worth a move."""
 FEW_CHUNKS = 20
 TOO_BIG_PERCENT = 130
-"""The tolerance above the intended bytes or the chunk size: a larger chunk does not move whole."""
+"""In percent of the intended bytes, or of the chunk size: a larger chunk does not move whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Host:
         address = parse_address(text)
         first = self._connections[0]
         if first is not None and not text.startswith(SCHEME):
-            # With the settings of the shell's first connection; a complete address has its own.
+            # With the encryption of the shell's first connection; a complete address has its own.
             address = replace(address, encryption=first.address.encryption)
         deployment = Deployment(address)
         deployment.run(bson.encode({"ping": 1, "$db": "admin"}), preference=ANY_MEMBER)

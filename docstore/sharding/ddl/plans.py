@@ -65,7 +65,9 @@ PLANS: Mapping[Kind, Plan] = {
 
 
 def blocks_on(operation: Operation, shard: str) -> Blocks:
-    """Return what a participant's hold blocks. A new primary shard serves at once, even if other shards are down."""
+    """Return what a participant's hold blocks. Nothing on a new primary shard: it serves at once, even if other
+    shards are down.
+    """
     if operation.kind is Kind.MOVE_PRIMARY and shard == operation.facts["to"]:
         return Blocks.NOTHING
     return PLANS[operation.kind].blocks

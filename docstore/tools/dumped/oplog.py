@@ -60,8 +60,10 @@ class LogReading:
         self._start = self._newest()
 
     def write(self, file: Sink) -> int:
-        """Write the entries up to now; return how many. Errors: ToolFailed if the member has rolled back since the
-        beginning, or if collections were renamed.
+        """Write the entries up to now; return how many.
+
+        Errors: ToolFailed if the log was truncated or rolled back since the beginning, if collections were renamed,
+        or if the member is not the same any more.
         """
         self._catch_up()
         end = self._newest()
