@@ -1,19 +1,19 @@
-"""Runs the statements of a write command in slices, each checked anew, and acknowledges them once at the end.
+"""Runs the statements of a write command in slices, checks each slice anew, and acknowledges once at the end.
 
-Always true:
+Invariants:
 
-* between entering (primary state, ownership) and the commit of what was then written there is no await;
-* nothing is written while the write lock is held (fsyncLock);
-* one slice holds the loop for about 8 ms; after each pause the node must still be primary and own the data;
-* an upsert reads and inserts in one step, so two of them never insert the same document twice;
-* what a stale router sent is refused before anything is written (StaleConfig as the command's error); when the
-  ownership changes between two slices, the statements not yet done fail as write errors with StaleConfig, and those
-  done stay done; one over many documents that has begun goes on as long as its documents are still the node's;
-* a node that stops being primary between two slices fails the command, with InterruptedDueToReplStateChange; a retry
+* There is no await between entering (primary state, ownership) and the commit of that step's writes.
+* Nothing is written while the write lock is held (fsyncLock).
+* A slice holds the loop for about 8 ms; after each pause the node must still be primary and own the data.
+* An upsert reads and inserts in one step, so two upserts never insert the same document.
+* A request with a stale shard version fails before any write (StaleConfig as the command's error).
+* If ownership changes between two slices, pending statements fail with StaleConfig write errors; completed ones stay. A
+  multi-document statement in progress continues while its documents still belong to the node.
+* If the node stops being primary between two slices, the command fails with InterruptedDueToReplStateChange; a retry
   with the same statement ids repeats nothing.
 
-Write concerns, unless the client says else: `w: "majority"` on a member of a set (`w: 1` where arbiters leave no room
-for a failure), `w: 1` on a standalone and in `local`.
+Default write concern: `w: "majority"` on a member of a set (`w: 1` if arbiters leave no majority after a failure), `w:
+1` on a standalone and in `local`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from docstore.timeseries.definition import BUCKETS_PREFIX
 
 _INT = struct.Struct("<i")
 _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
-"""The reply to a write that wants none."""
+"""The reply to a write with `w: 0`."""
 _OPTIME = struct.Struct("<i4sQ3sqx")
 _WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
 
@@ -51,10 +51,10 @@ Mark = tuple[int, int | None, int, int, int, int | None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What the statements have done so far.
+    """Running totals of a command's statements.
 
-    `modified` is None for commands that do not report it; `upserted` holds (statement index, `_id`); `last` is the
-    optime of the last write, None while nothing was written.
+    `modified` is None for commands that do not report it. `upserted` holds (statement index, `_id`). `last` is the
+    optime of the last write, None before the first.
     """
 
     n: int = 0
@@ -64,34 +64,34 @@ class Outcome:
     retried: list[int] = field(default_factory=list)
     last: OpTime | None = None
     apart: bool = False
-    """Whether what is left is to be carried out where others may run meanwhile."""
+    """True if the remaining work must be offloaded, so that other tasks may run meanwhile."""
     counts: list[int] | None = None
-    """By statement, where that is asked for: the documents that it concerned."""
+    """Matched documents per statement, if requested."""
     modified_counts: list[int] | None = None
-    """By statement the documents that it has modified, likewise."""
+    """Modified documents per statement, if requested."""
 
     def fail(self, index: int, error: CommandError) -> None:
-        """Note the error of the statement at `index`.
+        """Record the error of the statement at `index`.
 
-        Without its traceback, whose frames hold this outcome and the request's documents: such a cycle would keep
-        them in memory until garbage is collected.
+        The traceback is dropped: its frames refer to this outcome and the documents, a cycle that only garbage
+        collection would free.
         """
         self.errors.append((index, error.with_traceback(None)))
 
     def logged(self) -> dict[str, int]:
-        """What an update or delete has done, under the names that the log has for it."""
+        """Return the counts of an update or delete under their names in the slow query log."""
         if self.modified is None:
             return {"ndeleted": self.n}
         upserted = len(self.upserted)
         return {"nMatched": self.n - upserted, "nModified": self.modified, "nUpserted": upserted}
 
     def mark(self) -> Mark:
-        """Where to return to if what is done from now on turns out not to stand."""
+        """Return a savepoint of the totals for `return_to`."""
         counts = None if self.counts is None else len(self.counts)
         return self.n, self.modified, len(self.upserted), len(self.errors), len(self.retried), counts
 
     def return_to(self, mark: Mark) -> None:
-        """Nothing stands of what was done since."""
+        """Reset the totals to a savepoint."""
         self.n, self.modified, upserted, errors, retried, counts = mark
         del self.upserted[upserted:], self.errors[errors:], self.retried[retried:]
         for each in (self.counts, self.modified_counts):
@@ -100,13 +100,13 @@ class Outcome:
 
 
 class Statements(SlicedWrite, Protocol):
-    """The statements of one command, somewhere on their way; what cannot be done is noted as they order errors."""
+    """The statements of one command in progress; failures are recorded as the command's ordering requires."""
 
     outcome: Outcome
 
 
 def run_statements(context: Context, statements: Statements) -> bytes | Awaitable[bytes]:
-    """Do all statements, wait for the write concern, and give the reply."""
+    """Run all statements, wait for the write concern, and return the reply."""
     return run_steps(context, _written(context, statements, effective_concern(context, node_of(context))))
 
 
@@ -120,7 +120,7 @@ def _written(context: Context, statements: Statements, concern: WriteConcern) ->
 
 
 def drive(context: Context, statements: Statements) -> Steps[None]:
-    """Do all statements. Errors: those of `write_in_slices`."""
+    """Run all statements. Errors: those of `write_in_slices`."""
     steps = write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
     try:
         wanted = next(steps)
@@ -137,7 +137,7 @@ def drive(context: Context, statements: Statements) -> Steps[None]:
 
 
 def effective_concern(context: Context, node: DataNode) -> WriteConcern:
-    """The write concern that holds for the request. Errors: BadValue for what a node outside a set can never reach."""
+    """Return the request's effective write concern. Errors: BadValue if a standalone can never satisfy it."""
     concern = context.write_concern
     if node.replication.set_name is None:
         if isinstance(concern.w, int) and concern.w > 1:
@@ -153,7 +153,10 @@ def effective_concern(context: Context, node: DataNode) -> WriteConcern:
 
 
 def session_write(context: Context, node: DataNode) -> SessionWrite | None:
-    """The session row that a retryable write keeps. Errors: IllegalOperation outside a set, TransactionTooOld."""
+    """Return the session record of a retryable write, or None.
+
+    Errors: IllegalOperation outside a set, TransactionTooOld.
+    """
     session = context.session
     if session is None or session.txn_number is None:
         return None
@@ -170,23 +173,26 @@ _FUNCTION = b"$function\0"
 
 
 def enter_scripts(statements: Iterable[bytes]) -> None:
-    """Said before the first statement is carried out, because the command may be begun anew. Errors: ScriptsWanted."""
+    """Offload the command if a statement contains scripts; call before the first one runs, as the command restarts.
+
+    Errors: ScriptsWanted.
+    """
     for statement in statements:
-        # Not by `in`, which takes bytes for a number first, and raises and catches an error.
+        # Avoid `in`: on bytes it first tries a number, which raises and catches an error.
         if statement.find(_WHERE) >= 0 or statement.find(_FUNCTION) >= 0:
             RUNNING.enter()
             return
 
 
 def check_batch_size(count: int) -> None:
-    """InvalidLength unless a command has 1 to 100,000 statements."""
+    """Require 1 to 100,000 statements. Errors: InvalidLength."""
     if not 1 <= count <= MAX_WRITE_BATCH:
         raise batch_refused(count)
 
 
 @lru_cache(maxsize=1024)
 def check_writable(namespace: str) -> None:
-    """InvalidNamespace for collections that only the server itself writes."""
+    """Reject collections that only the server writes. Errors: InvalidNamespace."""
     if namespace == "local.oplog.rs" or namespace.endswith((".system.views", ".system.profile")):
         raise CommandError(Code.InvalidNamespace, f"cannot write to {namespace}")
     collection = namespace.partition(".")[2]
@@ -195,7 +201,10 @@ def check_writable(namespace: str) -> None:
 
 
 def check_writable_documents(context: Context) -> None:
-    """As `check_writable`; the buckets of a time series may be written as the documents that they are."""
+    """Apply `check_writable`, but allow direct writes to the buckets of a time-series collection.
+
+    Errors: InvalidNamespace.
+    """
     namespace = context.namespace
     if BUCKETS_PREFIX in namespace:
         collection = node_of(context).store.collection(namespace)
@@ -205,7 +214,7 @@ def check_writable_documents(context: Context) -> None:
 
 
 def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> bytes | Awaitable[bytes]:
-    """The reply, once the write concern is met or has failed."""
+    """Return the reply, after the write concern is satisfied or has failed."""
     if concern.w == 0:
         return _NOTHING_SAID
     if not concern.j and concern.w == 1:
@@ -216,7 +225,7 @@ def acknowledge(context: Context, outcome: Outcome, concern: WriteConcern) -> by
 def acknowledge_counts(
     context: Context, concern: WriteConcern, n: int, modified: int | None, last: OpTime | None
 ) -> bytes | Awaitable[bytes]:
-    """`acknowledge` of what has an outcome of nothing but these."""
+    """Return the reply of `acknowledge` for an outcome that has only these counts."""
     if concern.j or concern.w != 1:
         return acknowledge(context, Outcome(n, modified, last=last), concern)
     optime = optime_fields(node_of(context), last)
@@ -230,7 +239,7 @@ async def _acknowledged(context: Context, outcome: Outcome, concern: WriteConcer
 async def acknowledged_fields(
     context: Context, fields: list[tuple[str, int, bytes]], last: OpTime | None, concern: WriteConcern
 ) -> bytes:
-    """A reply of these fields, once the write concern is met or has failed."""
+    """Return a reply of these fields, after the write concern is satisfied or has failed."""
     failed = await wait_for_write(context, last, concern)
     if failed is not None:
         fields = [*fields, ("writeConcernError", OBJECT, from_python(failed)[1])]
@@ -238,9 +247,9 @@ async def acknowledged_fields(
 
 
 async def wait_for_write(context: Context, last: OpTime | None, concern: WriteConcern) -> dict[str, Any] | None:
-    """Wait until the write is as safe as asked; the writeConcernError when it is not.
+    """Wait for the write concern; return the writeConcernError document if it fails.
 
-    A command that has written nothing waits for the newest write there is: what it has read must be as safe.
+    A command without writes waits for the newest oplog entry: the data it read must be as safe.
     """
     node = node_of(context)
     optime = last if last is not None or node.store.oplog is None else node.store.last_optime
@@ -248,7 +257,7 @@ async def wait_for_write(context: Context, last: OpTime | None, concern: WriteCo
 
 
 def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
-    """`electionId` and `opTime` of a member of a set, nothing else; the last write's, or the newest there is."""
+    """Return `electionId` and `opTime` of the last write, or of the newest entry; empty outside a set."""
     if node.replication.set_name is None:
         return b""
     term, timestamp = last or node.store.last_optime
@@ -257,7 +266,7 @@ def optime_fields(node: DataNode, last: OpTime | None) -> bytes:
 
 @lru_cache(maxsize=4)
 def _election(term: int) -> bytes:
-    """What comes before the optime of a write of that term."""
+    """Return the reply's bytes in front of the optime of a write in that term."""
     return b"\x07electionId\0\x7f\xff\xff\xff" + max(term, 0).to_bytes(8, "big") + b"\x03opTime\0"
 
 
@@ -295,7 +304,7 @@ def _plain_counts(n: int, modified: int | None) -> bytes:
 
 
 def _counts(n: int, modified: int | None, optime: bytes) -> bytes:
-    """The reply to a write of which there is nothing else to say, as of nearly all."""
+    """Return the common reply: counts and optime only."""
     changed = b"" if modified is None else b"\x10nModified\0" + _INT.pack(modified)
     return enclosed(b"".join((b"\x10n\0", _INT.pack(n), optime, changed)))
 

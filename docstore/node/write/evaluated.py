@@ -1,10 +1,11 @@
-"""What an update makes of documents, though others write while its scripts, or keys of large documents, are made.
+"""Offloaded updates: evaluation of scripts, large documents and their index keys while other tasks may write.
 
-Scripts run in another process, and the request waits for them in the middle of a step (`docstore.js.script_thread`).
-The documents, the role of the node and what the shard owns may have changed then. So a step in which others ran
-commits nothing: it ends with `Overtaken` and is entered anew. What its scripts answered is kept by document, so the
-next attempt waits only for documents that have changed. So it is with what becomes of large documents and with their
-index keys, which are made where others may run, and with the plan of a long filter.
+Scripts run in another process, and the request waits for them within a step (`docstore.js.script_thread`). Meanwhile
+the documents, the node's role and the shard's ranges may change.
+
+* A step in which other tasks ran commits nothing: it raises `Overtaken` and is entered again.
+* Results are cached by document, so the next attempt evaluates only documents that have changed.
+* The same holds for updates of large documents, for their index keys, and for the plan of a long filter.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from docstore.query.pausing import OVERTAKEN, allowing
 
 _PATIENCE = 8
 _States = tuple[tuple["Index", int, bool], ...]
-"""What plans are made of: the indexes, where they have met arrays, whether they are hidden."""
+"""State of the indexes that a plan depends on: the index, its multikey places, whether it is hidden."""
 
 T = TypeVar("T")
 
 
 class Overtaken(Exception):
-    """Others ran in this step: nothing was written, and it is to be made anew."""
+    """Other tasks ran in this step: nothing was written, and the step must be entered again."""
 
 
 class Evaluated:
-    """Of one statement on a thread that takes turns with the loop."""
+    """Cached evaluation of one statement on a thread that takes turns with the loop."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -49,27 +50,29 @@ class Evaluated:
         self._planned: tuple[Collection, _States, PlannedSearch] | None = None
 
     def begin(self) -> None:
-        """A step begins in which documents are read and written."""
+        """Begin a step in which documents are read and written."""
         self._begun = self._turns.taken
 
     @property
     def overtaken(self) -> bool:
-        """Whether others have run in this step."""
+        """True if other tasks have run in this step."""
         return self._turns.taken != self._begun
 
     def check(self) -> None:
-        """Before anything is committed. Errors: Overtaken."""
+        """Raise Overtaken if other tasks have run in this step; call before a commit."""
         if self.overtaken:
             self._overtaken += 1
             raise Overtaken
 
     def aside(self, make: Callable[[], T]) -> T:
-        """What `make` gives, while others may run: `check` tells whether they did. One that they overtake again and
-        again is left alone."""
+        """Return `make()`, during which other tasks may run; `check` tells whether they did.
+
+        After `_PATIENCE` conflicts `make` runs without yielding.
+        """
         return make() if self._overtaken > _PATIENCE else allowing(OVERTAKEN, make)
 
     def planned(self, coll: Collection, make: Callable[[], PlannedSearch]) -> PlannedSearch:
-        """A plan; the one that was made in a step that was overtaken, while the indexes are as they were.
+        """Return a plan, reusing one from an earlier attempt while the indexes are unchanged.
 
         Errors: Overtaken.
         """
@@ -81,7 +84,7 @@ class Evaluated:
         return self._planned[2]
 
     def apply(self, modification: Modification, before: bytes) -> bytes:
-        """As `Modification.apply`."""
+        """Apply `modification`, reusing the result, or the error, of an earlier attempt on the same document."""
         if before not in self._kept:
             try:
                 after = self.aside(partial(modification.apply, before))
@@ -97,9 +100,10 @@ class Evaluated:
     def keys(
         self, coll: Collection, documents: tuple[bytes, ...], changed: frozenset[bytes] | None = None
     ) -> KeysAhead | None:
-        """The index keys of what is written, where one of the documents is large. `changed`: as in `KeysAhead`.
+        """Return the index keys of the documents, precomputed, if one of them is large.
 
-        One that others change again and again has them calculated at once. Errors: Overtaken.
+        `changed`: as in `KeysAhead`. None if all are small, or after `_PATIENCE` conflicts: then the write computes
+        them itself. Errors: Overtaken.
         """
         if self._overtaken > _PATIENCE or not any(keys_take_long(coll, raw) for raw in documents):
             return None
@@ -109,7 +113,10 @@ class Evaluated:
         return self._ahead
 
     def upsert(self, modification: Modification, coll: Collection | None) -> tuple[bytes, KeysAhead | None]:
-        """(as `Modification.upsert`, its keys), in a step of its own. Errors: Overtaken."""
+        """Return (`Modification.upsert`, its precomputed index keys), evaluated in a step of its own.
+
+        Errors: Overtaken.
+        """
         self.begin()
         if self._made is None:
             self._made = self.aside(modification.upsert)
@@ -118,21 +125,22 @@ class Evaluated:
         return self._made, ahead
 
     def committed(self) -> None:
-        """What is kept has done its duty."""
+        """Drop the cached results after a commit."""
         self._kept.clear()
         self._ahead.clear()
         self._overtaken = 0
 
 
 def evaluated() -> Evaluated | None:
-    """For a statement that may have to wait; None for others, which nothing interrupts."""
+    """Return the cache for a statement that may have to wait; None for one that nothing interrupts."""
     turns = current()
     return None if turns is None else Evaluated(turns)
 
 
 def enter_large(context: Context, size: int) -> None:
-    """Said before anything is carried out of a statement that is so large: parsing and planning it, and the keys of
-    what it makes of a document, may take a while. Errors: ScriptsWanted.
+    """Offload a statement of more than LARGE_BYTES before it begins, because parsing, planning and keys may take long.
+
+    Errors: ScriptsWanted.
     """
     if size > LARGE_BYTES and context.services.carry_out is not None:
         RUNNING.enter()

@@ -1,15 +1,16 @@
-"""A write of one document, carried out without what slices, pauses and orders many.
+"""Fast path for a write of one document, without slices, yields and statement ordering.
 
-Most commands that write are of this kind: one document to insert, or one to be deleted or changed, whose `_id` the
-filter names or to which a prepared scan leads (`docstore.collection.read.prepared`). Each function does the whole
-command or answers None, having done nothing.
+It serves one insert, or one delete or update found by `_id` or by a prepared scan
+(`docstore.collection.read.prepared`). An update of up to 64 documents in one unit qualifies too. Each function executes
+the whole command, or returns None with nothing done.
 
-Always true: the outcome is that of the general way. Whatever else a request may carry (a second statement, a long one,
-`let`, a hint, a pipeline that looks at the time or runs scripts) or meet (a collation, a view, a critical section, a
-write lock, an open transaction, a transaction number that the session has used before) is left to it, and errors of a
-write are the outcome's, as there. An update of up to 64 documents in one unit is one write, too.
-On a shard a request enters as it does there, in the step in which it writes: a stale version is refused, and a document
-that the shard does not own is not found.
+* The result is that of the general path, and errors of the write are those of its outcome.
+* Left to the general path in the request: a second or a long statement, `let`, a hint, a pipeline that needs the time
+  or scripts.
+* Left to it in the state: a collation, a view, a critical section, a write lock, an open transaction, a transaction
+  number that the session has used.
+* On a shard the request enters in the step in which it writes: a stale version is rejected, and documents that the
+  shard does not own are skipped.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from docstore.query.projection.projection import Projection
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
 _MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
-"""What drivers say of most updates."""
+"""Fields that drivers send with most updates."""
 _UPSERT = ("upsert", BOOL, b"\1")
 _SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _MANY = ("multi", BOOL, b"\1")
@@ -71,9 +72,7 @@ Reply = bytes | Awaitable[bytes]
 
 
 class _Place:
-    """A collection that can be written to at once, and what of it this node owns; under which session and statement id;
-    when that is acknowledged; what documents must pass.
-    """
+    """A collection that can be written now: owned ranges, session, statement id, write concern and validator."""
 
     def __init__(
         self,
@@ -96,8 +95,9 @@ class _Place:
     def search(
         self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT, asked: bytes | None = None
     ) -> Match | None:
-        """The first document of a filter, in an order and under a collation; NOTHING where there is none; None where
-        this way has no scan.
+        """Return the first match of a filter under a sort and collation; NOTHING if none matches.
+
+        None without a prepared scan.
         """
         engine, owned = self.node.engine, self.owned
         known, collation = collation_of(self.collection, asked)
@@ -108,13 +108,16 @@ class _Place:
             found = self.collection.look_up(engine, identity)
             return NOTHING if found is None or (owned is not None and not owned.matches(found[1])) else found
         if "within" in arguments or "statementCounts" in arguments:
-            # A router sees to it that a document that moves is met once.
+            # The router ensures that a moving document is visited once.
             return None
         bound = bound_scan(self.collection, filter_, engine, sort=sort, collation=collation, evaluates=False)
         return None if bound is None else bound.first(engine, owned)
 
     def search_many(self, arguments: Arguments, filter_: bytes) -> list[Match] | None:
-        """The documents of a filter; None where this way has no scan, or there are more than one unit changes."""
+        """Return the matches of a filter.
+
+        None without a prepared scan, or if there are more than one unit may change.
+        """
         if self.session is not None or "statementCounts" in arguments:
             return None
         if identity_in(filter_) is not None:
@@ -131,8 +134,9 @@ class _Place:
 
 
 def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool) -> _Place | None:
-    """Where to write; `bypass`: whatever the validator says. Errors: those of the session and of the write concern;
-    StaleConfig.
+    """Return the collection to write to, or None if the general path is needed. `bypass`: skip the validator.
+
+    Errors: those of the session and of the write concern, StaleConfig.
     """
     store = node.store
     if store.write_lock.held or "let" in arguments:
@@ -154,7 +158,7 @@ def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool)
 
 
 def insert_one(context: Context, node: DataNode, arguments: Arguments, documents: list[bytes]) -> Reply | None:
-    """Insert a document that is stored as it came."""
+    """Insert a document that needs no preparation (`is_storable`)."""
     raw = documents[0]
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
@@ -173,7 +177,7 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
-    """Carry out one statement, over one document or over as many as one unit changes."""
+    """Execute one statement over one document, or over as many as one unit may change."""
     if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
     given = elements(statements[0])
@@ -222,7 +226,7 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 
 def _update_many(context: Context, place: _Place, update: Modification, found: list[Match] | None) -> Reply | None:
-    """Update these documents together; None where they are to be changed one by one."""
+    """Update the documents together; None if they must be updated one at a time."""
     collection = place.collection
     if found is None or place.validator is not None or update.update.is_replacement:
         return None
@@ -245,7 +249,7 @@ def _update_many(context: Context, place: _Place, update: Modification, found: l
 
 
 def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
-    """(what else a statement says, its array filters; None where these are none)."""
+    """Return (the statement's other fields, its array filters); the filters are None if invalid."""
     for place, (name, code, data) in enumerate(said):
         if name == "arrayFilters":
             filters = values(data) if code == ARRAY else None
@@ -258,9 +262,7 @@ def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, 
 def _refused(
     context: Context, place: _Place, unit: WriteUnitOfWork | None, error: CommandError, modified: int | None = None
 ) -> Reply | None:
-    """The reply to what an error has ended, of which nothing stays; None for a conflict: it is waited for, or refuses
-    the command.
-    """
+    """Return the reply to an error after aborting the unit; None for a conflict, which the general path handles."""
     if unit is not None:
         unit.abort()
     if isinstance(error, WriteConflict):
@@ -271,7 +273,7 @@ def _refused(
 
 
 def _upsert(context: Context, place: _Place, filter_: bytes, update: Modification) -> Reply | None:
-    """Insert what an update makes of a filter that there is no document of."""
+    """Insert the document that an update makes from a filter without a match."""
     if post_images_of(place.node.shard_filter, context.namespace, context.shard_version) is not None:
         return None
     outcome = Outcome(modified=0)
@@ -323,14 +325,14 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
-    """Update one document, or remove it, and give it."""
+    """Update or remove one document, and return it."""
     given = arguments.given()
     if not given.keys() <= _OF_FIND_AND_MODIFY or len(context.raw) > LARGE_BYTES or is_profiled(context):
         return None
     removes, new = given.get("remove", False), given.get("new", False)
     code, specification = given.get("update", _NO_UPDATE)
     if removes:
-        # What contradicts that is refused the general way.
+        # The general path rejects contradictions.
         update = None
         if new or "update" in given or "arrayFilters" in given or given.get("upsert", False):
             return None
@@ -383,7 +385,7 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
 
 
 def _may_change(context: Context, place: _Place, update: Modification) -> bool:
-    """Whether a document that is updated stays where it is, on this shard."""
+    """Return True if the update cannot move a document to another shard."""
     rules = post_images_of(place.node.shard_filter, context.namespace, context.shard_version)
     return rules is None or not rules.concerned(update.changed)
 

@@ -1,8 +1,8 @@
-"""Statements of one command that write together: one unit of work, and so one write of the engine, for many of them.
+"""Joint unit of work: statements of one command that share one unit, and so one write batch of the engine.
 
-Always true: what a statement looks for, it finds as the statements before it have left it, written or not; the unit is
-committed before others run, before anything is read past it and before another unit begins. Where a statement is
-refused while the unit is open, nothing of the unit is written, and its statements are carried out one by one.
+* A statement reads the writes of the statements before it, committed or not.
+* The unit is committed before other tasks run, before a read that bypasses it, and before another unit begins.
+* If a statement is refused while the unit is open, the unit is aborted and its statements run one at a time.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from docstore.collection.store import Store
 
 MOST_RECORDS = 64
-"""Documents that one unit changes, so that its commit does not hold the loop for long."""
+"""Maximum number of documents per unit, so that its commit does not hold the loop for long."""
 _MOST_BYTES = 1024 * 1024
 _RECORDS = Family.RECORDS
 
 
 class Unjoined(Exception):
-    """A statement cannot go on before the joint unit is committed."""
+    """The statement needs the joint unit committed before it can continue."""
 
 
 class JointUnit:
-    """Of one command. `unit` is the open one, None where nothing is waiting to be committed. `allowed`: whether its
-    statements may write together.
+    """The joint unit of one command. `unit`: the open one, None if nothing is pending.
+
+    `allowed`: its statements may share.
     """
 
     __slots__ = ("_bytes", "_session", "_store", "allowed", "unit")
@@ -39,14 +40,16 @@ class JointUnit:
     def __init__(self, store: Store, session: SessionWrite | None, statements: int) -> None:
         self._store = store
         self._session = session
-        # Whoever looks at each write of a session counts statements one by one.
+        # An observer of each write of a session counts single statements.
         self.allowed = statements > 1 and store.sessions.before_write is None
         self._bytes = 0
         self.unit: WriteUnitOfWork | None = None
 
     def begin(self, collection: Collection, size: int) -> WriteUnitOfWork | None:
-        """The unit to write to, for documents of `size` bytes; None where the statement is to have its own: what goes
-        from a capped collection is found in what is written. Errors: those of `Store.unit`.
+        """Return the unit for documents of `size` bytes, or None if the statement needs its own.
+
+        Errors: those of `Store.unit`. A capped collection needs its own: deletions from its front are computed from
+        committed documents.
         """
         if not self.allowed or collection.options.capped or current() is not None:
             return None
@@ -58,18 +61,19 @@ class JointUnit:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to commit."""
+        """True if the unit has reached its limit of documents or bytes."""
         unit = self.unit
         return unit is not None and (self._bytes > _MOST_BYTES or len(unit.batch.changes[_RECORDS]) >= MOST_RECORDS)
 
     def commit(self) -> OpTime | None:
-        """Write what is waiting; the optime of its last entry. Errors: those of `WriteUnitOfWork.commit`."""
+        """Commit the pending writes; return the optime of the last entry. Errors: those of `WriteUnitOfWork.commit`."""
         unit, self.unit = self.unit, None
         return None if unit is None else unit.commit()
 
     def give_up(self) -> bool:
-        """Write nothing of what is waiting, and let the statements of the command go on one by one; False where nothing
-        was waiting.
+        """Abort the pending writes and disable sharing for the rest of the command.
+
+        Return False if nothing was pending.
         """
         unit, self.unit = self.unit, None
         if unit is None:

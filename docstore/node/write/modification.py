@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""An update applied to stored documents: positions of `$`, times, and the limits on what comes out."""
+"""Application of an update to stored documents: positions of `$`, current time, size limits."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from docstore.query.value.collation import Collation
 
 @dataclass
 class Modification:
-    """One statement's update with its filter."""
+    """The update of one statement, with its filter."""
 
     node: DataNode
     tree: Filter
     update: Update
     matched: MatchedElement | None = None
     filter: bytes = EMPTY_DOCUMENT
-    """What `$` stands for where the filter is simple, and the filter then: `tree` says nothing of it."""
+    """If the filter is simple, the element that `$` refers to and the raw filter; `tree` is then unused."""
     positions: Positions | None = None
     _paths: Paths | None = None
     _at_once: bool = False
 
     @property
     def paths(self) -> Paths | None:
-        """What the oplog says of the change; None where it goes by what takes less room."""
+        """Paths that the oplog entry records; None: the entry takes the shorter form, diff or document."""
         if self._paths is None:
             update = self.update
             if isinstance(update, DirectUpdate):
@@ -66,10 +66,7 @@ class Modification:
         return self._paths
 
     def apply(self, before: bytes) -> bytes:
-        """The document after the update; the same object when it does not count as modified.
-
-        Errors: 17419 over 16 MiB, Overflow.
-        """
+        """Return the document after the update; the same object if it does not count as modified."""
         self._at_once = False
         changed = self._changed_at_once(before)
         if changed is before:
@@ -91,7 +88,7 @@ class Modification:
         return after
 
     def apply_each(self, before: list[bytes]) -> list[bytes]:
-        """`apply` for each of some documents."""
+        """Return `apply` of each document."""
         update = self.update
         if isinstance(update, DirectUpdate) and not update.needs_position:
             after = update.change_each(before, self._now(), MAX_DOCUMENT_BYTES)
@@ -100,7 +97,10 @@ class Modification:
         return list(map(self.apply, before))
 
     def _changed_at_once(self, before: bytes) -> bytes | None:
-        """The document after the update where the kernel says so, the same object when nothing changes; else None."""
+        """Return the document after the update if the kernel can compute it, the same object if unchanged.
+
+        Else None.
+        """
         update = self.update
         if isinstance(update, Replacement):
             return update.change(before)
@@ -115,7 +115,7 @@ class Modification:
 
     @property
     def changed(self) -> frozenset[bytes] | None:
-        """The places that the update may change; None where that is not known."""
+        """Paths that the update may change; None if unknown."""
         update = self.update
         if update.needs_position and isinstance(update, (DirectUpdate, OperatorUpdate)):
             return update.changed_through(self._pointing().paths if self.matched is None else self.matched.paths)
@@ -123,8 +123,9 @@ class Modification:
 
     @property
     def just_changed(self) -> frozenset[bytes] | None:
-        """As `changed`, of the last document that it was applied to: the element that `$` stands for was there where
-        the kernel has changed it.
+        """Paths that the last `apply` may have changed; None if unknown.
+
+        If the kernel changed the document in place, the array element of `$` existed already.
         """
         update = self.update
         return update.changed_in_place if self._at_once and isinstance(update, DirectUpdate) else self.changed
@@ -135,11 +136,11 @@ class Modification:
         return self.positions
 
     def counts(self, before: bytes, after: bytes) -> bool:
-        """Whether the document counts as modified; one to whose front its `_id` had to be put does in any case."""
+        """Return True if the document counts as modified: it changed, or its `_id` was moved to the front."""
         return after is not before or self.update.moves_id(before)
 
     def upsert(self) -> bytes:
-        """The document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
+        """Return the document to insert when nothing matched. Errors: 17420 over 16 MiB, Overflow."""
         update, tree = self.update, self.tree
         if isinstance(update, (DirectUpdate, Replacement)) and isinstance(tree, Comparison):
             identity = identity_of(tree, tree.collation)
@@ -157,7 +158,10 @@ class Modification:
         return made
 
     def upsert_seeded(self, filter_: bytes) -> bytes | None:
-        """As `upsert`, of the filter as it was sent; None where there is more to it."""
+        """Return the document to insert for a raw filter of plain equalities.
+
+        None if update or filter needs the general path. Errors: 17420 over 16 MiB.
+        """
         update = self.update
         if not isinstance(update, DirectUpdate):
             return None
@@ -177,11 +181,11 @@ class Modification:
 
 
 _SLOW_BYTES = 512 * 1024
-"""Documents of which a change takes more than a moment, whatever it is."""
+"""Size from which any change of a document takes long."""
 
 
 def takes_long(collection: Collection, matches: Iterable[Match], modification: Modification | None = None) -> bool:
-    """Whether changing these documents, or removing them, takes a while, with all of their index keys."""
+    """Return True if changing or removing these documents, with their index keys, takes long."""
     large = [raw for _, raw in matches if len(raw) > LARGE_BYTES]
     if not large:
         return False
@@ -194,8 +198,9 @@ def takes_long(collection: Collection, matches: Iterable[Match], modification: M
 def change_each(
     unit: WriteUnitOfWork, collection: Collection, modification: Modification, matches: list[Match]
 ) -> list[bytes] | None:
-    """Update documents together, by no statement of a session; those, as they were, that count as modified. None, with
-    nothing done, where they are to be changed one by one: one is refused, or may be.
+    """Update documents in one batch, outside a session; return the pre-images of those that count as modified.
+
+    None, with nothing done, if they must be updated one at a time: one is refused, or may be.
     """
     changed = modification.changed
     if changed is None:
@@ -220,7 +225,7 @@ def change_each(
 
 
 def check_updated(raw: bytes) -> None:
-    """Refuse what an update may not make of a document. Errors: 17419 over 16 MiB, Overflow."""
+    """Validate an updated document. Errors: 17419 over 16 MiB, Overflow."""
     _check(raw, 17419, "Resulting document after update is larger than")
 
 
@@ -231,7 +236,7 @@ def _check(raw: bytes, code: int, complaint: str) -> None:
 
 
 def check_form(update: Value) -> None:
-    """Refuse what is neither a document nor a list of stages, before anything of the command is carried out.
+    """Check that an update is a document or a list of stages, before anything of the command is executed.
 
     Errors: FailedToParse, TypeMismatch, 40323, 40324.
     """
@@ -257,9 +262,9 @@ def direct_modification(
     *,
     apart: bool,
 ) -> Modification | None:
-    """An update of the document with an `_id` that is simple (`docstore.query.update.direct`) or, unless it is applied
-    `apart`, prepared, else None: what most statements are, and what means the same in every language with that
-    collation.
+    """Return the update of a statement by `_id`, if it is simple (`docstore.query.update.direct`) or prepared.
+
+    Else None. Its meaning does not depend on the collation. Prepared updates are not used `apart` (offloaded).
     """
     identity = identity_filter(filter_, collation)
     if identity is None:
@@ -272,8 +277,9 @@ def direct_modification(
 
 
 def update_by_identity(node: DataNode, filter_: bytes, specification: bytes) -> Modification | None:
-    """The update of the document with an `_id` that a filter asks for, where the collection has no collation; None
-    where there is more to it, or something is wrong with it.
+    """Return the update of a statement by `_id` on a collection without collation.
+
+    None if it is invalid or not that simple.
     """
     tree, update = identity_filter(filter_), prepared_update((OBJECT, specification))
     return None if tree is None or update is None or update.needs_position else Modification(node, tree, update)
@@ -288,12 +294,13 @@ def plain_modification(
     upsert: bool = False,
     collated: bool = False,
 ) -> Modification | None:
-    """A prepared update, of which the filter says no more than it needs; None where there is none. It inserts nothing
-    by the filter. `upsert`: the statement may insert. `collated`: there is a collation, so that none is given for an
-    update that compares values.
+    """Return a prepared update with only as much of the filter as it needs; None if there is none.
+
+    It cannot insert by the filter. `upsert`: the statement may insert. `collated`: a collation applies, so updates that
+    compare values are excluded.
     """
     if upsert and (collated or has_expression(filter_)):
-        # The general way refuses an expression, whether a document is found or not.
+        # The general path rejects an expression, found or not.
         return None
     prepared = prepared_update(update, array_filters)
     if prepared is None or (collated and not _is_same_under_any(prepared)):
@@ -306,21 +313,22 @@ def plain_modification(
     try:
         return Modification(node, parse_filter(filter_), prepared)
     except CommandError:
-        # The general way says so.
+        # The general path reports the error.
         return None
 
 
 def _is_same_under_any(update: Update) -> bool:
-    """Whether no collation has a say in what the update does."""
+    """Return True if the update does the same under every collation."""
     if isinstance(update, DirectUpdate):
         return not update.compares and not update.needs_position
     return update.is_replacement
 
 
 def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Update | None:
-    """An update that knows nothing of a request, where the collection has no collation; None where it has to (the time
-    or a script in a pipeline), or something is wrong with it. Those that are short are kept: applications send the same
-    ones again and again. What applies one must not be interrupted.
+    """Return an update that does not depend on the request, for a collection without collation.
+
+    None if it does depend (time or scripts in a pipeline), or is invalid. Short updates are cached, because
+    applications repeat them. Its application must not be interrupted.
     """
     code, specification = update
     if code == OBJECT:
@@ -345,11 +353,11 @@ def _prepared(code: int, specification: bytes, array_filters: tuple[bytes, ...])
 _kept = lru_cache(maxsize=256)(_prepared)
 _OF_NO_REQUEST = new_context()
 _SHORT = 1024
-"""Bytes of an update that is kept, with its array filters."""
+"""Maximum bytes of a cached update, with its array filters."""
 
 
 def update_of(update: Value, array_filters: Sequence[bytes], query_context: QueryContext) -> Update:
-    """From the `u` of a statement, whose form has been checked. Errors: those of the update language."""
+    """Parse the `u` of a statement whose form has been checked. Errors: those of the update language."""
     code, data = update
     if code == OBJECT:
         direct = direct_update(data, tuple(array_filters))

@@ -1,9 +1,11 @@
-"""Finding the documents that a statement changes, in slices, so that a long search does not hold the loop.
+"""Sliced search for the documents that a statement changes, so that a long search does not hold the loop.
 
-The search goes through the state in which it began. What it finds after a pause in which others wrote is looked at
-again as it stands now; where one document is wanted, changes made meanwhile are remembered and looked at in the end.
-So a document that a search gives matches at that moment, and when a search for one document ends without, no document
-matches: an upsert may insert. Its own writer changes only what the search has already given.
+* The search reads the snapshot in which it began. A match found after a pause in which others wrote is rechecked
+  against the current document.
+* A search for one document also records concurrent changes, and checks them at the end.
+* Hence a returned document matches now, and when a search for one ends empty, no document matches: an upsert may
+  insert.
+* The statement itself changes only documents that the search has already returned.
 """
 
 from __future__ import annotations
@@ -34,33 +36,34 @@ if TYPE_CHECKING:
 
 
 class Search(Protocol):
-    """One pass over a collection. `exhausted`: there is nothing left behind what the last `take` gave."""
+    """One pass over a collection. `exhausted`: no documents remain after the last `take`."""
 
     exhausted: bool
 
     def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """Up to `wanted` documents that match now; fewer when time is up or nothing is left (`exhausted`).
+        """Return up to `wanted` documents that match now; fewer if time is up or the pass has ended (`exhausted`).
 
-        They are to be changed before the next await and before the next call.
+        The caller must change them before the next await and before the next call.
         """
         ...
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """As `take`, for a statement that is carried out apart: others may run meanwhile. Errors: Overtaken, and what
-        was taken is looked at again.
+        """Return what `take` does, for an offloaded statement: other tasks may run meanwhile.
+
+        Errors: Overtaken; the matches are then rechecked.
         """
         ...
 
     def give_back(self, matches: list[Match]) -> None:
-        """What the last `take` gave was not changed, and others have run since a `pause`: look at it again."""
+        """Return unchanged matches of the last `take` for a recheck, after others have run since a `pause`."""
         ...
 
     def pause(self) -> None:
-        """The loop will serve others before the next step: from now on what they change is remembered."""
+        """Prepare for other tasks to run before the next step; their changes are recorded from now on."""
         ...
 
     def close(self) -> None:
-        """Let go of the iterator and of the subscription."""
+        """Release the iterator and the subscription."""
         ...
 
 
@@ -75,10 +78,10 @@ def open_search(
     apart: Evaluated | None = None,
     execution: Execution | None = None,
 ) -> Search:
-    """A search for the documents of a filter.
+    """Return a search for the documents of a filter.
 
-    Without `once` many documents are wanted, and what others change after it was passed does not count.
-    `apart`: others may run while it is planned. `execution`: where its plan is noted. Errors: Overtaken.
+    `once`: one document is wanted. Otherwise many are, and changes behind the scan position are ignored. `apart`: other
+    tasks may run during planning. `execution` receives the plan. Errors: Overtaken.
     """
     plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
     planned = allowing(REFUSED, plan) if apart is None else apart.planned(collection, plan)
@@ -90,7 +93,7 @@ def open_search(
 
 
 class _PlainSearch:
-    """Waits for nothing while it takes."""
+    """A search that never waits within `take`."""
 
     def __init__(
         self, node: DataNode, collection: Collection, predicate: Predicate, found: Iterator[Match | None], once: bool
@@ -101,7 +104,7 @@ class _PlainSearch:
         self._predicate = predicate
         self._found = found
         self._once = once
-        # The store's sequence at the pause that the next step ends, and whether another's unit has committed in one.
+        # The store's sequence at the last pause, and whether another writer has committed during one.
         self._paused_at: int | None = None
         self._overtaken = False
         self._missed: _MissedChanges | None = None
@@ -110,7 +113,7 @@ class _PlainSearch:
         taken: list[Match] = []
         if self._paused_at is not None:
             self._overtaken = self._overtaken or self._paused_at != self._node.store.sequence
-            # What commits until the next pause is the writer's own.
+            # Commits before the next pause are the statement's own.
             self._paused_at = None
         for match in self._found:
             if match is not None:
@@ -164,7 +167,7 @@ class _PlainSearch:
 
 
 class _ScriptedSearch:
-    """Waits for scripts while it takes: what is given has been as it is since the last of the waits."""
+    """A search that waits for scripts within `take`; its matches are unchanged since the last wait."""
 
     def __init__(
         self, node: DataNode, collection: Collection, tree: Filter, found: Iterator[Match | None], once: bool
@@ -174,7 +177,7 @@ class _ScriptedSearch:
         self._collection = collection
         self._predicate: Predicate = compile_filter(tree)
         self._found = found
-        # Others write while scripts are waited for; their writes must not wait for scripts themselves.
+        # Others write while scripts are awaited; their commits must not wait for scripts themselves.
         self._missed = _MissedChanges(node, collection, compile_filter(weakened(tree))) if once else None
         self._again: list[int] = []
 
@@ -194,11 +197,11 @@ class _ScriptedSearch:
         return taken
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """Scripts are waited for in `take` itself."""
+        """Return what `take` does; it waits for scripts itself."""
         return allowing(REFUSED, partial(self.take, wanted, owned, until))
 
     def _take_found(self, taken: list[Match], wanted: int, owned: Predicate | None, until: float) -> bool:
-        """Whether the pass has come to its end."""
+        """Append matches to `taken`; return True at the end of the pass."""
         for match in self._found:
             if match is None:
                 if taken or self._node.clock() >= until:
@@ -227,7 +230,7 @@ class _ScriptedSearch:
         self.exhausted = False
 
     def pause(self) -> None:
-        """Others are served within `take` too, so what they change is remembered from the beginning."""
+        """Do nothing: other tasks also run within `take`, so changes are recorded from the beginning."""
 
     def close(self) -> None:
         self._found = iter(())
@@ -236,7 +239,7 @@ class _ScriptedSearch:
 
 
 class _MissedChanges:
-    """Remembers the documents that others change so that they match; false when there are none left."""
+    """Records the documents that other writers change so that they match; false when none remain."""
 
     def __init__(self, node: DataNode, collection: Collection, watch: Predicate) -> None:
         self._node = node
@@ -249,7 +252,7 @@ class _MissedChanges:
         return bool(self._identities)
 
     def pop(self) -> Match | None:
-        """One of them as it stands now; None when it has gone."""
+        """Remove one of them and return its current version, or None if it was deleted."""
         _, identity = self._identities.popitem()
         return self._collection.by_id(self._node.engine, identity)
 

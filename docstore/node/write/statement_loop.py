@@ -1,4 +1,4 @@
-"""Runs the statements of an update or delete one after another, each in as many slices as it needs."""
+"""Run the statements of an update or delete command in order, each in as many slices as it needs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from docstore.sharding.targeting import KeyRanges
 from docstore.storage import Reader
 
 UNIT_DOCUMENTS = 64
-"""Documents that one unit of a statement over many documents changes at most."""
+"""Maximum number of documents that one unit of work of a multi-document statement changes."""
 
 
 @dataclass(slots=True)
 class WriteTarget:
-    """Where the statements of one command write, on whose behalf, and what has come of it."""
+    """Target collection, options and running outcome of the statements of one command."""
 
     node: DataNode
     namespace: str
@@ -53,31 +53,34 @@ class WriteTarget:
     bypass_validation: bool = False
     shard_version: bytes | None = None
     within: KeyRanges | None = None
-    """The shard keys that a statement over many documents is about; None for all that are owned."""
+    """Shard key ranges that a multi-document statement covers; None: all that the shard owns."""
     can_pause: bool = False
-    """Whether there is a place where others may run while a statement is carried out."""
+    """True if the statement runs where other tasks may be served in the middle of a step."""
     weight: Callable[[bytes], int] | None = None
-    """How many a document counts for in the outcome; None: one."""
+    """Number of documents that one stored document counts for in the outcome; None: one."""
     joint: JointUnit | None = None
-    """What the statements write together; None: each by itself."""
+    """Unit of work that the statements share; None: each statement commits its own."""
     execution: Execution | None = None
-    """Where the plans of the statements are noted."""
+    """Receives the plans of the statements."""
     _query_context: QueryContext | None = None
 
     def query_context(self, collation: bytes | None = None) -> QueryContext:
-        """What the filter and the update of a statement mean. Errors: those of `let` and of the collation."""
+        """Return the query context (`let`, collation, time) of a statement.
+
+        Errors: those of `let` and of the collation.
+        """
         if self._query_context is None:
             self._query_context = query_context_at(self.node, self.let)
         return under(self._query_context, self.node, self.namespace, collation)
 
     @property
     def collation(self) -> Collation | None:
-        """The collection's own."""
+        """The collection's default collation."""
         collection = self.node.store.collection(self.namespace)
         return None if collection is None else collection.collation
 
     def collection(self) -> Collection | None:
-        """The collection, if it is there. Errors: CommandNotSupportedOnView."""
+        """Return the collection, or None if it does not exist. Errors: CommandNotSupportedOnView."""
         store = self.node.store
         found = store.collection(self.namespace)
         if found is None:
@@ -85,23 +88,26 @@ class WriteTarget:
         return found
 
     def validator(self, collection: Collection) -> Validator | None:
-        """What documents must pass on this command's behalf."""
+        """Return the validator that this command's documents must pass, or None."""
         return validator_of(self.node, collection, bypass=self.bypass_validation)
 
     def post_images(self) -> PostImages | None:
-        """What the statement may make of documents where they are sharded, in the step that was let in."""
+        """Return the shard key rules for post-images, as of the step that was entered; None if unsharded."""
         return post_images_of(self.node.shard_filter, self.namespace, self.shard_version)
 
     def hold(self, tree: Filter, *, multi: bool) -> Hold | None:
-        """What keeps that of a statement which it is about, in the step that was let in: of one over many documents,
-        and of one whose scripts are waited for within a step. Errors: MustWait.
+        """Return a hold on the owned ranges of a statement that spans steps: a multi-document one, or one that waits
+        for scripts.
+
+        None for other statements and for requests without a shard version. Call it in the step that was entered.
+        Errors: MustWait.
         """
         if self.node.shard_filter is None or self.shard_version is None or not (multi or has_scripts(tree)):
             return None
         return self.node.shard_filter.hold(self.namespace, self.within)
 
     def check_new(self, made: bytes) -> None:
-        """Refuse what an upsert may not insert here. Errors: those of the shard key."""
+        """Raise if the shard may not insert this upserted document. Errors: those of the shard key."""
         rules = self.post_images()
         if rules is not None:
             rules.check_new(made, retryable=self.retryable)
@@ -111,20 +117,21 @@ class WriteTarget:
         return self.session_write is not None
 
     def counted(self, documents: Sequence[bytes]) -> int:
-        """How many some documents are in the outcome."""
+        """Return how many documents these count for in the outcome."""
         return len(documents) if self.weight is None else sum(map(self.weight, documents))
 
     def is_plain(self, multi: bool) -> bool:
-        """Whether a statement is about all that is owned, in a language without variables, and holds nothing."""
+        """True if a statement has no `let`, covers all owned documents and needs no hold."""
         held = multi and self.node.shard_filter is not None
         return self.let is None and self.within is None and not held
 
     def matches_at_once(
         self, filter_: bytes, owned: Predicate | None, *, multi: bool, collation: bytes | None = None
     ) -> tuple[Collection | None, list[tuple[int, bytes]] | None]:
-        """(the collection, (record id, document) of what a filter matches, of one document unless `multi`), by a scan
-        that is prepared; None where there is none, or where changing them takes more than a step. `collation`: that of
-        the statement.
+        """Return (collection, matches) by a prepared scan.
+
+        The matches are (record id, document), one at most unless `multi`. Both are None if there is no prepared scan,
+        or if changing the matches takes more than one step. `collation`: the statement's.
         """
         if self.execution is not None and self.execution.exact:
             return None, None
@@ -143,7 +150,7 @@ class WriteTarget:
         return collection, found
 
     def look_up(self, collection: Collection, identity: Value, owned: Predicate | None) -> tuple[int, bytes] | None:
-        """(record id, document) of the document with an `_id`; None where there is none that is owned."""
+        """Return the (record id, document) with this `_id`, or None if there is none that is owned."""
         found = collection.look_up(self.reader, identity)
         if found is not None and owned is not None and not owned.matches(found[1]):
             found = None
@@ -153,12 +160,15 @@ class WriteTarget:
 
     @property
     def reader(self) -> Reader:
-        """The documents as the statements so far have left them."""
+        """Reader that sees the writes of the statements so far, committed or not."""
         waiting = None if self.joint is None else self.joint.unit
         return self.node.engine if waiting is None else waiting
 
     def read_past(self) -> None:
-        """Said before anything is read but by `reader`, or written but to `unit`. Errors: Unjoined."""
+        """Require an empty joint unit; call before reading without `reader` or writing to another unit.
+
+        Errors: Unjoined.
+        """
         if self.joint is not None and self.joint.unit is not None:
             raise Unjoined
 
@@ -167,45 +177,48 @@ class WriteTarget:
         return self.node.store.unit(session=self.session_write)
 
     def joined(self, collection: Collection, size: int) -> WriteUnitOfWork:
-        """The unit of a statement that is carried out in one step, looks for documents by `reader` alone, and changes
-        or makes documents of `size` bytes. Errors: Unjoined.
+        """Return the unit for a statement of one step that reads by `reader` only and writes documents of `size` bytes
+        in all.
+
+        Errors: Unjoined.
         """
         joint = None if self.joint is None else self.joint.begin(collection, size)
         return self.unit() if joint is None else joint
 
     def go_apart(self) -> None:
-        """Said before documents are changed by what may take a while. Errors: Overtaken, and the statement goes on
-        where others may run meanwhile.
+        """Raise Overtaken if the statement can be offloaded; call before a change that may take long.
+
+        The statement then continues where other tasks may run meanwhile.
         """
         if self.can_pause:
             self.outcome.apart = True
             raise Overtaken
 
     def commit(self, unit: WriteUnitOfWork) -> None:
-        """Commit and remember the optime; what is written together, later."""
+        """Commit the unit and remember its optime; a joint unit is committed later, by `StatementLoop`."""
         if self.joint is None or unit is not self.joint.unit:
             self.outcome.last = unit.commit() or self.outcome.last
 
     def drop(self, unit: WriteUnitOfWork) -> None:
-        """A statement has written nothing."""
+        """Abort the unit of a statement that has written nothing; a joint unit stays open."""
         if self.joint is None or unit is not self.joint.unit:
             unit.abort()
 
     def statement_id(self, index: int) -> int | None:
-        """The statement's id when the write is retryable."""
+        """Return the statement's id, or None if the write is not retryable."""
         if self.session_write is None or self.session is None:
             return None
         return self.session.statement_id(index)
 
     def executed(self, stmt_id: int | None) -> OpTime | None:
-        """The optime under which the statement has been executed already, on this or a former try."""
+        """Return the optime at which an earlier attempt executed the statement, or None."""
         if stmt_id is None or self.session_write is None:
             return None
         row = self.session_write
         return self.node.store.sessions.statement(row.lsid, row.txn_number, stmt_id)
 
     def entry(self, optime: OpTime) -> bytes:
-        """The oplog entry of an executed statement. Errors: IncompleteTransactionHistory where it was cut off."""
+        """Return the oplog entry of an executed statement. Errors: IncompleteTransactionHistory if it was truncated."""
         row, oplog = self.session_write, self.node.store.oplog
         assert row is not None, "only a retryable write has statements"
         assert oplog is not None, "statements are remembered with an oplog only"
@@ -216,42 +229,45 @@ class WriteTarget:
 
 
 def entry_operation(entry: bytes) -> str:
-    """The `op` of an oplog entry."""
+    """Return the `op` of an oplog entry."""
     value = get_field(entry, "op")
     assert value is not None, "an oplog entry without op"
     return value[1][4:-1].decode()
 
 
 class Work(Protocol):
-    """One statement on its way, or several that are carried out side by side: `statements`, when a step has ended
-    them.
+    """A statement in execution, or a group executed together.
+
+    `statements` is their number once a step has finished them.
     """
 
     statements: int
 
     def step(self, owned: Predicate | None, until: float) -> bool:
-        """Do what fits before `until`, at least something; True when the statement is done. Errors: Overtaken, and
-        Unjoined with nothing done.
+        """Work until `until`, at least one unit of progress; return True when the statement is done.
+
+        Errors: Overtaken; Unjoined, with nothing done.
         """
 
     def outlives(self) -> bool:
-        """Whether it goes on after the routing that it came by has become stale."""
+        """Return True if the statement may continue although its shard version has become stale."""
 
     def pause(self) -> None:
-        """Others run before the next step."""
+        """Prepare for other tasks to run before the next step."""
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release the search and the hold."""
 
     def cut_short(self, error: CommandError) -> CommandError:
-        """What to report when the statement cannot go on because of `error`."""
+        """Return the error to report when `error` ends the statement early."""
 
 
 class StatementLoop:
-    """The statements of one command: `make(index)` begins one. Implements `docstore.node.write.driver.Statements`.
+    """Runs the statements of one command; `make(index)` begins one.
 
-    What they write together, `joint`, is written before a slice ends. A transaction that a statement meets is waited
-    for. `counted`: the outcome says of each statement, in order, how many documents it concerned and modified.
+    Implements `docstore.node.write.driver.Statements`. The joint unit is committed before a slice ends. A statement
+    that conflicts with a transaction waits for its end. `counted`: the outcome lists, per statement in order, the
+    documents matched and modified.
     """
 
     def __init__(
@@ -281,7 +297,7 @@ class StatementLoop:
             raise
         finally:
             if self._joint is not None:
-                # Only where something else has failed than a statement.
+                # Still open only if something other than a statement has failed.
                 self._joint.give_up()
 
     def _advance(self, owned: Predicate | None, until: float) -> bool:
@@ -298,7 +314,7 @@ class StatementLoop:
                 if self._running.step(owned, until):
                     self._end(self._running.statements)
             except WriteConflict:
-                # It goes on when the transaction that it has met has ended.
+                # The statement continues when the conflicting transaction has ended.
                 if not self._go_back():
                     self._pause()
                 raise
@@ -317,14 +333,14 @@ class StatementLoop:
         return True
 
     def _pause(self) -> bool:
-        """Not done."""
+        """Prepare for other tasks to run; return False (not done)."""
         self._commit()
         if self._running is not None:
             self._running.pause()
         return False
 
     def _commit(self) -> None:
-        """Write what the statements so far have left to be written together; those fail where that is refused."""
+        """Commit the joint unit; if the commit is refused, its statements fail."""
         if self._joint is None or self._joint.unit is None:
             return
         try:
@@ -336,7 +352,7 @@ class StatementLoop:
                 self._fail(error)
 
     def _go_back(self) -> bool:
-        """Begin anew with the statements of the joint unit, one by one; False where none is open."""
+        """Abort the joint unit and rerun its statements one at a time; return False if no unit is open."""
         if self._joint is None or not self._joint.give_up():
             return False
         self._return_to_mark()
@@ -366,7 +382,7 @@ class StatementLoop:
             self._running = None
 
     def _end(self, statements: int = 1) -> None:
-        """So many are done; several have said themselves what has come of each."""
+        """Finish the running statement or group; a group has reported its own counts."""
         self.close()
         self._at += statements
         outcome = self.outcome

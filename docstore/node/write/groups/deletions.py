@@ -1,4 +1,4 @@
-"""Statements of a delete command that each ask for one `_id`, carried out side by side."""
+"""Group execution of delete statements that each address one `_id`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docstore.node.write.identity import Match, identity_in
 
 @dataclass(slots=True)
 class Deletions:
-    """What statements delete: `removals` by the documents that there are, `numbers` those of their statements."""
+    """Evaluated delete statements: `removals` are the matches, `numbers` the statements they belong to."""
 
     matched: list[int] = field(default_factory=list)
     removals: list[Match] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Deletions:
 
 
 class DeleteGroup(IdentityGroup[DeleteStatement, Deletions]):
-    """Of a delete command."""
+    """Delete statements executed as a group."""
 
     def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Deletions:
         reader = self._target.reader

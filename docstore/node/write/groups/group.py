@@ -1,7 +1,7 @@
-"""Statements of one command that each ask for one document, by its `_id` or by a key, carried out side by side.
+"""Group execution of statements that each address one document by `_id` or by an index key.
 
-Always true: a group is carried out as a whole, in one step, or nothing of it is; what it leaves, documents, entries of
-the log and the outcome, is what its statements would have left one by one in their order.
+* A group is executed as a whole, in one step, or not at all.
+* Documents, oplog entries and outcome equal those of the statements executed one at a time in their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docstore.node.write.evaluated import evaluated
 from docstore.node.write.statement_loop import UNIT_DOCUMENTS, Work, WriteTarget
 
 MOST_BYTES = 1024 * 1024
-"""Of documents that one group writes or removes."""
+"""Maximum bytes of documents that one group writes or removes."""
 
 
 class Asking(Protocol):
@@ -33,8 +33,10 @@ Statement = TypeVar("Statement", bound=Asking)
 
 
 class WorkedOut(Protocol):
-    """What the statements of a group do. `count` are as many as could be worked out, `size` is that of the documents
-    that they write or remove; `matched` and `modified` say of each how many documents it concerns and modifies.
+    """Result of evaluating the statements of a group.
+
+    `count`: statements evaluated. `size`: bytes of documents to write or remove. `matched`, `modified`: documents per
+    statement.
     """
 
     @property
@@ -54,8 +56,10 @@ Found = TypeVar("Found", bound=WorkedOut)
 
 
 class GroupedWorks(Generic[Statement, Found]):
-    """Makes the works of the statements of one command, in their order. `alone` begins one by itself, `group` as many
-    as may go together; `by_key` those that do not ask for an `_id`.
+    """Makes the work of each statement of one command, in order.
+
+    `alone` makes that of a single statement, `group` that of statements by `_id`, `by_key` that of statements by other
+    keys.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class GroupedWorks(Generic[Statement, Found]):
         return single if group is None else group(self._target, self._statements, index, single, self._refused)
 
     def _group_of(self, index: int) -> type[IdentityGroup[Statement, Any]] | None:
-        """What this statement and the next may be the first of."""
+        """Return the kind of group that this statement and the next can start, or None."""
         pair = self._statements[index : index + 2]
         if len(pair) < 2:
             return None
@@ -101,14 +105,12 @@ class GroupedWorks(Generic[Statement, Found]):
         )
 
     def _refused(self, end: int) -> None:
-        """The statements before that one are carried out one by one."""
+        """Execute the statements before `end` one at a time."""
         self._alone_until = end
 
 
 class IdentityGroup(ABC, Generic[Statement, Found]):
-    """As many statements from `first` on as may be carried out side by side; the first by itself, `single`, where that
-    cannot be.
-    """
+    """Executes as many statements from `first` on as can be grouped; otherwise the first alone, by `single`."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
         single: Work,
         refused: Callable[[int], None],
     ) -> None:
-        """`refused` is told the end of a group that was refused."""
+        """`refused` receives the end of a refused group."""
         self._target = target
         self._all = statements
         self.first = first
@@ -148,8 +150,10 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
         return self._single.cut_short(error)
 
     def _carried_out(self, collection: Collection, owned: Predicate | None) -> bool:
-        """Whether the group was; if not, nothing has been done. Errors: those of documents that are refused,
-        WriteConflict; then the statements that write together are given up, and go on one by one.
+        """Execute the group; return False, with nothing done, if it cannot be grouped.
+
+        Errors: those of refused documents, WriteConflict; the joint unit is then abandoned and its statements run one
+        at a time.
         """
         target = self._target
         if collection.collation is not None or collection.options.capped or self.is_refused_by(collection):
@@ -179,7 +183,7 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
         return True
 
     def _report(self, found: Found) -> None:
-        """Say what has been done. Figures of plans are those of single statements only (`JointUnit`)."""
+        """Add the group to the outcome. Plan statistics exist only for single statements (`JointUnit`)."""
         outcome = self._target.outcome
         outcome.n += sum(found.matched)
         if outcome.modified is not None:
@@ -190,20 +194,20 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
         self.report(found)
 
     def is_refused_by(self, collection: Collection) -> bool:
-        """Whether its documents are written one by one."""
+        """Return True if the collection requires its documents to be written one at a time."""
         return False
 
     def note_uses(self, collection: Collection, found: Found) -> None:
-        """Note which index has answered the statements."""
+        """Count the uses of the index that served the statements."""
         collection.id_index.uses += found.count
 
     def report(self, found: Found) -> None:
-        """Say what else there is to say of what has been done."""
+        """Report outcome beyond the counts."""
 
     @abstractmethod
     def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Found:
-        """The statements from the `first` to `end`, up to one that is to be carried out by itself."""
+        """Evaluate the statements from the `first` to `end`, stopping before one that must run alone."""
 
     @abstractmethod
     def write(self, unit: WriteUnitOfWork, collection: Collection, found: Found, stmt_ids: list[int] | None) -> None:
-        """Write what they write. `stmt_ids`: those of a session's statements, from the `first` on."""
+        """Write the group's changes. `stmt_ids`: the statement ids of a retryable write, from the `first` on."""

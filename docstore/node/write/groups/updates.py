@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""Statements of an update command that each ask for one document, carried out side by side."""
+"""Group execution of update statements that each address one document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INDEXES = Family.INDEXES
 
 
 class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
-    """By their `_id`s."""
+    """Update statements by `_id`, executed as a group."""
 
     def is_refused_by(self, collection: Collection) -> bool:
         return self._target.validator(collection) is not None
@@ -46,14 +46,15 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
             collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
         )  # fmt: skip
         ways = Ways(self._judge, self._admits(), WHOLE_FIELDS, REPLACED)
-        # Nobody sees the order in which documents are written together, but the log.
+        # Only the oplog shows the order of documents written together.
         found = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
         found.work_out(self._all, self.first, end)
         return found
 
     def _judge(self, number: int, before: bytes | None) -> Judged | None:
-        """What a statement makes of a document, or inserts, the general way; None where it is to be carried out by
-        itself. Errors: those of the update.
+        """Evaluate one statement on the general path; None if it must run alone. Errors: those of the update.
+
+        Returns (post-image or inserted document, changed paths, oplog paths, counts as modified, `_id` unchanged).
         """
         statement = self._all[number]
         modification = update_by_identity(self._target.node, statement.filter, statement.update[1])
@@ -67,7 +68,9 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         return after, changed, modification.paths, modification.counts(before, after), same
 
     def _admits(self) -> Callable[[frozenset[bytes] | None, bytes | None], bool] | None:
-        """Whether top-level fields may be changed, and a document be made, where documents are sharded."""
+        """Return a predicate of (changed top-level fields, upserted document) that tells whether the shard admits them;
+        None: all.
+        """
         rules, target = self._target.post_images(), self._target
         if rules is None:
             return None
@@ -97,7 +100,7 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
 
 @dataclass
 class KeyUpdates:
-    """What statements change: `runs` are of documents that one kind of update changes."""
+    """Evaluated update statements; each of `runs` holds the documents changed by one kind of update."""
 
     matched: list[int] = field(default_factory=list)
     modified: list[int] = field(default_factory=list)
@@ -110,7 +113,7 @@ class KeyUpdates:
         return len(self.matched)
 
     def take(self, number: int, record_id: int, before: bytes, after: bytes, update: Modification) -> None:
-        """A statement makes one document of another."""
+        """Add the change of one document by one statement."""
         run = self.runs[-1] if self.runs else None
         rid = record_id_bytes(record_id)
         if run is None or run.names != update.changed or run.paths != update.paths or record_id in self.latest:
@@ -125,8 +128,9 @@ class KeyUpdates:
 
 
 class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
-    """By keys that lead to their documents by prepared scans, each as if none of the group had been carried out: so
-    none changes what another asks for, or the index that it asks.
+    """Update statements that find their documents by prepared scans, executed as a group.
+
+    Each is evaluated as if none of the group had run, so none may change a path or index that another reads.
     """
 
     def is_refused_by(self, collection: Collection) -> bool:
@@ -139,14 +143,14 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             if not self._take(number, collection, owned, found, changed):
                 break
         if found.count < 2:
-            # What does not go with others is mostly followed by more of its kind.
+            # A statement that cannot join is usually followed by more of its kind.
             self._refused(end)
         return found
 
     def _take(
         self, number: int, collection: Collection, owned: Predicate | None, found: KeyUpdates, changed: _Changed
     ) -> bool:
-        """Whether the statement goes with the others."""
+        """Add the statement to the group; return False if it cannot join."""
         statement, target = self._all[number], self._target
         if statement.multi or not statement.is_plain or identity_in(statement.filter) is not None:
             return False
@@ -158,7 +162,7 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
         bound = bound_scan(collection, statement.filter, target.reader, evaluates=False)
         rules = target.post_images()
         if bound is None or not bound.parts or changed.concerns(bound, statement.filter):
-            # Without an index each takes a while: it is a step of its own.
+            # Without an index each scan takes long and gets a step of its own.
             return False
         match = bound.first(target.reader, owned)
         if match is None or (match is NOTHING and statement.upsert):
@@ -176,7 +180,7 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
         try:
             after = update.apply(before)
         except CommandError:
-            # By itself it says so.
+            # Executed alone, the statement reports the error.
             return False
         if after != before:
             found.take(number, record_id, before, after, update)
@@ -193,18 +197,18 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             _replace(unit, collection, run, ids)
 
     def note_uses(self, collection: Collection, found: KeyUpdates) -> None:
-        """Each scan has noted its own."""
+        """Do nothing: each scan has counted its own use."""
 
 
 class _Changed:
-    """The places that the statements of a group change, and what is asked of them."""
+    """Paths that the group changes, compared with the paths that its statements read."""
 
     __slots__ = ("_collection", "_known", "_places")
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._places: set[frozenset[bytes]] = set()
-        # By the keys of scans, whether their answer may have become another.
+        # By scan key: whether the scan's result may have changed.
         self._known: dict[ScanKey, bool] = {}
 
     def add(self, places: frozenset[bytes]) -> None:
@@ -213,7 +217,7 @@ class _Changed:
             self._known.clear()
 
     def concerns(self, bound: BoundScan, filter_: bytes) -> bool:
-        """Whether the changes may have made another of what the scan finds."""
+        """Return True if the group's changes may alter the result of the scan."""
         known = self._known.get(bound.key)
         if known is None:
             known = self._known[bound.key] = bool(self._places) and self._may_concern(bound, filter_)
