@@ -1,8 +1,8 @@
-"""A bulkWrite on a node: its runs one after another, each as the statements of a command of its kind are.
+"""bulkWrite on a node: runs of statements of one kind and namespace, each executed like a command of that kind.
 
-Always true: after the first error of an ordered request, and in a transaction of any, nothing further is carried out;
-a node that stops being primary when a run has written says "interrupted"; the write concern is waited for once, for the
-last of the writes.
+* After the first error of an ordered request, or of any request in a transaction, no further statement is executed.
+* If the node stops being primary after a run has written, the reply says "interrupted".
+* The write concern is awaited once, for the last write.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _NOTHING_LISTED = document_from([("cursor", *from_python({"firstBatch": [], "id"
 
 
 def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
-    """Read the runs and carry them out, wait for the write concern, and give the reply. Errors: those of
-    `write_in_slices` and `read_runs`, and of statements that cannot be read.
+    """Parse the runs and execute them, wait for the write concern, and return the reply.
+
+    Errors: those of `write_in_slices` and `read_runs`, and of statements that cannot be parsed.
     """
     node = node_of(context)
     concern = effective_concern(context, node)
@@ -55,7 +56,7 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
     runs = yield from read_runs(context, arguments)
     _enter(context, runs)
     batches: list[tuple[Context, Statements]] = []
-    # All are read before one is carried out.
+    # All are parsed before one is executed.
     for run in runs:
         batches.append(_batch(context, arguments, run, ordered))
         yield PAUSE
@@ -82,7 +83,7 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
 
 
 async def _acknowledged(context: Context, last: OpTime | None, concern: WriteConcern) -> tuple[dict[str, Any] | None]:
-    """(the writeConcernError or None,): what has been written is told, whatever became of the request meanwhile."""
+    """Return (the writeConcernError or None,); it covers the writes done, even if the request failed afterwards."""
     return (await wait_for_write(context, last, concern),)
 
 
@@ -96,8 +97,9 @@ def _batch(context: Context, arguments: Arguments, run: Run, ordered: bool) -> t
 
 
 def _enter(context: Context, runs: list[Run]) -> None:
-    """What is to be known of a request before it is carried out. Errors: InvalidNamespace, CommandNotSupported,
-    ScriptsWanted.
+    """Check the namespaces and count the statements before any is executed; offload scripts and large statements.
+
+    Errors: InvalidNamespace, CommandNotSupported, ScriptsWanted.
     """
     node = node_of(context)
     for namespace in {run.namespace for run in runs}:
@@ -110,12 +112,12 @@ def _enter(context: Context, runs: list[Run]) -> None:
     counters = node.counters
     counters.writes += 1
     for run in runs:
-        # Under the names of the commands.
+        # Counted as the single commands are.
         setattr(counters, run.kind, getattr(counters, run.kind) + len(run.statements))
 
 
 def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> Steps[None]:
-    """Note what has become of the statements of a run that were carried out."""
+    """Add the results of the executed statements of a run to the tally."""
     errors = dict(outcome.errors)
     upserted = dict(outcome.upserted)
     tally.retried += outcome.retried

@@ -1,4 +1,4 @@
-"""The statements of a delete: one document each, or all that match."""
+"""Delete statements: delete one document, or all that match."""
 
 from __future__ import annotations
 
@@ -45,15 +45,18 @@ class DeleteStatement(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but a filter."""
+        """True if the statement has no hint and no collation."""
         return self.hint is None and self.collation is None
 
 
 def delete_statement(raw: bytes) -> DeleteStatement:
-    """One element of `deletes`. Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit."""
+    """Parse one element of `deletes`.
+
+    Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit.
+    """
     given = elements(raw)
     if len(given) == 2 and given[0][:2] == ("q", OBJECT) and given[1] in _LIMITS:
-        # What drivers send for most deletes, without the cost of the general way.
+        # Most drivers send this form: skip the general parser.
         return DeleteStatement(given[0][2], given[1] == _LIMITS[0])
     fields = parse_fields("delete.deletes", raw, _FIELDS)
     limit = _number_or_nothing(fields["limit"])
@@ -67,8 +70,9 @@ def _number_or_nothing(value: Value) -> float:
 
 
 class DeleteWork(SearchingWork):
-    """One statement of a delete command. Deleting again what is left when it is cut short is harmless, so that the
-    router may simply send it again.
+    """One statement of a delete command.
+
+    If it is cut short, deleting the rest again is harmless: the router may simply send it again.
     """
 
     def __init__(self, target: WriteTarget, index: int, statement: DeleteStatement) -> None:
@@ -82,7 +86,7 @@ class DeleteWork(SearchingWork):
     def step(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
         self._evaluated = self._evaluated or evaluated()
-        # While this one waited another try of it may have been carried out.
+        # Another attempt of the statement may have been executed while this one waited.
         if self._retried():
             return True
         if self._tree is None:
@@ -114,8 +118,9 @@ class DeleteWork(SearchingWork):
         return search.exhausted
 
     def _done_at_once(self, owned: Predicate | None) -> bool:
-        """Delete what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
-        general way. Errors: WriteConflict.
+        """Delete the matches of a prepared scan, if there is one.
+
+        Return False, with nothing done, for the general path. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
         if self._evaluated is not None or statement.hint is not None or not target.is_plain(statement.multi):
@@ -137,7 +142,7 @@ class DeleteWork(SearchingWork):
         return True
 
     def _parsed(self) -> Filter:
-        """The filter. Errors: Overtaken, when it is kept."""
+        """Return the filter. Errors: Overtaken, with the result cached."""
         statement, target, apart = self._statement, self._target, self._evaluated
         if target.let is None and statement.collation is None:
             found = identity_filter(statement.filter, target.collation)

@@ -1,9 +1,12 @@
-"""A document on its way into a collection: what is refused, what is added, what is moved.
+"""Preparation of a client's document for storage.
 
-Always true of a document that `prepare` returns: sound BSON of at most 16 MiB and 180 levels; exactly one `_id`, in
-front, that is neither an array, a regular expression nor undefined and holds no `$`-prefixed field; no top-level
-timestamp of zero outside `_id` (it has become the given timestamp). Every other byte is as the client sent it,
-duplicate and `$`-prefixed field names included, as MongoDB has allowed since 5.0.
+A document that `prepare` returns
+
+* is sound BSON of at most 16 MiB and 180 levels;
+* has exactly one `_id`, in front, that is neither an array, a regular expression nor undefined and holds no
+  `$`-prefixed field;
+* has no zero timestamp in a top-level field other than `_id` (it was replaced by the current timestamp);
+* otherwise equals the client's bytes, duplicate and `$`-prefixed field names included, as MongoDB allows since 5.0.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ Field = tuple[str, int, bytes]
 
 
 def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], bytes]) -> bytes:
-    """The document as it is to be stored.
+    """Return the document as it will be stored.
 
-    `new_id` gives the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the present timestamp. Errors: BadValue
-    for more than 16 MiB and for two `_id`s, InvalidIdField, DollarPrefixedFieldName, InvalidBSON, Overflow.
+    `new_id` returns the 12 bytes of a fresh ObjectId, `timestamp` the 8 bytes of the current timestamp.
+
+    Errors: BadValue for more than 16 MiB and for two `_id`s, InvalidIdField, DollarPrefixedFieldName, InvalidBSON,
+    Overflow.
     """
     check_size(raw)
     if is_storable(raw):
@@ -40,7 +45,7 @@ def prepare(raw: bytes, new_id: Callable[[], bytes], timestamp: Callable[[], byt
 
 
 def check_size(raw: bytes) -> bytes:
-    """The document itself; BadValue past 16 MiB."""
+    """Return the document itself. Errors: BadValue over 16 MiB."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise CommandError(
             Code.BadValue, f"object to insert too large: it has {len(raw)} bytes, the limit is {MAX_DOCUMENT_BYTES}"

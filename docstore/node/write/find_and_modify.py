@@ -1,7 +1,7 @@
-"""findAndModify: one document is found, changed or removed, and returned as it was before or is afterwards.
+"""findAndModify: find one document, update or remove it, and return its pre-image or post-image.
 
-A retry of an executed command answers from what the oplog keeps of it: the document that the first answer held stands
-in an entry of its own, written in the same batch as the change.
+A retry of an executed command answers from the oplog: the returned image has an entry of its own, written in the same
+batch as the change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FALSE = b"\0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindAndModifyRequest:
-    """What is asked for; without `modification` the document is removed."""
+    """A parsed findAndModify; without `modification` it removes the document."""
 
     tree: Filter
     sort: Sort
@@ -47,7 +47,7 @@ class FindAndModifyRequest:
 
 @dataclass(frozen=True, slots=True)
 class FindAndModifyResult:
-    """What the reply says: `existing` is None for a removal, `upserted` the `_id` of a new document."""
+    """The content of the reply: `existing` is None for a removal, `upserted` the `_id` of an inserted document."""
 
     n: int
     existing: bool | None
@@ -57,7 +57,7 @@ class FindAndModifyResult:
 
 
 class FindAndModifyWork(SearchingWork):
-    """The one statement of a findAndModify; `result` is there once `step` has returned True."""
+    """The statement of a findAndModify; `result` is set once `step` has returned True."""
 
     def __init__(self, target: WriteTarget, request: FindAndModifyRequest) -> None:
         super().__init__(target)
@@ -73,7 +73,7 @@ class FindAndModifyWork(SearchingWork):
     def step(self, owned: Predicate | None, until: float) -> bool:
         target, request = self._target, self._request
         self._evaluated = self._evaluated or evaluated()
-        # While this one waited another try of it may have been carried out.
+        # Another attempt of the statement may have been executed while this one waited.
         if self._retried():
             return True
         collection = target.collection()
@@ -202,7 +202,7 @@ class FindAndModifyWork(SearchingWork):
         return True
 
     def _image(self, entry: bytes) -> bytes:
-        """The document of the first answer. Errors: 40613 when the entry that holds it is gone."""
+        """Return the image that the first reply held. Errors: 40613 if the entry that holds it is gone."""
         wanted = "postImageOpTime" if self._request.new else "preImageOpTime"
         link = get_field(entry, wanted)
         oplog = self._target.node.store.oplog
@@ -220,7 +220,7 @@ class FindAndModifyWork(SearchingWork):
 
 
 def answer_fields(answer: FindAndModifyResult, projection: DocumentProjection | None) -> list[tuple[str, int, bytes]]:
-    """The reply's fields."""
+    """Return the reply's fields."""
     last = [("n", INT32, _INT.pack(answer.n))]
     if answer.existing is not None:
         last.append(("updatedExisting", BOOL, _TRUE if answer.existing else _FALSE))

@@ -1,8 +1,9 @@
-"""The statements of an insert: documents are prepared, and many are written in one unit of work.
+"""Insert statements: documents are prepared, and runs of them are written in one unit of work.
 
-One unit holds a run of documents of the command, bounded in number and bytes: its commit must not hold the loop for
-long either. A document that is refused leaves the unit as it was. The keys of a large one are calculated before its
-unit begins (`KeysAhead`), and others may run meanwhile: what was let in is let in anew then.
+* A unit is bounded in documents and bytes, because its commit must not hold the loop for long.
+* A refused document leaves the unit unchanged.
+* The keys of a large document are computed before its unit begins (`KeysAhead`). Other tasks may run meanwhile, so the
+  write enters again afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _CLOCK_EVERY = 64
 
 
 class Inserts:
-    """The documents of one insert command on their way into a collection, which is made when it is not there."""
+    """The documents of one insert command, in progress; creates the collection if it does not exist."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Inserts:
         self._at = 0
         self._retried_before = 0
         self._ahead = KeysAhead()
-        # Large documents as they will be stored, by position.
+        # Large documents in their stored form, by position.
         self._prepared: dict[int, bytes] = {}
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
@@ -82,14 +83,17 @@ class Inserts:
         return self._at >= len(self._documents)
 
     def _keys_known(self) -> bool:
-        """Find out the keys of the next document if that takes long; False where others may have run meanwhile."""
+        """Compute the keys of the next document if that takes long.
+
+        Return False if other tasks may have run meanwhile.
+        """
         collection = self._node.store.collection(self._namespace)
         if collection is None or not keys_take_long(collection, self._documents[self._at]):
             return True
         try:
             prepared = self._made(self._at)
         except CommandError:
-            # It is refused in its turn.
+            # The error is raised when the document is inserted.
             return True
         self._prepared[self._at] = prepared
         if self._ahead.has(collection, prepared):
@@ -98,7 +102,7 @@ class Inserts:
         return current() is None
 
     def _made(self, position: int) -> bytes:
-        """A document as it will be stored. Errors: those of `prepare`."""
+        """Return a document in its stored form. Errors: those of `prepare`."""
         known = self._prepared.get(position) if self._prepared else None
         return prepare(self._documents[position], _new_id, self._node.timestamp) if known is None else known
 
@@ -111,10 +115,10 @@ class Inserts:
             self.outcome.fail(index, error)
 
     def close(self) -> None:
-        """Nothing is held between units."""
+        """Do nothing: no resource is held between units."""
 
     def _unit(self, until: float) -> bool:
-        """Write one unit; False when the command ends with an error in it."""
+        """Write one unit; return False if it ends the command with an error."""
         collection = self._collection()
         if collection is None:
             return not self._ordered
@@ -133,7 +137,7 @@ class Inserts:
                 if full or self._at < stop or self._node.clock() >= until:
                     break
         except WriteConflict:
-            # The unit is made anew when the transaction that it has met has ended.
+            # The unit is repeated when the conflicting transaction has ended.
             unit.abort()
             self._go_back(first)
             raise
@@ -143,7 +147,7 @@ class Inserts:
         try:
             self.outcome.last = unit.commit() or self.outcome.last
         except CommandError as error:
-            # No room on the disk: nothing of the unit stands.
+            # The disk is full: nothing of the unit is written.
             self._go_back(first)
             self.fail_rest(error)
             return False
@@ -154,14 +158,15 @@ class Inserts:
         return not (failed and self._ordered)
 
     def _go_back(self, first: int) -> None:
-        """Nothing of the unit stands that began with the document `first`."""
+        """Undo the outcome of the unit that began with the document `first`."""
         self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
         self.outcome.retried = self.outcome.retried[: self._retried_before]
         self._at = first
 
     def _stop(self, first: int, collection: Collection) -> int:
-        """Where a part of a unit ends that began with the document `first`: before one that begins a unit, or where
-        there is enough of them.
+        """Return the end of the next part of the unit that began with document `first`.
+
+        It stops before a document that must begin a unit, and at the limit of documents or bytes.
         """
         stop = self._at + _CLOCK_EVERY
         documents = self._documents[self._at : stop]
@@ -175,7 +180,7 @@ class Inserts:
         return stop
 
     def _record_range(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
-        """Put the documents before `stop` into the unit, up to an ordered batch's first error; their size in bytes."""
+        """Add the documents before `stop` to the unit, up to the first error if ordered; return their size in bytes."""
         if self._node.transaction is not None and not self._prepared and self._validator is None:
             size = self._all_at_once(collection, stop)
             if size:
@@ -209,8 +214,9 @@ class Inserts:
         return size
 
     def _all_at_once(self, collection: Collection, stop: int) -> int:
-        """Make the documents before `stop` part of the transaction together, in a unit of their own; their size in
-        bytes, 0 where one by one is to be looked for what is wrong with one of them.
+        """Add the documents before `stop` to the transaction in a unit of their own; return their size in bytes.
+
+        0 if they must be added one at a time, to find the one in error.
         """
         documents, timestamp = self._documents, self._node.timestamp
         if collection.options.capped:
@@ -230,8 +236,9 @@ class Inserts:
         return sum(map(len, made))
 
     def _each(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
-        """Put the documents before `stop` into the unit at once; their size in bytes, 0 where they are to be put there
-        one by one.
+        """Add the documents before `stop` to the unit in one batch; return their size in bytes.
+
+        0 if they must be added one at a time.
         """
         timestamp, row, first = self._node.timestamp, self._session_write, self._at
         try:
@@ -241,7 +248,7 @@ class Inserts:
                 if self._rules is not None and any(
                     raw is not given for raw, given in zip(made, self._documents[first:stop], strict=True)
                 ):
-                    # The router has not seen them so.
+                    # The router has not seen the added fields.
                     return 0
             if self._validator is not None and not all(map(self._validator.allows, made)):
                 return 0
@@ -259,7 +266,7 @@ class Inserts:
         return sum(map(len, made))
 
     def _insert_once(self, unit: WriteUnitOfWork, collection: Collection, position: int, row: SessionWrite) -> None:
-        """Insert unless the statement has been executed before."""
+        """Insert the document unless an earlier attempt has executed the statement."""
         assert self._session is not None, "a retryable write belongs to a session"
         stmt_id = self._session.statement_id(position)
         if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
@@ -269,16 +276,19 @@ class Inserts:
         unit.insert(collection, raw, stmt_id=stmt_id, ahead=self._ahead)
 
     def _valid(self, prepared: bytes, given: bytes) -> bytes:
-        """The prepared document itself. Errors: DocumentValidationFailure, those of the shard key."""
+        """Return the prepared document. Errors: DocumentValidationFailure, those of the shard key."""
         if self._validator is not None:
             self._validator.check_new(prepared)
         if self._rules is not None and prepared is not given:
-            # The router went by the document as it was given; the time that was filled in may be its shard key.
+            # The router targeted the document as sent; a timestamp filled in here may be part of its shard key.
             self._rules.check_new(prepared, retryable=True)
         return prepared
 
     def _collection(self) -> Collection | None:
-        """The collection, made in a unit of its own before the first document that can be inserted; else None."""
+        """Return the collection, created in a unit of its own before the first insertable document.
+
+        None if there is none.
+        """
         store = self._node.store
         found = store.collection(self._namespace)
         while found is None and self._at < len(self._documents):
@@ -296,7 +306,7 @@ class Inserts:
 
 
 def _begins_unit(collection: Collection, raw: bytes) -> bool:
-    """Whether others may run between the document before and this one."""
+    """Return True if other tasks may run between the preceding document and this one."""
     return len(raw) > UNIT_BYTES or keys_take_long(collection, raw)
 
 

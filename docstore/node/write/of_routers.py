@@ -1,9 +1,9 @@
-"""What routers say of a write command to a shard, besides the version that they routed it by.
+"""Parameters that only routers add to write commands for shards, besides the shard version.
 
-statementCounts: true            the reply has `counts`: the documents that each statement concerned, in order, and of
-                                 updates `modifiedCounts`
-within: [{min: <bytes>, max: <bytes>}, ...]   one statement over many documents, and the shard keys in
-                                 [min, max) that it is about here: a part of its documents has been seen to
+* `statementCounts: true`: the reply has `counts`, the matched documents per statement in order, and for updates
+  `modifiedCounts`.
+* `within: [{min: <bytes>, max: <bytes>}, ...]`: one multi-document statement, restricted to the shard keys in [min,
+  max). The rest of its documents on this shard is done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OF_ROUTERS = Exceptional(
 
 
 def within_of(arguments: Arguments) -> KeyRanges | None:
-    """The encoded keys of `within`; None where all that the shard owns is meant."""
+    """Return the encoded key ranges of `within`; None: all that the shard owns."""
     if not arguments["within"]:
         return None
     return [(_key(raw, "min"), _key(raw, "max")) for raw in arguments["within"]]

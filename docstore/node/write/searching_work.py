@@ -1,4 +1,4 @@
-"""What the statements have in common that look for the documents that they change."""
+"""Base of the statements that search for the documents they change."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from docstore.query.sort import UNSORTED, Sort
 
 
 class SearchingWork:
-    """A statement with a search under way, if it has begun one, and a hold on what it may meet, if it wants one; both
-    end with it. The base of those that serve `docstore.node.write.statement_loop.Work`.
+    """A statement with its open search and its hold on owned ranges, if any; `close` releases both.
+
+    Subclasses implement `docstore.node.write.statement_loop.Work`.
     """
 
     statements = 1
@@ -51,13 +52,13 @@ class SearchingWork:
             self._search = None
 
     def _searched(self, collection: Collection) -> Search | None:
-        """The search that is under way; None where that is to be begun, also anew in another collection."""
+        """Return the open search; None if a new one is needed, also because the collection was replaced."""
         return self._search if collection is self._collection else None
 
     def _begin_search(
         self, collection: Collection, tree: Filter, *, multi: bool, hint: Hint | None, sort: Sort = UNSORTED
     ) -> Search:
-        """Begin to look for the documents of a filter: all of them if `multi`. Errors: Overtaken."""
+        """Open a search for the matches of a filter, all of them if `multi`. Errors: Overtaken."""
         target = self._target
         self._close_search()
         self._hold = self._hold or target.hold(tree, multi=multi)
@@ -69,7 +70,7 @@ class SearchingWork:
         return self._search
 
     def _found(self, search: Search, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """Up to `wanted` documents, as `Search.take`."""
+        """Return up to `wanted` matches, as `Search.take` does."""
         matches = search.take_apart(self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until)
         if self._evaluated is not None:
             search.pause()

@@ -1,7 +1,7 @@
-"""The statements of an update: one document each, or all that match; an upsert where none does.
+"""Update statements: update one document or all that match; upsert if none does.
 
-A document that the update leaves as it was counts as matched, not as modified, and nothing is written for it. An error
-in the middle of a statement over many documents leaves those before it changed, as in MongoDB.
+A document that the update leaves unchanged counts as matched, not as modified, and is not written. If a multi-document
+statement fails midway, the documents before the error stay changed, as in MongoDB.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class UpdateWork(SearchingWork):
         self._evaluated = self._evaluated or evaluated()
         if not self._advance(owned, until):
             return False
-        # A statement that fails says nothing of the documents that it has changed before.
+        # A failed statement does not report the documents that it changed before the error.
         self._count()
         return True
 
@@ -70,7 +70,7 @@ class UpdateWork(SearchingWork):
 
     def _advance(self, owned: Predicate | None, until: float) -> bool:
         target = self._target
-        # While this one waited another try of it may have been carried out.
+        # Another attempt of the statement may have been executed while this one waited.
         if self._retried():
             return True
         if self._modification is None:
@@ -84,8 +84,9 @@ class UpdateWork(SearchingWork):
         return self._continue(collection, self._modification, search, owned, until)
 
     def _done_at_once(self, owned: Predicate | None) -> bool:
-        """Update what a prepared scan leads to, if there is one; False, with nothing done, for what is left to the
-        general way. Errors: WriteConflict.
+        """Update the matches of a prepared scan, if there is one.
+
+        Return False, with nothing done, for the general path. Errors: WriteConflict.
         """
         statement, target = self._statement, self._target
         if self._evaluated is not None or statement.hint is not None:
@@ -95,7 +96,7 @@ class UpdateWork(SearchingWork):
         if not target.is_plain(statement.multi):
             return False
         if identity_in(statement.filter) is not None:
-            # Looked up, not scanned.
+            # These are looked up by `_id`, not scanned.
             return False
         collated = statement.collation is not None or target.collation is not None
         update = plain_modification(
@@ -118,7 +119,10 @@ class UpdateWork(SearchingWork):
         return True
 
     def _direct(self) -> Modification | None:
-        """The modification without the cost of the general way, for most statements."""
+        """Return the modification of a simple or prepared update, skipping the general parser.
+
+        None if it needs that.
+        """
         statement, target = self._statement, self._target
         if target.let is not None or not statement.is_plainly_said:
             return None
@@ -128,7 +132,7 @@ class UpdateWork(SearchingWork):
         )  # fmt: skip
 
     def _parsed_aside(self) -> Modification:
-        """As `_parsed`. Errors: Overtaken, when it is kept."""
+        """Return `_parsed`, offloaded if the statement is. Errors: Overtaken, with the result cached."""
         scripted = self._evaluated
         if scripted is None:
             return self._parsed()
@@ -208,8 +212,9 @@ class UpdateWork(SearchingWork):
     def _change(
         self, collection: Collection, modification: Modification, matches: list[Match], *, joined: bool = False
     ) -> None:
-        """Update documents in one unit, which may be that of other statements too if it is `joined`. An error keeps
-        those before it. Errors: Overtaken.
+        """Update documents in one unit, shared with other statements if `joined`.
+
+        After an error the documents before it stay changed. Errors: Overtaken.
         """
         scripted = self._evaluated
         if scripted is None and takes_long(collection, matches, modification):
@@ -253,7 +258,7 @@ class UpdateWork(SearchingWork):
         validator: Validator | None,
         rules: PostImages | None,
     ) -> tuple[int, CommandError | None]:
-        """(how many are modified, the error that has ended it). Errors: WriteConflict, Overtaken."""
+        """Return (documents modified, the error that ended the loop). Errors: WriteConflict, Overtaken."""
         scripted, changed, paths = self._evaluated, modification.changed, modification.paths
         modified = 0
         for record_id, before in matches:
@@ -282,7 +287,10 @@ class UpdateWork(SearchingWork):
     def _change_each(
         self, unit: WriteUnitOfWork, collection: Collection, modification: Modification, matches: list[Match]
     ) -> int | None:
-        """How many are modified, all at once; None, with nothing done, where they are to be changed one by one."""
+        """Update all matches in one batch; return the number modified.
+
+        None, with nothing done, if they must be updated one at a time.
+        """
         if self._stmt_id is not None or len(matches) == 1:
             return None
         modified = change_each(unit, collection, modification, matches)
@@ -311,7 +319,7 @@ class UpdateWork(SearchingWork):
         self._target.outcome.upserted.append((self._index, identity))
 
     def _retried(self) -> bool:
-        """Whether the statement was executed before; its result is then counted again from its oplog entry."""
+        """Return True if the statement was executed before; its result is counted again from its oplog entry."""
         optime = self._target.executed(self._stmt_id)
         if optime is None or self._stmt_id is None:
             return False

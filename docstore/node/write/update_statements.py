@@ -1,4 +1,4 @@
-"""The statements of an update command as they were sent."""
+"""Parsing of the `updates` of an update command."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _NO_LANGUAGE = (None, None, None)
 
 
 class UpdateStatement(NamedTuple):
-    """One element of `updates` as it was sent: `filter` is raw, `update` a document or the stages of a pipeline.
+    """One element of `updates`: `filter` is raw, `update` a document or an array of pipeline stages.
 
-    `sort`, which statements over many documents do not have, says which document is the one.
+    `sort` selects the document of a single-document statement; multi-document statements have none.
     """
 
     filter: bytes
@@ -51,24 +51,24 @@ class UpdateStatement(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but a filter, and a document as the update."""
+        """True if the statement consists of a filter and an update document, and `multi` and `upsert` at most."""
         return self[4:] == _PLAIN_REST and self.update[0] == OBJECT
 
     @property
     def is_plainly_said(self) -> bool:
-        """Whether it has no variables, language or order of its own."""
+        """True if the statement has no `c`, collation or sort."""
         return self[6:] == _NO_LANGUAGE
 
 
 def update_statements_of(raws: list[bytes]) -> list[UpdateStatement]:
-    """The elements of `updates`. Errors: those of `update_statement`."""
+    """Parse the elements of `updates`. Errors: those of `update_statement`."""
     return update_statements(raws, UpdateStatement, update_statement)
 
 
 def update_statement(raw: bytes) -> UpdateStatement:
-    """One element of `updates`.
+    """Parse one element of `updates`.
 
-    Errors: Location40414, Location40415, TypeMismatch, FailedToParse for a sort of many, those of `check_form`.
+    Errors: Location40414, Location40415, TypeMismatch, FailedToParse for a sort with `multi`, those of `check_form`.
     """
     fields = parse_fields("update.updates", raw, _FIELDS)
     check_form(fields["u"])
@@ -89,6 +89,6 @@ def update_statement(raw: bytes) -> UpdateStatement:
 
 
 def check_sorts(context: Context, statements: Iterable[UpdateStatement]) -> None:
-    """Location40415 for a sort, where the process passes for a server that has none in updates."""
+    """Reject `sort` (Location40415) if the process presents itself as a server version without it."""
     if not context.services.switches.face.has_bulk_write and any(each.sort is not None for each in statements):
         raise unknown_field("update.updates", "sort")

@@ -1,6 +1,6 @@
-"""The validator of a collection: a filter that documents must match to be inserted or updated.
+"""Collection validators: a filter that documents must match to be inserted or updated.
 
-It may not use what needs more than the document: `$text`, `$near`, JavaScript, random numbers.
+A validator must depend on the document alone: no `$text`, `$near`, JavaScript or random numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REFUSED: Mapping[str, tuple[int, str]] = {
     "$sampleRate": (3040500, _RANDOM),
 }
 _VARIABLE = b"$$"
-"""Stands in every validator whose meaning may change with the time."""
+"""Prefix of variables; a validator without it has a meaning that does not change with time."""
 _REFUSED_EXPRESSIONS: Mapping[str, tuple[int, str]] = {
     "$rand": (3040500, _RANDOM),
     "$function": (4660800, "$function cannot be used inside a validator."),
@@ -43,7 +43,7 @@ _REFUSED_EXPRESSIONS: Mapping[str, tuple[int, str]] = {
 
 
 def check_validator(node: DataNode, raw: bytes) -> None:
-    """Refuse a filter that cannot be a validator. Errors: those of the filter language, BadValue, Location5626500."""
+    """Check that a filter can be a validator. Errors: those of the filter language, BadValue, Location5626500."""
     _check_names(raw, _REFUSED)
     parse_filter(raw, query_context=replace(query_context_at(node, None), scripts=None))
 
@@ -66,8 +66,9 @@ def _check_value(code: int, data: bytes, refused: Mapping[str, tuple[int, str]])
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """What a collection asks of documents. `moderate`: a document that did not match before need not match now;
-    `warns`: what does not match is let in.
+    """A compiled validator.
+
+    `moderate`: updates of documents that did not match before are exempt. `warns`: violations are admitted.
     """
 
     raw: bytes
@@ -77,16 +78,16 @@ class Validator:
     warns: bool
 
     def allows(self, raw: bytes) -> bool:
-        """Whether a document may be inserted."""
+        """Return True if the document may be inserted."""
         return self.warns or self.predicate.matches(raw)
 
     def check_new(self, raw: bytes) -> None:
-        """DocumentValidationFailure for a document that may not be inserted."""
+        """Check a document to insert. Errors: DocumentValidationFailure."""
         if not self.allows(raw):
             raise self._failure(raw)
 
     def check_change(self, before: bytes, after: bytes) -> None:
-        """DocumentValidationFailure for a document that may not become another."""
+        """Check an update by its pre-image and post-image. Errors: DocumentValidationFailure."""
         if self.warns or self.predicate.matches(after) or (self.moderate and not self.predicate.matches(before)):
             return
         raise self._failure(after)
@@ -102,7 +103,7 @@ class Validator:
 
 
 def validator_of(node: DataNode, collection: Collection, *, bypass: bool = False) -> Validator | None:
-    """What documents of the collection must pass; None for nothing, or when the client bypasses it."""
+    """Return the validator of the collection; None if it has none, its level is "off", or the client bypasses it."""
     options = collection.options
     if options.validator is None or options.level == "off" or bypass:
         return None
