@@ -1,8 +1,8 @@
-"""The backups that clients are reading: each is a checkpoint below the data directory, whose files are read in pieces.
+"""Open backups: checkpoints below the data directory, whose files clients read in pieces.
 
-Always true: a checkpoint is one state of the node, and its files do not change; it shares them with the database (hard
-links), so it costs the space of what is removed there meanwhile. It goes when the client closes it, when nobody has
-read from it for `IDLE_SECONDS`, and at the next start of the process at the latest.
+* A checkpoint is one state of the node, and its files do not change.
+* It shares files with the database (hard links), so it costs the space of those that the database deletes meanwhile.
+* It is removed when the client closes it, after `IDLE_SECONDS` without a read, and at the next start of the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOG = component("STORAGE")
 IDLE_SECONDS = 600.0
 MOST_OPEN = 8
 MOST_BYTES = 8 << 20
-"""In an answer."""
+"""Maximum bytes of file content in a reply."""
 _DIRECTORY = "backup.open"
 _ATTEMPTS = 3
 
@@ -51,14 +51,15 @@ _NEEDS = (
 
 
 def needs(_context: Context, _arguments: Arguments) -> tuple[Need, ...]:
-    """What the files hold may be read by those who may read it anyway: the role `backup` has all of this."""
+    """Return the privileges to read all the data that the files contain; the role `backup` has them."""
     return _NEEDS
 
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
-    """A file of a checkpoint; `modified` in nanoseconds since 1970. One of the same name, size and time in another
-    checkpoint of the same database is the same file, where its name ends in `.sst`.
+    """A file of a checkpoint; `modified` in nanoseconds since 1970.
+
+    An `.sst` file of the same name, size and time in another checkpoint of the same database has the same content.
     """
 
     name: str
@@ -68,7 +69,7 @@ class BackupFile:
 
 @dataclass(slots=True)
 class OpenBackup:
-    """`after` and `until`: the oplog ends between these entries in it, both included."""
+    """An open checkpoint; its oplog ends between the entries `after` and `until`, both included."""
 
     identity: ObjectId
     directory: Path
@@ -79,7 +80,7 @@ class OpenBackup:
 
 
 class OpenBackups:
-    """Those of one node. Start it before commands come, and stop it at the end."""
+    """The open backups of one node. Start it before commands are served, and stop it at the end."""
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
@@ -88,7 +89,7 @@ class OpenBackups:
         self._opening = 0
 
     async def start(self) -> None:
-        """Remove what an earlier process has left."""
+        """Remove checkpoints of an earlier process."""
         if self._node.settings.engine != "inMemory" and self._directory.exists():
             await self._in_thread(self._directory)
 
@@ -97,7 +98,7 @@ class OpenBackups:
             await self.close(identity)
 
     async def open(self) -> OpenBackup:
-        """Errors: NotPrimaryOrSecondary, OperationFailed where no checkpoint can be made, ExceededLimit."""
+        """Create a checkpoint. Errors: NotPrimaryOrSecondary, OperationFailed if none can be made, ExceededLimit."""
         if len(self._open) + self._opening >= MOST_OPEN:
             raise CommandError(Code.OperationFailed, f"{MOST_OPEN} backups are open: close one of them first")
         self._opening += 1
@@ -114,7 +115,7 @@ class OpenBackups:
         raise CommandError(Code.OperationFailed, "the node has rolled back while a checkpoint was made")
 
     async def _make(self) -> OpenBackup | None:
-        """None where the log was cut meanwhile: the checkpoint may hold what was taken back."""
+        """Create a checkpoint; return None if a rollback happened meanwhile, since it may hold undone writes."""
         before = self._log()
         identity = ObjectId()
         path = self._directory / str(identity)
@@ -130,7 +131,7 @@ class OpenBackups:
         return OpenBackup(identity, path, files, before[1], after[1])
 
     def _log(self) -> tuple[int, OpTime]:
-        """(number of the last rollback, end of the log). Errors: NotPrimaryOrSecondary."""
+        """Return (number of the last rollback, end of the oplog). Errors: NotPrimaryOrSecondary."""
         replication = self._node.replication
         last = self._node.store.last_optime
         if not isinstance(replication, ReplicaSet):
@@ -140,7 +141,7 @@ class OpenBackups:
         return replication.membership.local.rollback_id, last
 
     def database_identity(self) -> str:
-        """Return what tells the node's database from every other one. Errors: OperationFailed."""
+        """Return an identifier of the node's database that no other has. Errors: OperationFailed."""
         if self._node.settings.engine == "inMemory":
             raise CommandError(Code.OperationFailed, "a node that keeps nothing on disk cannot be backed up")
         try:
@@ -157,7 +158,10 @@ class OpenBackups:
         return {name: BackupFile(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats}
 
     async def read(self, identity: ObjectId, name: str, offset: int, length: int) -> bytes:
-        """Some bytes of a file; fewer at its end. Errors: NoSuchKey for what is not there, OperationFailed."""
+        """Return bytes of a file; fewer at its end.
+
+        Errors: NoSuchKey for an unknown backup or file, OperationFailed.
+        """
         backup = self._find(identity)
         if name not in backup.files:
             raise CommandError(Code.NoSuchKey, f"the backup has no file {name}")
@@ -170,7 +174,7 @@ class OpenBackups:
             raise CommandError(Code.OperationFailed, f"{name} cannot be read: {error.strerror}") from error
 
     async def close(self, identity: ObjectId) -> None:
-        """Errors: NoSuchKey."""
+        """Close and remove a backup. Errors: NoSuchKey."""
         backup = self._find(identity)
         del self._open[identity]
         if backup.expiry is not None:

@@ -1,7 +1,6 @@
-"""Parameters of a whole set: documents of `config.clusterParameters`, which replicate, each under the parameter's name.
+"""Cluster parameters: replicated documents of `config.clusterParameters`, with the parameter's name as `_id`.
 
-There is one, `changeStreamOptions`: for how long documents are kept as they were before changes
-(`docstore.collection.oplog.pre_images`).
+The only one is `changeStreamOptions`: how long pre-images of changes are kept (`docstore.collection.oplog.pre_images`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _OFF = "off"
 
 
 def value_of(store: Store, name: str) -> dict[str, Any]:
-    """A parameter as clients see it. Errors: NoSuchKey."""
+    """Return a parameter as clients see it. Errors: NoSuchKey."""
     if name != CHANGE_STREAM_OPTIONS:
         raise CommandError(Code.NoSuchKey, f"Unknown server parameter: {name}")
     found = _document(store, name)
@@ -36,7 +35,7 @@ def value_of(store: Store, name: str) -> dict[str, Any]:
 
 
 def expired_before(store: Store, now: float) -> int | None:
-    """The time, in milliseconds since 1970, before which changes' documents are not kept; None: they go with the oplog.
+    """Return the time in milliseconds since 1970 before which pre-images expire; None: they expire with the oplog.
 
     `now` is in seconds since 1970.
     """
@@ -46,7 +45,7 @@ def expired_before(store: Store, now: float) -> int | None:
 
 
 def set_value(store: Store, unit: WriteUnitOfWork, name: str, value: dict[str, Any]) -> None:
-    """Write a parameter that has been checked."""
+    """Write a checked parameter."""
     collection = store.collection(NAMESPACE)
     if collection is None:
         collection = store.create_collection(unit, NAMESPACE)
@@ -59,7 +58,10 @@ def set_value(store: Store, unit: WriteUnitOfWork, name: str, value: dict[str, A
 
 
 def checked_value(name: str, value: Any) -> dict[str, Any]:
-    """What is to be written. Errors: IllegalOperation for other parameters, BadValue."""
+    """Validate a parameter's value and return the document to store.
+
+    Errors: IllegalOperation for other parameters, BadValue.
+    """
     if name != CHANGE_STREAM_OPTIONS:
         raise CommandError(Code.IllegalOperation, f"Unknown Cluster Parameter {name}")
     if not isinstance(value, dict):

@@ -1,10 +1,9 @@
-"""How work enters the data of a node: let in by the ownership, and for a write as primary while writes are not locked.
+"""Entry checks before reads and writes: ownership, and for writes primary state and write lock.
 
-What is answered holds until the work next yields: a read takes its snapshot before that, a write commits before that,
-and after every pause it enters anew.
-
-Always true: "not primary" (10107) means that nothing was done, and whoever hears it may send the command to another
-member. What stops being primary when it has begun to write says InterruptedDueToReplStateChange (11602).
+* A check holds until the work next yields: a read takes its snapshot and a write commits before that. After every pause
+  the work enters anew.
+* NotWritablePrimary (10107) means that nothing was done, so the client may retry on another member. A write that began
+  before the node stopped being primary fails with InterruptedDueToReplStateChange (11602).
 """
 
 from __future__ import annotations
@@ -27,33 +26,35 @@ T = TypeVar("T")
 
 
 class SlicedWrite(Protocol):
-    """Something that is written slice by slice."""
+    """A write that is executed in slices."""
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
-        """Do at least one step and whatever else fits before `until`, and commit it; True when all is done.
+        """Do at least one step and more until `until`, and commit; return True when all is done.
 
         Errors: MustWait before a step that cannot begin yet.
         """
 
     def outlives(self, error: CommandError) -> bool:
-        """Whether what has begun goes on although its routing is stale now; `advance` is then told nothing of what is
-        owned, and does that alone. Errors: MustWait while that is not known.
+        """Return True if the running statement may continue although its shard version is stale.
+
+        `advance` then gets no filter of owned documents, and does only that statement. Errors: MustWait while
+        undecided.
         """
 
     def fail_rest(self, error: CommandError) -> None:
-        """What is left may not be written here any more (StaleConfig): note that, or raise the error."""
+        """Fail the remaining statements with `error` (StaleConfig), or raise it."""
 
     def close(self) -> None:
-        """The writing has ended, however it did: release what is held."""
+        """Release all resources, after success or failure."""
 
     @property
     def can_wait(self) -> bool:
-        """Whether `advance` may be called again after a WriteConflict, once the transaction that was met has ended."""
+        """True if `advance` may be called again after a WriteConflict, once the conflicting transaction has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A write that is one function, and ends with the error that refuses the rest."""
+    """A sliced write that is one function; an error ends it."""
 
     advance: Callable[[Predicate | None, float], bool]
     can_wait: bool = False
@@ -65,19 +66,21 @@ class Repeated:
         raise error
 
     def close(self) -> None:
-        """Nothing is held between slices."""
+        """Do nothing: no resource is held between slices."""
 
 
 def each_committed(node: DataNode, units: Iterator[None]) -> Repeated:
-    """A write that is an iterator, which has committed what it did whenever it yields."""
+    """Return a sliced write from an iterator that has committed its work whenever it yields."""
     return Repeated(lambda _owned, until: all(node.clock() < until for _ in units))
 
 
 def write_in_slices(
     node: DataNode, namespace: str, writing: SlicedWrite, shard_version: bytes | None = None
 ) -> Steps[None]:
-    """Write everything: each slice is entered anew. Errors: those of `enter_write` before anything is written; later
-    InterruptedDueToReplStateChange, and StaleConfig only where `fail_rest` raises it.
+    """Execute a sliced write; each slice enters anew.
+
+    Errors: those of `enter_write` before the first write; later InterruptedDueToReplStateChange, and StaleConfig only
+    if `fail_rest` raises it.
     """
     has_begun = False
     try:
@@ -89,7 +92,7 @@ def write_in_slices(
                     yield section.over()
                     continue
             except CommandError as error:
-                # Also what the waiting ended with: what is done must not be done again by whoever hears of it.
+                # This includes errors of the wait: the client must not retry work that is done.
                 if not has_begun:
                     raise
                 if error.code not in STALE_CODES:
@@ -115,8 +118,9 @@ def write_in_slices(
 
 
 def _goes_on(node: DataNode, namespace: str, writing: SlicedWrite, error: CommandError) -> Steps[bool]:
-    """Whether what has begun goes on although its routing is stale, in the step in which that is known and nobody has
-    the collection to himself. Errors: those of `enter_write`.
+    """Return True if the write may continue although its version is stale, after waiting for exclusive users.
+
+    Errors: those of `enter_write`.
     """
     while True:
         try:
@@ -130,7 +134,7 @@ def _goes_on(node: DataNode, namespace: str, writing: SlicedWrite, error: Comman
 
 
 def begun(work: Steps[T]) -> Steps[T]:
-    """One more part of what has written already: its errors are `interrupted`."""
+    """Run a further part of an operation that has written; its errors become those of `interrupted`."""
     try:
         return (yield from work)
     except CommandError as error:
@@ -138,8 +142,9 @@ def begun(work: Steps[T]) -> Steps[T]:
 
 
 def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
-    """The filter of what a write may touch. Errors: StaleConfig; NotWritablePrimary where the database takes writes on
-    a primary only and this is none (any more).
+    """Wait until a write may begin; return the filter of owned documents.
+
+    Errors: StaleConfig; NotWritablePrimary if the database is replicated and this node is not (or no longer) primary.
     """
     while True:
         try:
@@ -149,8 +154,10 @@ def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = No
 
 
 def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
-    """As `enter_write`, for a change of the catalog: while an open transaction uses the collection it waits, and no
-    further one begins to.
+    """Wait until a change of the catalog may begin, as `enter_write` does, and until no transaction uses the
+    collection.
+
+    While it waits, no further transaction begins to use the collection.
     """
     claims = node.store.claims
     if node.transaction is not None:
@@ -169,7 +176,7 @@ def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = N
 
 
 def _enter_change(node: DataNode, namespace: str, shard_version: bytes | None) -> Steps[Predicate | None]:
-    """As `enter_write`, where the collection need not stay as it is."""
+    """Wait as `enter_write` does, and until the collection's definition may change."""
     while True:
         owned = yield from enter_write(node, namespace, shard_version)
         try:
@@ -182,7 +189,7 @@ def _enter_change(node: DataNode, namespace: str, shard_version: bytes | None) -
 
 
 def _may_write(node: DataNode, namespace: str, shard_version: bytes | None) -> Predicate | None:
-    """The same at once. Errors: MustWait too."""
+    """Return what `enter_write` does, without waiting. Errors: MustWait too."""
     if node.store.write_lock.count:
         raise MustWait(node.store.write_lock.wait)
     owned = None
@@ -194,7 +201,10 @@ def _may_write(node: DataNode, namespace: str, shard_version: bytes | None) -> P
 
 
 def enter_read(context: Context, namespace: str = "") -> Steps[Predicate | None]:
-    """The filter of what a read may see. `namespace`: where it is not the request's. Errors: StaleConfig."""
+    """Wait until a read may begin; return the filter of owned documents. `namespace`: if not the request's.
+
+    Errors: StaleConfig.
+    """
     shard_filter = node_of(context).shard_filter
     while shard_filter is not None:
         try:

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
-"""A process that stores documents, as its commands see it: the parts, and nothing that the parts can do themselves.
+"""A data node: the parts of a process that stores documents, as its commands see them.
 
-The parts are made and ended by `docstore.node.process.start`; commands reach them through `node_of(context)`.
+`docstore.node.process.start` creates and ends the parts; commands reach them through `node_of(context)`.
 """
 
 from __future__ import annotations
@@ -42,16 +42,18 @@ Replication = ReplicaSet | Standalone
 class DataNode:
     """The parts of one process.
 
-    `clock`: monotonic seconds, `wall_clock`: seconds since 1970. `shard_filter` is installed by a shard, `workers`
-    where JavaScript is served: they run map-reduces, and `evaluators` the scripts of filters and expressions, which a
-    map-reduce may have too. `shutdown` asks the process to end, for which a member of a set takes its leave in
-    `shutdown_seconds`; `network` gives the listener's statistics once there is one, `links` those of the connections to
-    others, by address. `pool` reaches other members. `parts` are what commands reach: this node, and what an executable
-    adds; `status` the sections of serverStatus that it fills. `outputs` names the temporary collections of what is
-    under way. `transaction`: the store, where this is the node as a transaction sees it. `scheduler` gives the loop to
-    long work. `rng` gives numbers from 0 up to 1. `users`: its directory.
-    `check_retryable(lsid, number)`, which the transactions install, refuses a retryable write whose number belongs to a
-    transaction.
+    * `clock`: monotonic seconds; `wall_clock`: seconds since 1970; `rng`: numbers in [0, 1).
+    * `shard_filter`: installed by a shard.
+    * `workers`: JavaScript processes for map-reduces; `evaluators`: those for filters and expressions, also of
+      map-reduces.
+    * `shutdown` asks the process to end; a member of a set then hands over within `shutdown_seconds`.
+    * `network` returns the listener's statistics; `links` those of connections to others, by address. `pool` connects
+      to other members.
+    * `parts`: objects that commands reach, this node and those of the executable. `status`: its serverStatus sections.
+    * `outputs`: temporary collections of running operations.
+    * `transaction`: the store, if this is the node as a transaction sees it.
+    * `scheduler` slices long work. `users`: the user directory.
+    * `check_retryable(lsid, number)`: installed by transactions; rejects a retryable write whose number belongs to one.
     """
 
     settings: NodeSettings
@@ -92,15 +94,15 @@ class DataNode:
             self.parts[ReplicaSet] = self.replication
 
     def pause(self) -> Awaitable[None]:
-        """Return what long work awaits between two slices."""
+        """Return the awaitable for long work between two slices."""
         return self.scheduler.pause()
 
     def now(self) -> DatetimeMS:
-        """The wall clock as a BSON date."""
+        """Return the wall clock as a BSON date."""
         return DatetimeMS(int(self.wall_clock() * 1000))
 
     def timestamp(self) -> bytes:
-        """The bytes of a BSON timestamp of now, unlike every other one of this node."""
+        """Return the bytes of a BSON timestamp of now, unique on this node."""
         oplog = self.store.oplog
         if oplog is not None:
             return oplog.next_timestamp().to_bytes(8, "little")
@@ -109,5 +111,5 @@ class DataNode:
 
 
 def node_of(context: Context) -> DataNode:
-    """The node that answers this request."""
+    """Return the node that serves this request."""
     return context.services.parts[DataNode]

@@ -1,11 +1,10 @@
-"""Which documents of a collection a node may serve: the hook of the sharding layer.
+"""The hook of the sharding layer: which documents of a collection a node may serve.
 
-A node without one serves everything. Where one is installed, every command that touches documents asks it: with the
-shard version that the router sent, or without one when a client talks to the shard directly. Writes always ask, so
-that the critical section of a migration can make them wait.
+Without a hook a node serves everything. With one, every command that touches documents asks it, with the router's shard
+version or, for direct clients, without. Writes always ask, so that a migration's critical section can block them.
 
-The answer holds for the moment: between `check_version` and the commit of a write there is no await, and a read takes
-its snapshot before its next await. After every pause a write asks again.
+An answer holds until the next await: a write commits and a read takes its snapshot before that. After every pause a
+write asks again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from docstore.sharding.targeting import KeyRanges
 
 
 class MustWait(Exception):
-    """The operation cannot be let in yet: await `over()`, then ask again."""
+    """The operation cannot enter yet: await `over()`, then enter again."""
 
     def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
         super().__init__("the operation must wait")
@@ -28,94 +27,100 @@ class MustWait(Exception):
 
 
 class Blocked(MustWait):
-    """It waits for somebody who has the collection to himself."""
+    """The operation must wait for an exclusive user of the collection."""
 
 
 class Owned(Protocol):
-    """What a node owns of a collection by a routing that it has read. `owned`: None where that is everything."""
+    """Owned documents of a collection under one shard version. `owned`: None if the node owns all."""
 
     @property
     def owned(self) -> Predicate | None: ...
 
     @property
     def shard_key(self) -> ShardKey | None:
-        """Of a sharded collection of documents."""
+        """The collection's shard key; None if it is unsharded or not of documents."""
 
 
 class Hold(Protocol):
-    """A statement over many documents that runs. `owned`: which of them it is about, as when it began."""
+    """A running statement's claim on its documents. `owned`: the filter of those it covers, as of its start."""
 
     @property
     def owned(self) -> Predicate | None: ...
 
     def kept(self) -> bool:
-        """Whether this node still owns those, after it was told that the routing it came by is stale.
+        """Return True if this node still owns them, after the statement's shard version became stale.
 
-        Errors: MustWait where that has been forgotten meanwhile.
+        Errors: MustWait if the node has to reload its routing first.
         """
 
     def close(self) -> None:
-        """It has ended."""
+        """End the claim."""
 
 
 class ShardFilter(Protocol):
-    """Implemented by the driver of migrations."""
+    """The hook; implemented by the driver of migrations."""
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
-        """The filter of the owned ranges, None where everything is owned.
+        """Return the filter of the owned ranges, or None if all are owned.
 
-        Errors: MustWait; StaleConfig when the version is not the one that the shard has.
+        Errors: MustWait; StaleConfig if the version is not the shard's.
         """
 
     def check_change(self, namespace: str) -> None:
-        """Before the definition of a collection changes. Errors: MustWait while what is written may go on, but what
-        there is must stay as it is.
+        """Check that a collection's definition may change. Errors: MustWait while a migration needs it unchanged.
+
+        Writes of documents may continue during that time.
         """
 
     def check_placed(self, namespace: str, taken_at: int) -> None:
-        """What `check_version` has just let in with a version reads the state of the packed timestamp `taken_at`: all
-        that this node owns must have been here then. Errors: SnapshotUnavailable.
+        """Check that all owned chunks were here at the packed timestamp `taken_at`. Errors: SnapshotUnavailable.
+
+        Call it after `check_version` in the same step.
         """
 
     def post_images(self, namespace: str) -> PostImages | None:
-        """The rules for what a write that `check_version` has just let in with a version may make of documents; None
-        where there are none.
+        """Return the shard key rules for the post-images of a write that has just passed `check_version`.
+
+        None if unsharded.
         """
 
     def may_have_orphans(self, namespace: str) -> bool:
-        """Whether a move is under way, or behind which not all is deleted, so that more may be stored than is owned."""
+        """Return True if a migration, or the deletion after one, may have left documents that are not owned."""
 
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
-        """A statement over many documents begins, which `check_version` has just let in with a version.
+        """Begin a statement over many documents that has just passed `check_version`.
 
-        `within`: the shard keys that it is about; None for all that this node owns. Errors: MustWait.
+        `within`: the shard keys that it covers; None: all that this node owns. Errors: MustWait.
         """
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionFilter:
-        """The same for a transaction that reads the state of the packed timestamp `taken_at`. `claimed`: the names of
-        the collections that it has claimed, more and more of them.
+        """Return the hook of a transaction that reads the state of the packed timestamp `taken_at`.
+
+        `claimed`: the names of the collections that it has claimed; the set grows.
         """
 
     async def known(self, namespace: str) -> Owned | None:
-        """What this node owns of a collection, for work that no router has sent; None where that is everything."""
+        """Return the owned documents of a collection, for internal work without a shard version.
+
+        None if all are owned.
+        """
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
-        """Whether nothing has been heard since that could have changed it."""
+        """Return True if no news since may have changed the result of `known`."""
 
 
 class TransactionFilter(ShardFilter, Protocol):
-    """What one transaction asks. Its `check_version` also raises SnapshotUnavailable and LockTimeout."""
+    """The hook as one transaction uses it. Its `check_version` also raises SnapshotUnavailable and LockTimeout."""
 
     def check_use(self, namespace: str) -> None:
-        """To be asked before a request of the transaction looks at the collection. Errors: MustWait while others wait
-        to have the collection to themselves: they would wait for the transaction then.
+        """Check, before a request of the transaction reads the collection, that no one waits for exclusive use.
+
+        Errors: MustWait; otherwise they would wait for the transaction.
         """
 
 
 def post_images_of(shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None) -> PostImages | None:
-    """The rules for what a write makes of documents, in the step in which it was let in. None for what no router has
-    sent.
-    """
+    """Return the shard key rules for post-images, in the step that was entered; None without a shard version."""
     return None if shard_filter is None or shard_version is None else shard_filter.post_images(namespace)
 
 
@@ -126,9 +131,9 @@ _MUST_WAIT = (False, None)
 def enter_at_once(
     shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None, *, write: bool
 ) -> tuple[bool, Predicate | None]:
-    """(whether an operation may go on without waiting, the filter of what is owned then, None where that is all).
+    """Return (True if the operation may enter without waiting, the filter of owned documents, None: all).
 
-    For operations of a single step; one that must wait is to enter anew. Errors: StaleConfig.
+    For operations of a single step; one that must wait has to enter anew. Errors: StaleConfig.
     """
     if shard_filter is None:
         return _ALL_OWNED

@@ -1,7 +1,8 @@
-"""Requests that wait for something to happen: told of it by a call, without a task for each that waits.
+"""Requests that wait for a signal: a callback continues them, without a task per waiting request.
 
-Always true: a signal is told once, in a step of its own, and not at all where `cancel` came first. While a request
-waits for signals alone it goes on in the step in which it is told; as a task from where it waits for anything else.
+* A signal calls back once, in a step of its own, or never if cancelled before.
+* A request that waits only for signals continues in the step of the callback. From its first other wait on, it is a
+  task.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Signal(Awaitable[None]):
-    """Something that happens once. May be awaited, too."""
+    """An event that happens once; also awaitable."""
 
     @abstractmethod
     def tell(self, happened: Callable[[], None]) -> None:
-        """Call this when it happens."""
+        """Call `happened` when the event occurs."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Nobody waits for it any more. Again is the same as once."""
+        """Cancel the callback; idempotent."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -42,11 +43,11 @@ class Signal(Awaitable[None]):
 
 Steps = Generator[Awaitable[Any] | None, Any, Any]
 GoOn = Callable[[Awaitable[Any] | None], Awaitable[Any]]
-"""Makes what is to be awaited for the rest of the steps, from what they have yielded."""
+"""Returns an awaitable for the rest of the steps, given the value that they have yielded."""
 
 
 class SignalledRequest(Relay):
-    """The rest of a request's work, which waits for `signal` now."""
+    """The rest of a request's work, which waits for `signal`."""
 
     __slots__ = ("_answered", "_context", "_error", "_go_on", "_signal", "_steps", "_wanted")
 
@@ -77,7 +78,7 @@ class SignalledRequest(Relay):
         return result
 
     def _happened(self) -> None:
-        """Go on up to what has to be waited for next."""
+        """Continue up to the next wait."""
         answered = self._answered
         assert answered is not None, "what was cancelled is not told"
         SUPERVISION.context, SUPERVISION.until = self._context, 0.0

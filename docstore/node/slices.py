@@ -1,17 +1,15 @@
-"""Long work in slices: after each of them the loop serves others.
+"""Runner of long work in slices, between which the event loop serves other tasks.
 
-Work that may take long, or may have to wait, is a generator (`Steps`). It yields `PAUSE` where others may run, and what
-it must wait for, whose result it is given; its own result is what it returns. One runner drives it: at once, without a
-task or a coroutine, where it ends in its first slice and waits for nothing, and as a coroutine from there on; where it
-waits for a signal (`docstore.node.signals`) first of all, without a task still.
+Work that may take long or wait is a generator (`Steps`). It yields `PAUSE` to let others run, and awaitables, whose
+results are sent back; its return value is its result. The runner needs no task if the work ends in its first slice
+without waiting; otherwise it continues as a coroutine. If it first waits for a signal (`docstore.node.signals`), it
+still needs no task.
 
-Always true:
-
-* between two yields nothing else runs;
-* the scheduler of the process says when a slice is over (`docstore.net.scheduling.scheduler`); a step that takes long
-  looks at the clock itself (`step_end`);
-* whatever ends the work early (it was killed, what it waited for failed) is raised at the yield where it stands, and
-  work that nobody goes on with is closed there: what it holds it releases in `finally`.
+* Between two yields nothing else runs.
+* The scheduler decides when a slice is over (`docstore.net.scheduling.scheduler`); a long step checks the clock itself
+  (`step_end`).
+* An early end (killed, or the awaited operation failed) is raised at the yield. Abandoned work is closed there, and
+  releases its resources in `finally`.
 """
 
 from __future__ import annotations
@@ -25,30 +23,30 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.signals import Signal, SignalledRequest
 
 PAUSE = None
-"""Yielded where others may run."""
+"""Yielded to let other tasks run."""
 
 T = TypeVar("T")
 Steps = Generator[Awaitable[Any] | None, Any, T]
 
 
 def step_end(node: DataNode) -> float:
-    """Return when a step that begins now ends, on the node's clock."""
+    """Return the end of a step that begins now, on the node's clock."""
     return node.clock() + STEP_SECONDS
 
 
 def until_done(node: DataNode, step: Callable[[float], bool]) -> Steps[None]:
-    """Repeat a step, which is given the end of its slice, until it says that all is done."""
+    """Call `step` with the end of its slice until it returns True."""
     while not step(step_end(node)):
         yield PAUSE
 
 
 def run_steps(context: Context, steps: Steps[T]) -> T | Awaitable[T]:
-    """Return the result of a request's work where one slice is enough, else what to await for it."""
+    """Return the result of a request's work if one slice is enough, else an awaitable of it."""
     node = node_of(context)
     scheduler = node.scheduler
     try:
         condition = next(steps)
-        # Work of a single step costs the scheduler nothing.
+        # Single-step work bypasses the scheduler.
         if condition is None:
             scheduler.begin_slice()
             while condition is None and not scheduler.is_due():
@@ -67,12 +65,12 @@ def run_steps(context: Context, steps: Steps[T]) -> T | Awaitable[T]:
 
 
 def finish_steps(context: Context, steps: Steps[T]) -> Coroutine[Any, Any, T]:
-    """The result of a part of a request's work, where the rest is a coroutine anyway."""
+    """Run a part of a request's work within a coroutine; return its result."""
     return _begin(node_of(context), steps, context.operation.check)
 
 
 def finish_apart(context: Context, steps: Steps[T]) -> Awaitable[T]:
-    """As `finish_steps`, on a thread of its own: a step may pause in the middle (`docstore.query.pausing`)."""
+    """Run a part of a request's work on its own thread, where a step may yield midway (`docstore.query.pausing`)."""
     carry_out = context.services.carry_out
     if carry_out is None:
         return finish_steps(context, steps)
@@ -80,12 +78,12 @@ def finish_apart(context: Context, steps: Steps[T]) -> Awaitable[T]:
 
 
 def finish_work(node: DataNode, steps: Steps[T]) -> Coroutine[Any, Any, T]:
-    """The result of work of the node itself, which nobody can kill."""
+    """Run internal work of the node, which cannot be killed; return its result."""
     return _begin(node, steps, lambda: None)
 
 
 async def _begin(node: DataNode, steps: Steps[T], check: Callable[[], None]) -> T:
-    """Run steps of which none has been run yet."""
+    """Run steps from the beginning."""
     node.scheduler.begin_slice()
     try:
         condition = next(steps)
@@ -98,10 +96,10 @@ async def _begin(node: DataNode, steps: Steps[T], check: Callable[[], None]) -> 
 
 
 async def _go_on(node: DataNode, steps: Steps[T], check: Callable[[], None], condition: Awaitable[Any] | None) -> T:
-    """Go on with steps that have yielded `condition`.
+    """Continue steps that have yielded `condition`.
 
-    `check` raises what is to end the work. It is asked after a pause and after what gave nothing: a result that was
-    waited for must reach the steps, which release it.
+    `check` raises the error that ends the work. It is called after pauses and after waits without a result: a result
+    must reach the steps, which release it.
     """
     scheduler = node.scheduler
     try:
@@ -130,7 +128,7 @@ async def _go_on(node: DataNode, steps: Steps[T], check: Callable[[], None], con
 
 
 class Slices:
-    """The steps of a request whose work is a coroutine; the first begins now."""
+    """Time slices of a request whose work is a coroutine; the first begins on construction."""
 
     def __init__(self, context: Context) -> None:
         self._operation = context.operation
@@ -138,7 +136,7 @@ class Slices:
         self._until = step_end(self._node)
 
     async def pause_when_due(self) -> None:
-        """Let others run when the step is over. Errors: that with which the operation was killed."""
+        """Yield to other tasks if the step is over. Errors: that with which the operation was killed."""
         if self._node.clock() >= self._until:
             await self._node.pause()
             self._operation.check()

@@ -1,10 +1,13 @@
-"""Pipelines over few documents, answered in a step: a `$match` of a prepared form, and stages that were parsed before.
-Where these want nothing but the different values of an index, it is read once for each.
+"""Fast path for pipelines over few documents: a prepared `$match` and cached stages, answered in one step.
 
-What is not of that kind (`docstore.node.pipeline.pieces`) is left to the general way, and so is every request that ends
-with an error, or takes more than a step. Nothing else runs in between: what the stages hold while they work is theirs
-alone. A `$lookup` whose partners are asked for by what is prepared reads the other collection in the same step, and so
-does a `$unionWith` whose pipeline is one of these. A view is read as the stages that it stands for.
+If the stages need only the distinct values of an index, one entry per value is read.
+
+* Pipelines of other kinds (`docstore.node.pipeline.pieces`), requests that fail, and those that take more than a step
+  go to the general path.
+* Nothing else runs within the step, so the buffers of the stages are theirs alone.
+* A `$lookup` with a prepared filter reads the other collection in the same step; so does a `$unionWith` whose pipeline
+  qualifies.
+* A view is read as its definition's stages.
 """
 
 from __future__ import annotations
@@ -62,12 +65,13 @@ _GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "otherVersi
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
 _MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
-"""A request reads the newest state at once, and all of it is owned."""
+"""State for a request that reads the newest data without waiting, on a node that owns all of it."""
 
 
 def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, namespace: str) -> Encoded | None:
-    """The reply of an aggregate whose documents are all found in a step, what the first batch does not hold being kept
-    for the next; None, with nothing done, where this way has none.
+    """Return the reply of an aggregate whose documents are all found in one step.
+
+    None, with nothing done, otherwise. A cursor keeps the documents beyond the first batch.
     """
     stages: list[bytes] = arguments["pipeline"]
     given = arguments.given()
@@ -88,7 +92,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
 def find_on_view_at_once(
     context: Context, node: DataNode, arguments: Arguments, resolved: ResolvedView
 ) -> Encoded | None:
-    """The same of a find on a view."""
+    """Return the reply of a find on a view, as `aggregate_at_once` does."""
     if _is_of_shard(context, node) or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
         return None
     if natural_sort(arguments) is not None:
@@ -97,12 +101,12 @@ def find_on_view_at_once(
 
 
 def _is_of_shard(context: Context, node: DataNode) -> bool:
-    """Whether what a view stands on may be on other shards too."""
+    """True if the collection below a view may have documents on other shards."""
     return node.shard_filter is not None or context.shard_version is not None
 
 
 def _view(context: Context, node: DataNode, namespace: str) -> ResolvedView | None:
-    """What a view stands for; None where there is none, or that is not all that has to be known to read it."""
+    """Return the resolved view; None if there is none, or if the general path must read it."""
     if _is_of_shard(context, node):
         return None
     try:
@@ -115,7 +119,7 @@ def _view(context: Context, node: DataNode, namespace: str) -> ResolvedView | No
 def _of_view(
     context: Context, node: DataNode, resolved: ResolvedView, stages: Sequence[bytes], batch: int | None
 ) -> Encoded | None:
-    """As `_at_once`, of stages over a view."""
+    """Return the reply of stages over a view, as `_at_once` does."""
     collection = node.store.collection(resolved.ns)
     series = None if collection is None else series_over(collection)
     if series is None or list(resolved.pipeline[:1]) != [series.definition.unpack_stage()]:
@@ -137,7 +141,7 @@ def _at_once(
     batch: int | None,
     collation: Collation | None = None,
 ) -> Encoded | None:
-    """The reply of stages over a collection. `batch`: how many documents the first batch holds (None: as usual)."""
+    """Return the reply of stages over a collection. `batch`: size of the first batch (None: the default)."""
     collection = node.store.collection(namespace)
     if collection is None or context.api_strict or is_apart(context):
         return None
@@ -167,20 +171,20 @@ def _at_once(
 def _answered(
     context: Context, node: DataNode, state: StepState, batch: int | None, work: Callable[[_Step], list[bytes]]
 ) -> Encoded | None:
-    """The reply with all that comes of some work; None where the general way knows better how it ends."""
+    """Return the reply with the documents that `work` returns; None if the general path must answer."""
     step = _Step(context, node, state)
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:
         documents = work(step)
     except (CommandError, _More):
-        # The general way ends with an error too, where it does not find room.
+        # If memory is short, the general path reports the error.
         return None
     finally:
         PAUSING.level = level
         step.close()
     size = FIRST_BATCH_DOCUMENTS if batch is None else batch
     if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
-        # Of a batch that is just full the general way knows whether a cursor stays.
+        # If the batch is exactly full, the general path decides whether a cursor stays.
         return None
     rest = kept_source(documents[size:])
     if rest is None:
@@ -194,7 +198,7 @@ def _answered(
 def _by_distance(
     context: Context, node: DataNode, collection: Collection, nearness: Nearness, batch: int | None
 ) -> Encoded | None:
-    """As `_at_once`, of the documents that a `$geoNear` gives."""
+    """Return the reply of a pipeline that begins with `$geoNear`, as `_at_once` does."""
     stage = nearness.stage
     path = stage.near.path or _only_path(collection)
     query = elements(stage.query)
@@ -214,7 +218,7 @@ def _by_distance(
 
 
 def _only_path(collection: Collection) -> str | None:
-    """The path that a `$geoNear` without one is about; None where that is not clear."""
+    """Return the path for a `$geoNear` without `key`; None if it is ambiguous."""
     try:
         return located_path(list(collection.indexes.values()), collection.ns)
     except CommandError:
@@ -229,8 +233,8 @@ def _found(
     behind: Piece,
     collation: Collation | None,
 ) -> tuple[BoundScan | list[bytes], StepState] | None:
-    """What the stages behind a filter are given: by a scan, or documents of the values that are all they want; with the
-    state that it is read from.
+    """Return the input of the stages and its state: a scan, or one document per distinct value if they need only
+    those.
     """
     distinct = behind.distinct
     if filter_ == EMPTY_DOCUMENT and distinct is not None:
@@ -245,17 +249,18 @@ def _found(
     if values is not None:
         bound.used()
         return values, state
-    # The general way reads an index once for each value.
+    # The general path reads one index entry per value.
     return None if bound.is_by(distinct) else scan
 
 
 class _More(Exception):
-    """It takes more than a step, or something that this way does not have."""
+    """The work takes more than a step, or needs the general path."""
 
 
 class _Step:
-    """The work of one request, over one state. Of the other collections of the database it has what is prepared;
-    serves `docstore.aggregation.stage.Foreign` for equalities. Methods raise `_More`, and CommandError.
+    """The execution of one request over one state; reads other collections of the database by prepared scans only.
+
+    Implements `docstore.aggregation.stage.Foreign` for equalities. Methods raise `_More` and CommandError.
     """
 
     __slots__ = ("_bound", "_buffers", "_context", "_node", "_reader", "_state", "_until")
@@ -270,7 +275,7 @@ class _Step:
         self._bound: list[BoundScan] = []
 
     def documents(self, bound: BoundScan, owned: Predicate | None, behind: Piece) -> list[bytes]:
-        """What comes out of the stages behind a scan."""
+        """Return the output of the stages over a scan."""
         node = self._node
         self._bound.append(bound)
         if behind.counted is not None:
@@ -286,7 +291,7 @@ class _Step:
         return self.through(found, behind.pipeline)
 
     def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
-        """The documents by distance, so many of them (0: all)."""
+        """Return the `wanted` nearest documents by distance (0: all)."""
         found = bound.documents(self._reader, wanted or MOST_LOOKS + 1, owned)
         if found is None:
             raise _More
@@ -294,7 +299,7 @@ class _Step:
         return found
 
     def through(self, given: list[bytes], pipeline: Pipeline) -> list[bytes]:
-        """What stages make of documents."""
+        """Return the output of the pipeline over these documents."""
         if not pipeline.stages:
             return given
         stream = pipeline.open(DocumentList(given), self._environment())
@@ -304,7 +309,7 @@ class _Step:
         return documents
 
     def measured(self, series: Series, filter_: bytes, behind: SeriesPiece) -> list[bytes]:
-        """What stages make of the measurements of a time-series collection that satisfy a filter."""
+        """Return the output of the stages over the measurements of a time-series collection that match a filter."""
         node, until = self._node, self._until
         asked = asking(series, filter_)
         if asked is None:
@@ -330,7 +335,7 @@ class _Step:
         return Environment(clock=self._node.clock, buffers=self._buffers, foreign=self)
 
     def united(self, union: bytes) -> list[bytes]:
-        """The documents of a `$unionWith`, which is given as what stands in it."""
+        """Return the documents of a `$unionWith`, given its argument."""
         fields = {name: (code, data) for name, code, data in elements(union)}
         coll, pipeline = fields.pop("coll", None), fields.pop("pipeline", None)
         if fields or coll is None or coll[0] != STRING or pipeline is None or pipeline[0] != ARRAY:
@@ -348,16 +353,16 @@ class _Step:
         return self.documents(bound, None, behind)
 
     def close(self) -> None:
-        """Count nothing as held any more."""
+        """Release the buffers from the accounting."""
         self._buffers.close()
 
     def used(self) -> None:
-        """Note that a request has been answered by the indexes."""
+        """Count the uses of the indexes that served the request."""
         for bound in self._bound:
             bound.used()
 
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
-        """The output of a pipeline that begins with a filter."""
+        """Open a pipeline that begins with a filter."""
         first = pipeline.stages[0]
         if not isinstance(first, Match):
             raise _More
@@ -368,7 +373,10 @@ class _Step:
         return rest.open(DocumentList(found), self._environment()) if rest.stages else DocumentList(found)
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
-        """By one query for many documents, unless an index has several entries for a document."""
+        """Return the lookup of an equality by one query for many documents.
+
+        None if an index is multikey on the path.
+        """
         del collation
         collection = self._collection(namespace)
         if any(index.multikey and index.spec.fields[0][0] == path for index in collection.indexes.values()):
@@ -382,7 +390,7 @@ class _Step:
     def _collection(self, name: str) -> Collection:
         context = self._context
         if context.shard_version is not None and get_field(context.raw, "otherVersions") is None:
-            # Whether it is here is not known.
+            # It may be on another shard.
             raise _More
         collection = self._node.store.collection(f"{context.db}.{name}")
         if collection is None or collection.collation is not None or not self._state.holds(self._node, collection):
@@ -392,7 +400,7 @@ class _Step:
     def _found(
         self, collection: Collection, filter_: bytes, find: InFind, predicate: Predicate | None = None
     ) -> list[bytes]:
-        """The documents that a filter picks, and a predicate besides."""
+        """Return the documents that match a filter and a predicate."""
         bound = bound_scan(collection, filter_, self._reader, sort=find.sort)
         if bound is None or not (bound.parts or self._state.newest):
             raise _More
@@ -404,7 +412,7 @@ class _Step:
 
 
 def _asked(match: Match) -> tuple[bytes, Predicate | None]:
-    """(a filter without `$expr` that finds all that a `$match` finds, what has to be true of a document besides)."""
+    """Split a `$match` into (a filter without `$expr` that selects a superset, the predicate for the rest or None)."""
     fields = elements(elements(match.raw)[0][2])
     plain = [each for each in fields if each[0] != "$expr"]
     if len(plain) == len(fields):

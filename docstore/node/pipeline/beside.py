@@ -1,12 +1,11 @@
-"""The other collections that a pipeline reads, on a shard that is asked for all of it.
+"""Other collections that a pipeline reads on a shard that executes the whole pipeline.
 
-A router sends a pipeline with `$lookup` or `$unionWith` to one shard as a whole where that has all the other
-collections, as far as the router knows. It says which those are, and by which routing, in `otherVersions`: {name:
-version}.
+A router sends a pipeline with `$lookup` or `$unionWith` as a whole to one shard, if it believes that the shard has all
+the other collections. It names them with their shard versions in `otherVersions`: {name: version}.
 
-Always true: on behalf of a router a pipeline reads of others only what is named there, views down to what they stand
-on, and under the versions that are given; else the router is told to route anew. It is checked when the state that is
-read is taken, as it is for the collection in front (`docstore.node.read.snapshot`).
+* For a router, a pipeline reads only the other collections named there, after resolving views, under these versions.
+  Otherwise the router must target anew.
+* The versions are checked when the snapshot is taken, as for the main collection (`docstore.node.read.snapshot`).
 """
 
 from __future__ import annotations
@@ -35,8 +34,9 @@ OTHER_VERSIONS = Exceptional(
 
 
 def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> None:
-    """Errors: for a router CommandOnShardedViewNotSupportedOnMongod, with the names `alsoReads`, where the pipeline
-    reads more than is named.
+    """Check that a router has named every collection that the pipeline reads.
+
+    Errors: CommandOnShardedViewNotSupportedOnMongod, with the names in `alsoReads`.
     """
     if context.shard_version is None or not pipeline.others:
         return
@@ -52,7 +52,7 @@ def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> N
 
 
 def _read(store: Store, database: str, names: Iterable[str], query_context: QueryContext) -> set[str]:
-    """The collections with these names, and what views among them stand on and read."""
+    """Return the collections with these names, and those that views among them are defined on and read."""
     found: set[str] = set()
     left = list(names)
     while left:
@@ -68,7 +68,7 @@ def _read(store: Store, database: str, names: Iterable[str], query_context: Quer
 
 
 def may_read_others(context: Context, arguments: Arguments) -> bool:
-    """Whether the pipeline may read what it reads of others in this step. Errors: StaleConfig."""
+    """Return True if the pipeline may read the other collections in this step. Errors: StaleConfig."""
     if context.shard_version is None:
         return True
     shard_filter = node_of(context).shard_filter
@@ -79,7 +79,7 @@ def may_read_others(context: Context, arguments: Arguments) -> bool:
 
 
 def view_with_others(context: Context, arguments: Arguments) -> Steps[View]:
-    """As `view_of`, of the other collections too."""
+    """Return the view of `view_of`, after checking the versions of the other collections too."""
     shard_filter = node_of(context).shard_filter
     versions = [] if shard_filter is None else list(_versions(context, arguments))
     if shard_filter is None or not versions:

@@ -1,6 +1,6 @@
-"""The collections of a database in one snapshot, as pipelines read them: their own and those of `$lookup`.
+"""The collections of a database in one snapshot, as read by pipelines and their `$lookup` stages.
 
-Every read is planned as a find is, so that the filter in front of a pipeline uses indexes.
+Each read is planned like a find, so that a pipeline's leading filter uses indexes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MATCHES = 128
 
 
 def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -> Pipeline:
-    """The pipeline with the path that its `$geoNear` leaves to the indexes.
+    """Return the pipeline with the path of its `$geoNear` resolved from the indexes.
 
     Errors: IndexNotFound, NamespaceNotFound.
     """
@@ -65,7 +65,10 @@ def located(pipeline: Pipeline, collection: Collection | None, namespace: str) -
 
 
 class FindStream:
-    """What a find gives, as the stream that a pipeline reads. `wanted`: how many it is likely to read, if known."""
+    """Adapts a find's source to the stream that a pipeline reads.
+
+    `wanted`: the expected number of documents (0: unknown).
+    """
 
     __slots__ = ("_most", "_source")
 
@@ -79,7 +82,7 @@ class FindStream:
 
 
 class LocalCollections:
-    """Reads of one request. Serves `docstore.aggregation.stage.Foreign`."""
+    """The collections that one request reads. Implements `docstore.aggregation.stage.Foreign`."""
 
     def __init__(self, context: Context, reader: Reader, spill: SpillFile | None, buffers: OperationBuffers) -> None:
         node = node_of(context)
@@ -90,9 +93,9 @@ class LocalCollections:
         self._buffers = buffers
 
     def environment(self, namespace: str) -> Environment:
-        """What the stages of a pipeline over a collection need."""
-        # Made for each pipeline: kept here, it and these collections would name each other, and the snapshot that they
-        # read would live until garbage is collected.
+        """Return a new environment for the stages of a pipeline over a collection."""
+        # Not cached: it and this object would form a reference cycle, and the snapshot would live until garbage
+        # collection.
         node = self._node
         return Environment(
             clock=node.clock,
@@ -118,7 +121,7 @@ class LocalCollections:
         return rest.open(found, environment) if rest.stages else found
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
-        """What is found, in order only where an index gives the order, and what runs over it."""
+        """Split a pipeline into its find and the stages over it; the find sorts only if an index provides the order."""
         pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
         query, rest = pipeline.find_query(hint)
         if query.sort.fields and not query.sort.measures:
@@ -130,7 +133,7 @@ class LocalCollections:
         return query, rest
 
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
-        """The find that a pipeline begins with."""
+        """Return the source of a pipeline's leading find."""
         collection = self._node.store.collection(namespace)
         execution = execution_of(self._context)
         source = open_find(
@@ -164,7 +167,7 @@ class LocalCollections:
         return Equality(lambda values: self._equal(collection, in_values(path, values, collation)))
 
     def _of_keys(self, collection: Collection, access: IndexScan, keys: list[bytes]) -> Stream:
-        """The documents of which the index has these keys in its first field."""
+        """Return the documents whose first indexed field has one of these keys."""
         stats = PlanStats(Plan(access, None, provides_sort=False))
         count_uses(collection, access)
         execution_of(self._context).add(lambda: stats)
@@ -185,5 +188,5 @@ class LocalCollections:
 
 _NULL: Value = (NULL, b"")
 _TEXT = string_value("")
-"""A value that only an index of the same collation can be asked for."""
+"""A value whose index keys depend on the collation."""
 _NEVER = float("inf")

@@ -1,11 +1,10 @@
-"""Where a map-reduce's results go: complete or not at all, whatever happens to the process meanwhile.
+"""Output of a map-reduce: all results become visible or none, also after a crash.
 
-Results are collected in a temporary collection, `tmp.mr.<id>` of the target's database. When they are complete,
+Results are collected in a temporary collection, `tmp.mr.<id>` of the target's database, which is then applied:
 
-* `replace` gives it the target's name in one step; it was made with the target's options and indexes;
-* `merge` and `reduce` do the same where there is no target, else note in `UNFINISHED` that the temporary collection is
-  to be merged into the target, and put its documents into the target one by one, each in the place of the document
-  with its `_id`. The note and the temporary collection go in one step when all is done.
+* `replace` renames it to the target in one step; it was created with the target's options and indexes.
+* `merge` and `reduce` do the same if there is no target. Otherwise they record in `UNFINISHED` that it is to be merged,
+  and merge its documents into the target by `_id`. The record and the temporary collection are dropped in one step.
 
 After a crash, or a change of the primary, `finish_left_outputs` goes on merging those with a note and drops temporary
 collections without one. Merging a document twice changes nothing, so it may begin anew. Collections that a router or a
@@ -49,7 +48,7 @@ from docstore.storage import Family
 
 TEMPORARY = "tmp.mr."
 UNFINISHED = "config.mapReduceOutputs"
-"""`{_id: temporary namespace, into: target namespace, bypass, [version]}`"""
+"""Documents `{_id: temporary namespace, into: target namespace, bypass, [version]}`."""
 _BATCH_DOCUMENTS = 500
 
 
@@ -69,7 +68,10 @@ class MapReduceOutput:
         self._handed_over = False
 
     def check_target(self) -> None:
-        """Errors: those of a node that takes no writes, CommandNotSupportedOnView, 17152 for a capped one."""
+        """Check that the target can be written.
+
+        Errors: those of a node that takes no writes, CommandNotSupportedOnView, 17152 for a capped one.
+        """
         if replicates(self._namespace):
             self._node.replication.check_write()
         check_no_view(self._node.store, self._namespace)
@@ -78,7 +80,7 @@ class MapReduceOutput:
             raise CommandError(17152, f"{self._namespace} is capped and cannot be replaced")
 
     async def begin(self) -> None:
-        """Make the temporary collection."""
+        """Create the temporary collection."""
         self._node.outputs.add(self._temporary)
         await self._enter()
         self._filled.begin()
@@ -88,7 +90,7 @@ class MapReduceOutput:
 
     @property
     def sink(self) -> Sink:
-        """Takes the results."""
+        """Function that receives the results."""
         return self._take
 
     async def _take(self, documents: list[bytes]) -> None:
@@ -100,7 +102,7 @@ class MapReduceOutput:
         context.operation.check()
 
     async def finish(self) -> dict[str, Any] | None:
-        """Let the results be seen. Gives the writeConcernError, if any. Errors: those of the target's documents."""
+        """Make the results visible; return the writeConcernError, if any. Errors: those of the target's documents."""
         node, context = self._node, self._context
         concern = effective_concern(context, node)
         if self._replaces:
@@ -114,7 +116,7 @@ class MapReduceOutput:
         return await wait_for_write(context, last, concern)
 
     def give_up(self) -> None:
-        """The operation has failed. What is complete is merged on by the next primary."""
+        """Clean up after a failure; a complete result is merged by the next primary."""
         self._node.outputs.discard(self._temporary)
         if not self._handed_over:
             self._filled.give_up()
@@ -123,7 +125,7 @@ class MapReduceOutput:
 async def let_be_seen(
     node: DataNode, temporary: str, namespace: str, *, bypass: bool, version: bytes | None = None
 ) -> OpTime | None:
-    """A complete temporary collection becomes the target where there is none, else it is merged into it.
+    """Rename a complete temporary collection to the target if that does not exist, else merge it.
 
     `version`: that of a router, which takes the target for one that is not sharded. Gives the optime of the last write.
     Errors: see `merge_temporary`; InterruptedDueToReplStateChange for what the next primary merges; those of
@@ -146,7 +148,7 @@ async def let_be_seen(
     try:
         return await merge_temporary(node, temporary, namespace, bypass=bypass, version=version)
     except CommandError as error:
-        # Whoever is primary next merges it: reducing the results anew would count them twice.
+        # The next primary merges it: reducing again would count the results twice.
         raise interrupted(error) from error.__cause__
     finally:
         node.outputs.discard(temporary)
@@ -155,11 +157,11 @@ async def let_be_seen(
 async def merge_temporary(
     node: DataNode, temporary: str, namespace: str, *, bypass: bool, version: bytes | None = None
 ) -> OpTime | None:
-    """Put a noted temporary collection's documents into the target, then forget it; the last write's optime.
+    """Merge a recorded temporary collection into the target and drop it; return the last write's optime.
 
-    A document that the target does not take ends the merging, and so does a target that is sharded by now or in another
-    database: the collection is forgotten with it. Errors: that of the document, that of a stale `version`, those of a
-    node that is no primary any more (then all stands as it is).
+    Merging ends at a document that the target refuses, and if the target is sharded by now or in another database; then
+    the temporary collection is dropped too. Errors: that of the document, that of a stale `version`, those of a node
+    that is no longer primary (nothing is dropped then).
     """
     output = MergeOutput(node, namespace, merging(namespace), bypass=bypass)
     source = node.store.collection(temporary)
@@ -197,7 +199,7 @@ async def merge_temporary(
 
 
 async def finish_left_outputs(node: DataNode) -> None:
-    """What operations of an earlier start, or of an earlier primary, have left is finished or dropped."""
+    """Finish or drop the outputs of operations of an earlier process or primary."""
     unnoted = [
         namespace
         for namespace in node.store.namespaces()
@@ -225,7 +227,7 @@ async def _drop(node: DataNode, namespace: str) -> None:
 
 
 async def merge_noted_outputs(node: DataNode) -> None:
-    """Complete results whose operation has ended before they were merged. A step-down that failed ends some, too."""
+    """Merge recorded outputs whose operation ended before; a failed step-down ends some, too."""
     for temporary, note in _noted(node).items():
         if temporary in node.outputs:
             continue
@@ -233,7 +235,7 @@ async def merge_noted_outputs(node: DataNode) -> None:
             version = bson.encode(note["version"]) if "version" in note else None
             await merge_temporary(node, temporary, note["into"], bypass=note["bypass"], version=version)
         except CommandError:
-            node.replication.check_write()  # else a document was refused, which whoever asked would have been told
+            node.replication.check_write()  # otherwise a document was refused: the client got that error
 
 
 def is_temporary(collection: str) -> bool:
@@ -249,7 +251,7 @@ def is_temporary(collection: str) -> bool:
 
 
 def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
-    """The notes, by temporary collection."""
+    """Return the records in `UNFINISHED` by temporary collection."""
     collection = node.store.collection(UNFINISHED)
     if collection is None:
         return {}
@@ -258,7 +260,7 @@ def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
 
 
 def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
-    """Drop the temporary collection with its note, and the notes' collection when there is no other."""
+    """Drop the temporary collection with its record, and `UNFINISHED` itself when it is empty."""
     if node.store.collection(temporary) is not None:
         node.store.drop_collection(unit, temporary)
     notes = node.store.collection(UNFINISHED)

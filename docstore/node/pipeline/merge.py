@@ -1,7 +1,6 @@
-"""`$merge`: each result changes the document of the target that it belongs to, or is inserted.
+"""`$merge`: update the target's document that each result matches, or insert the result.
 
-A result that is refused does not keep the others of its batch from being written; the first refusal is then the
-command's error.
+A refused result does not stop the others of its batch; the first error becomes that of the command.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from docstore.query.value.collation import Collation
 _CLOCK_EVERY = 16
 
 _BY_SETTING = (WhenMatched.KEEP, WhenMatched.MERGE)
-"""Modes in which a new document is put together field by field."""
+"""Modes in which a new document is built field by field."""
 
 Match = tuple[int, bytes]
-"""(record id, document)."""
+"""(Record id, document)."""
 
 Identity = list[tuple[str, Value]]
-"""The fields that say what belongs together, and their values."""
+"""The `on` fields with their values."""
 
 
 class MergeOutput:
-    """`$merge`. Implements `docstore.node.pipeline.out.Output`."""
+    """Writes the results of `$merge`. Implements `docstore.node.pipeline.out.Output`."""
 
     def __init__(self, node: DataNode, namespace: str, stage: Merge, *, bypass: bool) -> None:
         self.last: OpTime | None = None
@@ -55,7 +54,7 @@ class MergeOutput:
         self._unmatched = False
 
     def begin(self) -> None:
-        """Errors: 51183 where no unique index is over the fields that say what belongs together."""
+        """Check the `on` fields. Errors: 51183 without a unique index on exactly these."""
         collection = self._node.store.collection(self._namespace)
         wanted = set(self._stage.on or ())
         indexes = [] if collection is None else list(collection.indexes.values())
@@ -95,10 +94,10 @@ class MergeOutput:
         return written
 
     def end(self) -> None:
-        """Everything has been written."""
+        """Do nothing: every batch is committed by then."""
 
     def give_up(self) -> None:
-        """What has been written stays."""
+        """Do nothing: committed results stay."""
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -116,7 +115,7 @@ class MergeOutput:
         identity = self._stage.identity(document)
         if self._stage.lacks_variables(document):
             self._stage.update(document, self._stored_under)
-        # Where nothing may be matched the document is just inserted: its indexes refuse what is there already.
+        # With whenMatched: "fail", insert: the unique indexes detect a match.
         inserts = self._stage.matched is WhenMatched.FAIL and self._stage.not_matched is WhenNotMatched.INSERT
         match = None if collection is None or inserts else self._match(unit, collection, identity)
         if match is not None:
@@ -186,7 +185,7 @@ def _duplicate(identity: Identity) -> CommandError:
 
 
 def _seeded(document: bytes, identity: Identity) -> bytes:
-    """The document with its fields in the order that an upsert with `$set` or `$setOnInsert` gives them."""
+    """Return the document with its fields in the order that an upsert with `$set` or `$setOnInsert` gives them."""
     first = [path for path, _ in identity if "." not in path]
     fields = {name: (name, code, data) for name, code, data in elements(document)}
     names = [*first, *sorted(name for name in fields if name not in first)]
@@ -194,12 +193,12 @@ def _seeded(document: bytes, identity: Identity) -> bytes:
 
 
 def _identifies(index: Index, wanted: set[str]) -> bool:
-    """Whether no two documents can have the same values in the fields."""
+    """Return True if the index is unique on exactly these fields, for all documents."""
     return index.unique and not index.spec.partial and {path for path, _ in index.fields} == wanted
 
 
 def _with_id_of(before: bytes, made: bytes) -> bytes:
-    """The new document under the old `_id`. Errors: ImmutableField when it has another one."""
+    """Return the new document with the old `_id`. Errors: ImmutableField if it has another one."""
     old, new = get_field(before, "_id"), get_field(made, "_id")
     assert old is not None, "a stored document has an _id"
     if new is not None and new != old and encode_key(new) != encode_key(old):

@@ -1,4 +1,4 @@
-"""Results of a pipeline that a secondary runs for a collection of the set: the primary writes them.
+"""Output of a pipeline that runs on a secondary: the primary writes the results.
 
 Always true: everything is asked of one primary in one term. That of `$out` is marked, and any other primary refuses it
 (`docstore.node.remote_outputs`); what `$merge` has written ends with the first reply of another term.
@@ -28,18 +28,18 @@ from docstore.replicaset.replicaset import ReplicaSet
 _BATCH_DOCUMENTS = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 _PATIENCE_SECONDS = 24 * 3600.0
-"""How long an answer may take where the client has not said: a write concern may take as long as one likes."""
+"""Timeout of a request without maxTimeMS: a write concern may wait arbitrarily long."""
 
 
 class Primary(NamedTuple):
-    """A member while it is primary."""
+    """A primary, identified by address and term."""
 
     address: str
     term: int
 
 
 class PrimaryTarget:
-    """A collection as the primary has it. Implements `docstore.commands.requests.results.Target`."""
+    """A collection on the primary. Implements `docstore.commands.requests.results.Target`."""
 
     id_fields: tuple[str, ...] = ("_id",)
 
@@ -72,12 +72,12 @@ class PrimaryTarget:
         return await self._sent("admin", command | self._concern())
 
     async def drop(self, made: str) -> None:
-        """Where this primary cannot, the next one does it."""
+        """Drop the temporary collection; if the request fails, the next primary drops it."""
         with suppress(CommandError):
             await self.ask({"drop": made})
 
     def _concern(self) -> dict[str, Any]:
-        """What the client has said of it; an answer is wanted in any case."""
+        """Return the client's write concern, with `w: 0` raised to `w: 1`; empty if it gave none."""
         context = self._context
         if not context.explicit_write_concern:
             return {}
@@ -106,7 +106,7 @@ class PrimaryTarget:
 
 
 def primary_elsewhere(node: DataNode) -> Primary | None:
-    """The primary, where that is another member. Errors: NotWritablePrimary where none is known."""
+    """Return the primary if it is another member, else None. Errors: NotWritablePrimary if none is known."""
     replication = node.replication
     if not isinstance(replication, ReplicaSet):
         return None
@@ -122,7 +122,10 @@ def primary_elsewhere(node: DataNode) -> Primary | None:
 def write_on_primary(
     context: Context, target: PrimaryTarget, stage: Out | Merge, source: DocumentSource, *, made: str
 ) -> Steps[dict[str, Any] | None]:
-    """Run the source to its end into the target; the writeConcernError. `made`: the collection that `$out` fills."""
+    """Write all documents of the source to the target; return the writeConcernError.
+
+    `made`: the collection that `$out` fills.
+    """
     node = node_of(context)
     output: OutOutput | Merging
     output = Merging(target, stage) if isinstance(stage, Merge) else OutOutput(target, made)

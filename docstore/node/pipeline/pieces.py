@@ -1,9 +1,11 @@
-"""The text of a pipeline taken apart into what a step asks for (`docstore.node.pipeline.at_once`).
+"""Pipeline templates: the raw pipeline split into filter, find options and cached parsed stages (see `at_once`).
 
-An application sends the same stages behind a `$match` (and a `$sort`, and a `$limit`) with other values, or behind
-none. The stages are parsed once for all requests of the process, in a context that knows nothing of a request: whatever
-depends on one (the time, random numbers, scripts, variables) is refused there, and so is what does not work on the
-documents in front of it alone. `$match` stages that follow each other are one filter.
+Applications repeat the same stages behind a `$match` (and `$sort`, `$limit`) with other values. The stages are parsed
+once per process, in a context without a request.
+
+* Stages that depend on the request (time, random numbers, scripts, variables) are refused there, and so are stages that
+  read more than their input.
+* Consecutive `$match` stages become one filter.
 """
 
 from __future__ import annotations
@@ -37,18 +39,16 @@ _STAGES = frozenset(
         "$unset", "$unwind",
     )
 )  # fmt: skip
-"""Those that are about the documents in front of them and nothing else, but for the partners of a `$lookup`."""
+"""Stages that depend only on their input, except for the foreign documents of a `$lookup`."""
 _MATCH, _UNION, _LOOKUP, _GEO_NEAR = b"$match\0", b"$unionWith\0", b"$lookup\0", b"$geoNear\0"
 _METADATA = b"$meta\0"
 _NAME_AT = 5
-"""Where the name of a stage stands in its document."""
+"""Offset of a stage's name in its document."""
 _MOST_BYTES = 4096
 
 
 class InFind(NamedTuple):
-    """What a find takes over from the stages behind its filter, which are so many: an order (its specification), how
-    many documents are passed over, and a limit (0: none).
-    """
+    """The leading stages that the find executes: their number, sort specification, skip, and limit (0: none)."""
 
     stages: int = 0
     sort: bytes = EMPTY_DOCUMENT
@@ -58,8 +58,9 @@ class InFind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What stands behind the `$match` of a pipeline: what belongs to its find, the stages, and the group in front of
-    them that is nothing but a count. `needs`: the paths whose values are all that they want of documents.
+    """The parsed stages behind a pipeline's `$match`.
+
+    `counted` is a leading group that is only a count. `needs`: the paths that the stages read of documents; None: all.
     """
 
     find: InFind
@@ -67,13 +68,14 @@ class Piece:
     counted: CountedGroup | None
     needs: frozenset[str] | None
     distinct: str | None
-    """The path of which only the different values are wanted."""
+    """The path of which the stages need only the distinct values."""
 
 
 class SeriesPiece(NamedTuple):
-    """The stages behind the `$match` of a pipeline over measurements, of which they look at these fields (None: any),
-    and the group in front of them that is nothing but a count. `sorted_by`, `direction`: the first field of a `$sort`
-    in front of them, of which they take so many documents (`first`; None: all).
+    """The parsed stages behind the `$match` of a pipeline over measurements.
+
+    `counted` is a leading group that is only a count. `wanted`: the fields that the stages read (None: any).
+    `sorted_by`, `direction`: the first field of a leading `$sort`. `first`: its limit (None: all).
     """
 
     pipeline: Pipeline
@@ -85,11 +87,14 @@ class SeriesPiece(NamedTuple):
 
 
 Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
-"""(the filter in front, the stages behind it, what stands in each `$unionWith` and the stages behind that)."""
+"""(The leading filter, the stages behind it, and for each `$unionWith` its argument and the stages behind it.)"""
 
 
 def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pieces | None:
-    """A pipeline taken apart; None where they are not such stages. Under a collation no other collection is read."""
+    """Return the template of a pipeline, or None if it does not qualify.
+
+    Under a collation no other collection is read.
+    """
     if not stages or sum(map(len, stages)) > _MOST_BYTES:
         return None
     filter_, at = _in_front(stages)
@@ -111,8 +116,8 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
 
 
 def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
-    """(the filter in front, the stages behind it) of a pipeline over measurements; None where they are not such
-    stages.
+    """Return (the leading filter, the stages behind it) of a pipeline over measurements, or None if it does not
+    qualify.
     """
     if sum(map(len, stages)) > _MOST_BYTES:
         return None
@@ -122,7 +127,7 @@ def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
 
 
 def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
-    """(the filter that the `$match` stages in front are, how many they are)."""
+    """Return (the conjunction of the leading `$match` stages, their number)."""
     filter_ = _of_stage(stages[0], _MATCH) if stages else None
     at = 0 if filter_ is None else 1
     filter_ = filter_ or EMPTY_DOCUMENT
@@ -136,7 +141,7 @@ def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
 
 
 class Nearness(NamedTuple):
-    """A `$geoNear` and the stages behind it; `pipeline` has all of them."""
+    """A leading `$geoNear` and the stages behind it; `pipeline` has all of them."""
 
     stage: GeoNear
     pipeline: Pipeline
@@ -144,8 +149,9 @@ class Nearness(NamedTuple):
 
 
 def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
-    """A pipeline that begins with a `$geoNear` taken apart; None for another, or where stages want more than documents
-    as they are given.
+    """Return the template of a pipeline that begins with `$geoNear`.
+
+    None for others, or if stages need document metadata.
     """
     if not stages or not stages[0].startswith(_GEO_NEAR, _NAME_AT) or sum(map(len, stages)) > _MOST_BYTES:
         return None
@@ -164,7 +170,7 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
 
 
 def _of_stage(stage: bytes, name: bytes) -> bytes | None:
-    """What stands in a stage of this name; None for other stages, and where that is no document."""
+    """Return the argument of a stage if it has this name and a document as argument; else None."""
     if not stage.startswith(name, _NAME_AT):
         return None
     fields = elements(stage)
@@ -172,7 +178,7 @@ def _of_stage(stage: bytes, name: bytes) -> bytes | None:
 
 
 def _both(one: bytes, other: bytes) -> bytes | None:
-    """A filter that says what both say; None where both say something of the same field."""
+    """Return the conjunction of two filters, or None if both constrain the same field."""
     fields, more = elements(one), elements(other)
     if not {name for name, _, _ in fields}.isdisjoint(name for name, _, _ in more):
         return None
@@ -181,14 +187,12 @@ def _both(one: bytes, other: bytes) -> bytes | None:
 
 @lru_cache(maxsize=256)
 def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front: bool) -> Piece | None:
-    """The stages behind the `$match` in front, or behind a `$unionWith`; None where they are not such
-    stages.
-    """
+    """Parse the stages behind the leading `$match` or behind a `$unionWith`; None if they do not qualify."""
     if not all(map(_is_plain, stages)) or (collation is not None and any(_LOOKUP in each for each in stages)):
         return None
     find = in_find(stages) if in_front else InFind()
     try:
-        # As a whole first: what is refused is refused by all of it.
+        # Parse the whole first: the pipeline's checks need all stages.
         parse_pipeline(stages, query_context=new_context(collation=collation))
         pipeline = parse_pipeline(stages[find.stages :], query_context=new_context(collation=collation))
     except CommandError:
@@ -199,7 +203,7 @@ def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front:
     if counted is not None:
         pipeline = Pipeline(pipeline.stages[1:], pipeline.query_context)
     first = pipeline.stages[0] if pipeline.stages and not find.stages else None
-    # Which of the values that are equal under a collation is given is told by the order of the documents.
+    # The order of the documents decides which of the values equal under a collation is returned.
     by_values = isinstance(first, Group) and counted is None and collation is None
     distinct = first.distinct() if isinstance(first, Group) and by_values else None
     return Piece(find, pipeline, counted, _needs(pipeline), distinct)
@@ -222,7 +226,7 @@ def _over_measurements(stages: tuple[bytes, ...]) -> SeriesPiece | None:
 
 
 def _needs(pipeline: Pipeline) -> frozenset[str] | None:
-    """The paths whose values are all that the first stage wants of documents."""
+    """Return the paths that the first stage reads of documents; None if it may read any."""
     first = pipeline.stages[0] if pipeline.stages else None
     if isinstance(first, Group):
         return first.paths()
@@ -230,7 +234,7 @@ def _needs(pipeline: Pipeline) -> frozenset[str] | None:
 
 
 def in_find(stages: Sequence[bytes]) -> InFind:
-    """What a find takes over from the beginning of these stages."""
+    """Return the part of these stages that a find executes: a leading sort, skip and limit."""
     fields = [elements(raw)[0] for raw in stages[:3]]
     taken, sort = 0, EMPTY_DOCUMENT
     if fields and fields[0][:2] == ("$sort", OBJECT):
@@ -244,7 +248,7 @@ def in_find(stages: Sequence[bytes]) -> InFind:
 
 
 def _is_asked_by_filter(stage: Lookup) -> bool:
-    """Whether partners are looked for by an equality or by a pipeline that begins with a filter."""
+    """Return True if the foreign documents are found by an equality or by a pipeline that begins with `$match`."""
     if stage.keyed is not None:
         return True
     begun = bool(stage.pipeline.stages) and isinstance(stage.pipeline.stages[0], Match)
@@ -252,7 +256,7 @@ def _is_asked_by_filter(stage: Lookup) -> bool:
 
 
 def _is_plain(stage: bytes) -> bool:
-    """Whether a stage and those inside it are of those."""
+    """Return True if a stage and those nested in it are of `_STAGES`."""
     fields = elements(stage)
     if len(fields) != 1 or fields[0][0] not in _STAGES:
         return False
@@ -264,5 +268,5 @@ def _is_plain(stage: bytes) -> bool:
 
 
 def _is_within(stage: bytes) -> bool:
-    """The same of a stage that is inside another: partners are looked for from the outermost pipeline alone."""
+    """Return True for a plain nested stage; `$lookup` and `$facet` are allowed in the outermost pipeline only."""
     return _is_plain(stage) and elements(stage)[0][0] not in ("$facet", "$lookup")

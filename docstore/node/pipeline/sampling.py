@@ -1,8 +1,8 @@
-"""A `$sample` at the beginning of a pipeline: documents found by record ids that are drawn, instead of all of them.
+"""Sampling by record ids: a leading `$sample` reads documents of random record ids instead of scanning all.
 
-Every record id between the first one and the newest is drawn as likely as any other, and one without a document, or
-met before, is drawn again: so every document is as likely as any other, and in any place of the order. That is worth it
-where few of many are wanted and most record ids have a document.
+A record id is drawn uniformly between the first and the newest. One without a document, or drawn before, is drawn
+again. So every document, and every order, is equally likely. It pays if the sample is small and most record ids are in
+use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def drawn_documents(
     owned: Predicate | None,
     dice: Callable[[], float],
 ) -> list[bytes] | None:
-    """What the first stage behind the find takes of it, if it is a `$sample` of all documents that can be drawn."""
+    """Return the documents of a leading `$sample` over all documents; None if sampling by record ids does not pay."""
     first = rest.stages[0] if rest.stages else None
     if collection is None or not isinstance(first, Sample) or first.mark == DOING_MERGE or query != FindQuery():
         return None
@@ -68,8 +68,9 @@ def drawn_documents(
 
 
 def _numbered(documents: list[bytes], count: int, dice: Callable[[], float]) -> list[bytes]:
-    """The documents with the greatest of so many numbers as all would have drawn (what is stored and not owned has its
-    share in that).
+    """Return the documents with the greatest random numbers, as if all `count` stored documents had drawn one.
+
+    Stored documents that the shard does not own count among them.
     """
     number, sent = 1.0, []
     for left, document in zip(range(count, 0, -1), documents, strict=False):

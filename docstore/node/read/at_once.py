@@ -1,8 +1,8 @@
 # cython: annotation_typing=False
-"""Reads whose answer, or first batch, is found in one step: those of a prepared form.
+"""Fast path for reads that are answered, with their first batch, in one step by a prepared scan.
 
-Each function answers a whole command or gives None, having done nothing: whatever else a request may ask for (`let`, a
-view, a state that is still to be made) or come to (a long way) is left to the general way, whose answer is the same.
+Each function answers a whole command, or returns None with nothing done. Requests with other options (`let`, a view, a
+snapshot that does not exist yet) and long scans are left to the general path, whose reply is the same.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _OF_FIND = frozenset(
     )
 )  # fmt: skip
 _LONGEST = 1024
-"""What is longer than this is not sent again as it is, and not remembered."""
+"""Maximum bytes of a cached projection; longer ones are rarely repeated."""
 _MOST_KEPT_BYTES = 1 << 20
-"""A cursor keeps no more of what has been found."""
+"""Maximum bytes of result documents that a cursor keeps."""
 _TEXT = b"$text\0"
 _OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
 
 
 def is_apart(context: Context) -> bool:
-    """Whether others are to have their turn while the request goes on."""
+    """Return True if the request is offloaded: other tasks may run during its steps."""
     return context.begun_progress is not None and context.begun_progress.apart
 
 
@@ -69,8 +69,9 @@ def scan_at_once(
     collation: Collation | None = None,
     special: bool = False,
 ) -> tuple[BoundScan, StepState] | None:
-    """The scan that is prepared for a request, and the state that it may read; None where there is none, or no state
-    without a wait. `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
+    """Return the prepared scan of a request and the state to read; None if either does not exist without waiting.
+
+    `collation`, `special`: as for `bound_scan`. Errors: StaleConfig.
     """
     if is_profiled(context) or is_apart(context):
         return None
@@ -81,14 +82,15 @@ def scan_at_once(
         return None
     state = state_at_once(context, collection)
     if state is None or not (state.newest or bound.parts):
-        # How much all documents of an earlier state are is not known.
+        # The number of documents of an earlier state is unknown.
         return None
     return bound, state
 
 
 def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Collation | None]:
-    """What a request on the collection compares strings under, and whether that is known: the general way says what is
-    wrong with what is `asked` for.
+    """Return (True, the collation of the request or else of the collection), or (False, None) for an invalid one.
+
+    The general path reports the error.
     """
     if asked is None or asked == EMPTY_DOCUMENT:
         return True, collection.collation
@@ -99,7 +101,7 @@ def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Col
 
 
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
-    """The reply of a find. Errors: StaleConfig; what stops a request whose expressions take long."""
+    """Return the reply of a find. Errors: StaleConfig, those that interrupt long expressions."""
     return allowing(REFUSED, _find_at_once, context, node, arguments, collection)
 
 
@@ -124,7 +126,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
             return None
     skip, limit, batch = given.get("skip", 0), given.get("limit", 0), given.get("batchSize", FIRST_BATCH_DOCUMENTS)
     if batch == 0:
-        # A cursor stays, whatever there is.
+        # A cursor stays in any case.
         return None
     room = given.get("batchBytes", MAX_BATCH_BYTES)
     ends = given.get("singleBatch", False) or 0 < limit <= batch
@@ -138,18 +140,18 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
     found = bound.documents(state.reader, wanted, owned, met, skip=skip, needs=needs)
     if found is None or (len(found) > 1 and bytes_of(found) > room):
         return None
-    # A cursor stays behind a full batch, whether there is more or not.
+    # A full batch leaves a cursor, even at the end of the results.
     stays = met is not None and len(found) == wanted
     if projection is not None and not projection.is_plain:
         return None if stays else _computed(context, bound, found, projection)
     if met is not None and stays:
         held, release = state.hold()
-        # Where documents were made of entries, of which none was met, the general way goes on as it has begun.
+        # A covered scan records no documents in `met`: the general path serves it from the start.
         behind = bound.rest(held, found, met) if met else None
         if behind is None:
             release()
             if bound.near is not None:
-                # All would be looked for once more.
+                # All of them would be searched again.
                 collection.plans.took_long(bound.key)
             return None
         bound.used()
@@ -169,7 +171,7 @@ def _scan_of_find(
     given: Mapping[str, Any],
     projection: Projection | None,
 ) -> tuple[BoundScan, StepState] | None:
-    """As `scan_at_once`, for a find."""
+    """Return `scan_at_once` of a find."""
     known, collation = collation_of(collection, given.get("collation"))
     if not known or (collation is not None and projection is not None and not projection.is_plain):
         return None
@@ -179,7 +181,7 @@ def _scan_of_find(
 
 
 class _Wanted(NamedTuple):
-    """Which of the documents that are found, and how many of them and of their bytes in the first batch."""
+    """Bounds of the result: skip, limit, and documents and bytes of the first batch."""
 
     skip: int
     limit: int
@@ -193,9 +195,7 @@ def _sorted(
     projection: Projection | None,
     wanted: _Wanted,
 ) -> Encoded | None:
-    """The reply of a find whose documents are all read before the first of them is known. The cursor keeps what the
-    first batch does not hold.
-    """
+    """Return the reply of a find with a blocking sort; a cursor keeps the documents beyond the first batch."""
     bound, state = scan
     batch = wanted.batch
     found = bound.documents(state.reader, wanted.limit or MOST_LOOKS + 1, state.owned, skip=wanted.skip)
@@ -215,7 +215,7 @@ def _sorted(
 
 
 def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> Encoded | None:
-    """The reply of the documents with what a projection makes of them; None where it is an error."""
+    """Return the reply with projected documents; None if the projection fails."""
     made = _projected(found, projection)
     if made is None:
         return None
@@ -224,7 +224,7 @@ def _computed(context: Context, bound: BoundScan, found: list[bytes], projection
 
 
 def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None:
-    """What a projection makes of documents; None where that is an error, with which the general way ends too."""
+    """Return the projected documents; None on an error, which the general path reports."""
     try:
         return projection.apply_all(found)
     except CommandError:
@@ -232,8 +232,9 @@ def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None
 
 
 def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
-    """How many documents a count finds, by the entries of an index or the collection's counter. Errors: as
-    `find_at_once`.
+    """Return the number that a count finds, from index entries or the collection's counter.
+
+    None for the general path. Errors: as `find_at_once`.
     """
     return allowing(REFUSED, _count_at_once, context, node, arguments)
 
@@ -263,8 +264,9 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
 
 
 def _count_of_all(context: Context, node: DataNode, collection: Collection) -> int | None:
-    """The collection's counter, where nothing is asked of the documents. A shard takes it unless a move may have left
-    it documents that it does not own: those that were put there past the routers are counted with the others then.
+    """Return the collection's counter for a count without a filter; None if it cannot be used.
+
+    A shard uses it unless a migration may have left orphans. Documents written directly to the shard are counted too.
     """
     if node.transaction is not None or is_profiled(context):
         return None
@@ -275,7 +277,7 @@ def _count_of_all(context: Context, node: DataNode, collection: Collection) -> i
 
 
 def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
-    """The values that a distinct is about. Errors: as `find_at_once`; those of the values."""
+    """Return the values of a distinct; None for the general path. Errors: as `find_at_once`; those of the values."""
     return allowing(REFUSED, _distinct_at_once, context, node, arguments)
 
 
@@ -287,7 +289,8 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
     path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
     known, collation = collation_of(collection, given.get("collation"))
     if not known or (collation is not None and _may_be_told(collection, path, filter_)):
-        # Of values that are equal to it the first one is given: by the order of an index that is read once for each.
+        # Of values equal under the collation the first is returned, in the order of an index that is read once per
+        # value.
         return None
     if filter_ == EMPTY_DOCUMENT and collation is None:
         every = values_at_once(context, collection, path)
@@ -302,7 +305,7 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
 
 
 def _may_be_told(collection: Collection, path: str, filter_: bytes) -> bool:
-    """Whether there is an index of the path and of all that the filter is about."""
+    """Return True if one index has the path and all fields of the filter."""
     names = {path, *(name for name, _, _ in elements(filter_) if not name.startswith("$"))}
     return any(names <= dict(index.fields).keys() for index in collection.indexes.values())
 
@@ -310,7 +313,7 @@ def _may_be_told(collection: Collection, path: str, filter_: bytes) -> bool:
 def _documents_with(
     context: Context, node: DataNode, collection: Collection, path: str, filter_: bytes, collation: Collation | None
 ) -> list[bytes] | None:
-    """The documents of a filter, or others that have the same values at a path."""
+    """Return the documents of a filter, or others with the same values at a path."""
     scan = scan_at_once(context, node, collection, filter_, collation=collation)
     if scan is None:
         return None
@@ -324,21 +327,22 @@ def _documents_with(
 
 
 def values_at_once(context: Context, collection: Collection, path: str) -> tuple[list[bytes], StepState] | None:
-    """Documents of the values at a path of all documents, where an index is read once for each value, and the state
-    that they are of.
+    """Return one document per distinct value at a path, read from an index, and their state.
+
+    None if that is impossible.
     """
     if collection.collation is not None or collection.index_filters or is_profiled(context):
         return None
     state = state_at_once(context, collection)
     if state is None or state.owned is not None:
-        # The entries of an index do not tell which documents are owned.
+        # Index entries do not tell which documents are owned.
         return None
     values = values_of_all(collection, path, state.reader, newest=state.newest)
     return None if values is None else (values, state)
 
 
 def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:
-    """The projection of what a text search finds, where it knows nothing besides but how well a document fits."""
+    """Return the projection of a text search if it needs nothing of the request but the text score; else None."""
     first = bound.scan.first if isinstance(bound.scan, PreparedSearch) else None
     if not isinstance(first, TextSearch) or len(raw) > _LONGEST:
         return None
@@ -347,7 +351,7 @@ def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:
 
 @lru_cache(maxsize=64)
 def _projection_by(matcher: TextMatcher, raw: bytes) -> Projection | None:
-    """The same, where that is what the matcher says, which is asked anew for each search."""
+    """Return the parsed projection, cached by the matcher that each search creates from its terms."""
     tree = TextSearch("", None, LOOSE, (OBJECT, EMPTY_DOCUMENT), matcher)
     try:
         projection = parse_projection(raw, query_context=new_context(), tree=tree, metadata=True)
@@ -357,6 +361,6 @@ def _projection_by(matcher: TextMatcher, raw: bytes) -> Projection | None:
 
 
 def plain_projection(raw: bytes) -> Projection | None:
-    """The projection, where it only says which fields are given, and is short."""
+    """Return the projection if it is short and only selects fields; else None."""
     projection = known_projection(raw)
     return projection if projection is not None and projection.is_plain else None

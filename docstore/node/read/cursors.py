@@ -1,11 +1,10 @@
 # cython: annotation_typing=False
-"""Cursors over the node's data: how a batch is filled, how a reply is put together.
+"""Cursors over the node's data: filling batches and assembling replies.
 
-A batch ends when it has the documents asked for, or before the one with which it would have more than 16 MiB; only its
-first document may be larger. Filling it holds the event loop for no more than a slice at a time. Replies are joined
-from stored bytes.
-
-Field order of replies as in MongoDB: data cursors give the batch before the id, cursors over the catalog after it.
+* A batch ends at its number of documents, or before it would exceed 16 MiB; only its first document may be larger.
+* Filling holds the event loop for at most a slice at a time.
+* Replies are joined from stored bytes, with MongoDB's field order: data cursors put the batch before the id, cursors
+  over the catalog after it.
 """
 
 from __future__ import annotations
@@ -30,35 +29,35 @@ BATCH_BYTES = Exceptional(
     "a router holds what several shards give it",
     Parameter("batchBytes", Type.INT, default=MAX_BATCH_BYTES, minimum=1, maximum=MAX_BATCH_BYTES, internal=True),
 )
-"""Of commands that give batches: how large they may be."""
+"""Parameter of commands that return batches: their maximum bytes."""
 
 LARGE_EVENTS = Exceptional(
     "a router's stages may make events small, or split them",
     Parameter("largeEvents", Type.BOOL, default=False, internal=True),
 )
-"""Of what opens a change stream: whether events may be larger than a document."""
+"""Parameter of commands that open a change stream: events may be larger than a document."""
 
 FIRST_BATCH_DOCUMENTS = 101
 LARGE_BYTES = 1024 * 1024
-"""Copying a batch of more than this is a step of its own."""
+"""Bytes of a batch from which its copy gets a step of its own."""
 
 _PIECE_BYTES = 256 * 1024
-"""Of about so much a batch is put together while it is filled. The documents are let go before more are read, and those
-come to lie where they lay, in memory that the processor has at hand and the system need not give anew.
+"""Bytes of a batch that are joined at a time while it is filled.
+
+Their documents are freed before more are read, so that the next ones reuse memory that is in the processor's cache.
 """
 _FIRST_PIECE = 128
-"""Documents."""
+"""Documents of the first piece."""
 
 _LONG = struct.Struct("<q")
 _INT = struct.Struct("<i")
 
 
 class Filling:
-    """A batch being filled, step by step.
+    """A batch that is filled in steps.
 
-    A step that ends before its time has run out has filled the batch: the source had nothing more that fits. What a
-    source gives beyond the room is held back: then `source` is another one than before.
-    `fields`: encoded ones that the reply has behind the batch.
+    A step that ends before its deadline has completed the batch: the source has no more that fits. A document that does
+    not fit is pushed back, which replaces `source`. `fields`: encoded reply fields behind the batch.
     """
 
     __slots__ = (
@@ -75,29 +74,29 @@ class Filling:
         self._docs_left = max_docs
         self._bytes_left = self._max_bytes = max_bytes
         self._node = node
-        # The documents, the first of them as the reply will hold them, the rest as they were read.
+        # The first documents in their final form, the rest as read.
         self._joined: list[bytes] = []
         self._documents: list[bytes] = []
 
     @property
     def is_large(self) -> bool:
-        """Whether putting the reply together takes a turn of the loop for itself."""
+        """True if assembling the reply needs a turn of the event loop of its own."""
         return self._bytes_left < self._max_bytes - LARGE_BYTES
 
     def hold(self, documents: list[bytes]) -> None:
-        """The batch is these documents."""
+        """Set the batch to these documents."""
         self._documents = documents
         self.count = len(documents)
 
     def fill(self) -> Steps[None]:
-        """Fill the batch; then its reply can be put together."""
+        """Fill the batch in steps."""
         while not self._step():
             yield PAUSE
         if self.is_large:
             yield self._node.pause()
 
     def _step(self) -> bool:
-        """Fill for one slice; whether the batch is complete."""
+        """Fill for one slice; return True when the batch is complete."""
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
             return self._filled(step_end(self._node))
@@ -136,7 +135,10 @@ class Filling:
         return True
 
     def _hold_back(self, found: list[bytes], ended: bool) -> bool:
-        """Take all but the last of these documents; whether the batch can do without that. Errors: as `check_sizes`."""
+        """Take all but the last of these documents; return True if that one can be pushed back.
+
+        Errors: as `check_sizes`.
+        """
         if self.count + len(found) == 1:
             return False
         *fitting, last = found
@@ -154,7 +156,7 @@ class Filling:
             self.check_sizes(found)
 
     def check_sizes(self, found: list[bytes]) -> None:
-        """Errors: BSONObjectTooLarge for a document that is longer than a result may be."""
+        """Check the sizes of result documents. Errors: BSONObjectTooLarge."""
         for raw in found:
             check_internal_size(raw)
 
@@ -163,17 +165,17 @@ class Filling:
         self._documents.clear()
 
     def array_parts(self) -> tuple[list[bytes], int]:
-        """The array of the documents as `documents_array_parts` gives it."""
+        """Return the array of the documents in the form of `documents_array_parts`."""
         return documents_array_parts(self._documents, self.count - len(self._documents), self._joined)
 
     def let_go(self, context: Context) -> Steps[None]:
-        """The reply has been put together: let go of what it was made from, and let others have their turn."""
+        """Free the documents after the reply was assembled, and yield to other tasks."""
         self._joined.clear()
         self._documents.clear()
         try:
             yield self._node.pause()
         except BaseException:
-            # The batch goes to nobody: what comes after it is of no use.
+            # The client has gone: the rest of the results is useless.
             context.services.cursors.kill(self.cursor_id)
             raise
 
@@ -189,10 +191,10 @@ def first_batch(
     namespace: str | None = None,
     max_bytes: int = MAX_BATCH_BYTES,
 ) -> Steps[Encoded]:
-    """The reply that opens a cursor over `source`; the cursor stays when something is left and the batch is not
-    `single`.
+    """Return the reply that opens a cursor over `source`.
 
-    The source is closed when no cursor stays, also when filling fails.
+    The cursor stays if documents remain and the batch is not `single`. The source is closed if no cursor stays, also
+    when filling fails.
     """
     most = FIRST_BATCH_DOCUMENTS if batch_size is None else batch_size
     return first_reply(
@@ -214,7 +216,7 @@ def first_reply(
     catalog: bool = False,
     namespace: str | None = None,
 ) -> Steps[Encoded]:
-    """The same with a batch that is to be filled."""
+    """Return the reply of `first_batch` for a batch that is still to be filled."""
     namespace = namespace or context.namespace
     try:
         yield from filling.fill()
@@ -250,7 +252,7 @@ def _opened(
             owner=context.owner,
             needs=context.needs,
         )
-        # No batch but this one can be begun anew.
+        # Only the first batch can be restarted.
         stages = isinstance(filling.source, Evaluating) and filling.source.evaluates()
         cursor.apart = stages or script_thread.current() is not None
         cursor.returned = filling.count
@@ -264,14 +266,14 @@ def _opened(
 
 
 def note_returned(context: Context, filling: Filling) -> None:
-    """Let the log know how many documents a batch has."""
+    """Record the batch's number of documents for the log."""
     execution = None if context.begun_progress is None else context.begun_progress.execution
     if execution is not None:
         execution.counts["nreturned"] = filling.count
 
 
 def opened_reply(context: Context, documents: list[bytes], source: DocumentSource) -> bytes:
-    """The reply with a first batch that is there, and a cursor over what comes behind it."""
+    """Return the reply with a complete first batch, and a cursor over `source`."""
     filling = Filling(source, 0, node_of(context))
     filling.hold(documents)
     reply = _opened(context, filling, False, False, False, context.namespace)
@@ -280,7 +282,7 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
 
 
 def whole_reply(context: Context, documents: list[bytes], catalog: bool = False) -> DocumentParts:
-    """The reply with all that a request finds, which was not filled step by step; see `_reply`."""
+    """Return the reply with all results, without a cursor; see `_reply`."""
     array, at = documents_array_parts(documents), context.at_cluster_time
     return _reply(array, 0, context.namespace, True, catalog, at, b"")
 
@@ -294,7 +296,7 @@ def cursor_reply(
     catalog: bool = False,
     at: int | None = None,
 ) -> bytes:
-    """The reply with a batch that was not filled step by step; see `_reply`."""
+    """Return the reply with a batch from a list; see `_reply`."""
     array = documents_array_parts(documents)
     return _reply(array, cursor_id, namespace, first, catalog, at, b"").document()
 
@@ -307,7 +309,7 @@ def filled_reply(
     catalog: bool = False,
     at: int | None = None,
 ) -> Encoded:
-    """The reply with the batch that has been filled, in pieces where it is large; see `_reply`."""
+    """Return the reply with the filled batch, in parts if it is large; see `_reply`."""
     array, fields = filling.array_parts(), filling.fields
     reply = _reply(array, filling.cursor_id, namespace, first, catalog, at, fields)
     return reply if filling.is_large else reply.document()
@@ -322,8 +324,9 @@ def _reply(
     at: int | None,
     behind: bytes,
 ) -> DocumentParts:
-    """`{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`; `at` is a packed timestamp, `behind` are fields
-    between batch and id.
+    """Return `{cursor: {firstBatch | nextBatch, id, ns, atClusterTime?}}`.
+
+    `at` is a packed timestamp, `behind` are encoded fields between batch and id.
     """
     batch = b"\x04firstBatch\0" if first else b"\x04nextBatch\0"
     identity = _identity(cursor_id, namespace) if cursor_id else _without_cursor(namespace)
@@ -344,5 +347,5 @@ def _identity(cursor_id: int, namespace: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _without_cursor(namespace: str) -> bytes:
-    """`_identity` where no cursor stays, as of most replies."""
+    """Return `_identity` without a cursor, as in most replies."""
     return _identity(0, namespace)

@@ -1,8 +1,8 @@
-"""Reading `local.oplog.rs`: in its own order from a timestamp on, backwards from the newest entry, and by tailing.
+"""Reads of `local.oplog.rs`: forward from a timestamp, backward from the newest entry, and tailing.
 
-A tail sees an entry in the step after its write unit was committed, in the order of timestamps; entries are never
-skipped, because an entry and the data it describes are one batch. A cursor whose next entry was truncated away ends
-with CappedPositionLost, and so does each when entries are undone.
+* A tail sees an entry in the step after its commit, in timestamp order. It skips none, because an entry and the data it
+  describes are one write batch.
+* A cursor whose next entry was truncated fails with CappedPositionLost; so do all when entries are rolled back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from docstore.query.find import FindQuery
 from docstore.storage.engine import Snapshot
 
 _LAST = (1 << 64) - 1
-"""The highest timestamp that there can be."""
+"""The highest possible timestamp."""
 
 
 def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> Steps[Encoded]:
-    """The first batch of a find on the oplog. Errors: BadValue for an order other than the natural one."""
+    """Return the first batch of a find on the oplog. Errors: BadValue for a sort other than `$natural`."""
     node = node_of(context)
     if query.sort.fields:
         raise CommandError(Code.BadValue, "the oplog can only be read in its natural order")
@@ -59,7 +59,9 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> St
 
 
 def bounds_of(tree: Filter) -> tuple[int, int | None]:
-    """Packed timestamps (after, before) between which all entries lie that the filter can pick: its bounds on `ts`."""
+    """Return packed timestamps (after, before) that bound the entries a filter can match, from its conditions on
+    `ts`.
+    """
     after, before = 0, 1 << 64
     for child in tree.children if isinstance(tree, And) else (tree,):
         if isinstance(child, Comparison) and child.path == "ts" and child.value[0] == TIMESTAMP:
@@ -76,7 +78,7 @@ def bounds_of(tree: Filter) -> tuple[int, int | None]:
 
 
 def _is_lower_bound(tree: Filter) -> bool:
-    """Whether the filter says no more than its bound (`bounds_of`), as that of a member does."""
+    """Return True if the filter is only a lower bound on `ts`, as secondaries send."""
     return (
         isinstance(tree, Comparison)
         and tree.path == "ts"
@@ -87,7 +89,7 @@ def _is_lower_bound(tree: Filter) -> bool:
 
 
 class OplogRange:
-    """The entries that stand now, oldest or newest first."""
+    """The entries of a snapshot of the oplog, oldest or newest first."""
 
     def __init__(self, node: DataNode, oplog: Oplog, query: FindQuery) -> None:
         self._clock = node.clock
@@ -139,7 +141,7 @@ class OplogLog:
 
     def holds(self, position: int) -> bool:
         if self._oplog.cuts != self._cuts:
-            # After a rollback other entries may stand where the cursor has been, and before.
+            # After a rollback, other entries may stand at the cursor's position and before it.
             return False
         return position >= self._oplog.first.timestamp or self._oplog.entry(position) is not None
 

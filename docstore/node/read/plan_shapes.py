@@ -1,6 +1,6 @@
-"""Which queries a command of the plan cache is about: those of a filter, an order and a projection.
+"""Query shapes that plan cache commands name by filter, sort, projection and collation.
 
-The commands read these fields as the real server does, with BadValue where others have TypeMismatch.
+The commands validate these fields as the reference does, with BadValue where others have TypeMismatch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _OPTIONAL = ("sort", "projection", "collation")
 
 
 async def planned_collection(context: Context) -> Collection | None:
-    """The collection that the command names. Errors: CommandNotSupportedOnView, and StaleConfig where a router has sent
-    the command by a routing that has changed, so that not every shard would get it.
+    """Return the collection that the command names.
+
+    Errors: CommandNotSupportedOnView; StaleConfig if the router's version is stale, because not every shard would get
+    the command.
     """
     await finish_steps(context, enter_read(context))
     store = node_of(context).store
@@ -35,9 +37,10 @@ async def planned_collection(context: Context) -> Collection | None:
 
 
 def named_query(context: Context, arguments: Arguments) -> FindQuery | None:
-    """What the command says of queries; None where it is about all of them.
+    """Return the query whose shape the command names; None: all queries of the collection.
 
-    Errors: BadValue for what is no document, and for an order, projection or collation without a query; those of each.
+    Errors: BadValue for a field that is no document, and for a sort, projection or collation without a query; those of
+    the parsers.
     """
     if arguments["query"] is None:
         if any(name in arguments for name in _OPTIONAL):

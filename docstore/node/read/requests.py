@@ -1,4 +1,4 @@
-"""What the parameters mean that several commands share, and the find request as one value."""
+"""Parsing of parameters that several commands share, and of the find request."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import parse_collation
 
 _LONG = 4096
-"""Bytes of a request from which planning it may take a while."""
+"""Bytes of a request from which planning may take long."""
 
 
 def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
-    """What a request says besides its filter: `let`, collation, the time, random numbers.
+    """Return the request's query context: `let`, collation, time, random numbers.
 
     Errors: those of `let` and the collation.
     """
@@ -39,7 +39,7 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
 
 
 def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:
-    """The query context with the collation that a request asks for, else with that of the collection or view.
+    """Return the query context with the requested collation, or else that of the collection or view.
 
     Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
     """
@@ -56,12 +56,12 @@ def under(query_context: QueryContext, node: DataNode, namespace: str, collation
 
 
 def other_collation(view: str) -> CommandError:
-    """The error of a read of a view under another collation."""
+    """Return the error of a read of a view under another collation."""
     return CommandError(Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {view}")
 
 
 def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
-    """The language of a request that is made now. Errors: those of the expressions in `let`."""
+    """Return a query context with the current time and random numbers. Errors: those of the expressions in `let`."""
     now = node.wall_clock()
     changes = node.store.oplog is not None
     cluster_time = node.store.last_optime.timestamp if changes else int(now) << 32 | 1
@@ -71,7 +71,7 @@ def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
 
 
 def capped_size_of(value: Value | None) -> int:
-    """The `size` of a command that makes a collection capped. Errors: BadValue."""
+    """Return the `size` of a command that creates a capped collection. Errors: BadValue."""
     size = integer_of(*value) if value is not None and value[0] in NUMBERS else 0
     if size < 0:
         raise CommandError(Code.BadValue, "size has to be >= 0")
@@ -81,27 +81,27 @@ def capped_size_of(value: Value | None) -> int:
 
 
 def filter_of(raw: bytes | None, query_context: QueryContext) -> Filter:
-    """The filter of an optional document."""
+    """Parse an optional filter; MATCH_ALL without one."""
     return MATCH_ALL if raw is None else parse_filter(raw, query_context=query_context)
 
 
 def sort_of(raw: bytes | None, query_context: QueryContext, tree: Filter = MATCH_ALL) -> Sort:
-    """The order of an optional document, beside that filter."""
+    """Parse an optional sort, given the filter; UNSORTED without one."""
     return UNSORTED if raw is None else parse_sort(raw, query_context, tree)
 
 
 def hint_of(value: Value | None) -> Hint | None:
-    """The hint of an optional value."""
+    """Parse an optional hint."""
     return None if value is None else parse_hint(value)
 
 
 def indexes_of(context: Context, collection: Collection | None) -> list[Index] | None:
-    """The indexes to plan a long request by, taken together with the state that it reads; None: plan it at once."""
+    """Return the indexes for planning a long request, fixed with its snapshot; None: plan now."""
     return usable_indexes(collection) if len(context.raw) > _LONG else None
 
 
 def find_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuery:
-    """What a find asks for, apart from its cursor. Errors: those of the filter, sort, projection and hint."""
+    """Parse a find, without its cursor options. Errors: those of the filter, sort, projection and hint."""
     tree = filter_of(arguments["filter"], query_context)
     sort = sort_of(arguments["sort"], query_context, tree)
     return FindQuery(
@@ -120,7 +120,7 @@ def find_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuer
 def _projection_of(
     arguments: Arguments, query_context: QueryContext, tree: Filter, sort: Sort
 ) -> DocumentProjection | None:
-    """The projection of a find. Errors: BadValue for the key of a sort that there is not."""
+    """Return the projection of a find. Errors: BadValue for `sortKey` metadata without a sort."""
     if arguments["projection"] is None:
         return None
     projection = parse_projection(arguments["projection"], query_context=query_context, tree=tree, metadata=True)
@@ -135,7 +135,7 @@ def _projection_of(
 
 @dataclass(frozen=True, slots=True)
 class CursorOptions:
-    """What a find says about its cursor."""
+    """The cursor options of a find."""
 
     batch_size: int | None
     single: bool
@@ -145,7 +145,10 @@ class CursorOptions:
 
 
 def cursor_options_of(arguments: Arguments) -> CursorOptions:
-    """Errors: FailedToParse for awaitData without tailable, BadValue for tailable with singleBatch."""
+    """Return the cursor options.
+
+    Errors: FailedToParse for awaitData without tailable, BadValue for tailable with singleBatch.
+    """
     tailable, await_data = arguments["tailable"], arguments["awaitData"]
     if await_data and not tailable:
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
@@ -157,7 +160,7 @@ def cursor_options_of(arguments: Arguments) -> CursorOptions:
 
 
 def count_query_of(arguments: Arguments, query_context: QueryContext) -> FindQuery:
-    """What a count counts; a negative limit means the same as a positive one."""
+    """Parse a count; a negative limit means its absolute value."""
     return FindQuery(
         filter=filter_of(arguments["query"], query_context),
         skip=arguments["skip"],

@@ -1,14 +1,14 @@
 # cython: annotation_typing=False
-"""What a read sees: the reader for its read concern, and the filter of what the node owns.
+"""The state that a read sees: the reader for its read concern, and the filter of owned documents.
 
 * `local` and `available` read the newest state; without `afterClusterTime` they never wait.
-* `majority` reads the newest state that a majority has.
+* `majority` reads the newest majority-committed state.
 * `linearizable` reads the newest state and waits until a majority has confirmed that this node was the primary.
-* `snapshot` reads the majority's state at one cluster time, and says which; refused where the catalog has changed, or
-  where chunks have come to the node since.
-* Both need a member of a replica set.
-* A read checks the shard version before its state is taken and once more when it has it, so that filter and state
-  agree: what it may see came before the version, and nothing of it goes while the version holds.
+* `snapshot` reads the majority-committed state at one cluster time, and returns that time. It fails if the collection's
+  catalog entry has changed, or if chunks have arrived since.
+* The latter two need a member of a replica set.
+* A read checks the shard version before and after it takes its state, so that filter and state agree: the owned
+  documents arrived before the version, and none leave while it holds.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ _NEWEST = (ReadLevel.LOCAL, ReadLevel.AVAILABLE)
 
 @dataclass
 class View:
-    """One state of the data. `owned` is None where the node owns all of the collection; `release` after the last
-    read. `newest`: whether it is the state whose figures collections keep (`Collection.count`), as long as nothing is
-    awaited: not that of a transaction, and not one that a majority has.
+    """A snapshot of the data; call `release` after the last read.
+
+    `owned`: None if the node owns the whole collection. `newest`: True while collection counters (`Collection.count`)
+    describe it, until the next await. Always False in a transaction and for a majority-committed state.
     """
 
     reader: Reader
@@ -53,7 +54,7 @@ class View:
 
 
 def view_of(context: Context) -> Steps[View]:
-    """The state that the request may read.
+    """Return the state that the request reads.
 
     Errors: StaleConfig, NotImplemented for unsupported read concerns, MaxTimeMSExpired, those of the replica set.
     """
@@ -78,7 +79,7 @@ def view_of(context: Context) -> Steps[View]:
                     node.shard_filter.check_placed(context.namespace, context.at_cluster_time)
             return View(reader, release, owned)
         except MustWait as section:
-            # What the wait is for may change what a majority has: take a newer state with the newer filter.
+            # The wait may advance the majority-committed state: take a newer one with the newer filter.
             release()
             yield section.over()
         except BaseException:
@@ -87,13 +88,13 @@ def view_of(context: Context) -> Steps[View]:
 
 
 def check_level(node: DataNode, level: ReadLevel) -> None:
-    """Refuse the levels that this node cannot give."""
+    """Reject read concern levels that this node cannot serve. Errors: NotAReplicaSet."""
     if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT) and node.replication.set_name is None:
         raise CommandError(Code.NotAReplicaSet, f"read concern {level.value} needs a member of a replica set")
 
 
 def newest(context: Context) -> tuple[bool, Predicate | None]:
-    """(whether the request may read the newest state at once, the filter of what is owned in it).
+    """Return (True if the request may read the newest state now, the filter of owned documents).
 
     For reads of a single step, which need no snapshot. Errors: StaleConfig.
     """
@@ -101,7 +102,7 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
     if concern is not LOCAL and (concern.level not in _NEWEST or concern.after_cluster_time is not None):
         is_snapshot = concern.level is ReadLevel.SNAPSHOT
         if is_snapshot and node.shard_filter is not None:
-            # What has come here since the state was taken is not in it.
+            # Chunks that arrived after the state was taken are not in it.
             return False, None
         at = node.replication.newest_state(concern)
         if at is None:
@@ -112,8 +113,9 @@ def newest(context: Context) -> tuple[bool, Predicate | None]:
 
 
 class StepState:
-    """One state of the data for a request of a single step, which need not release it. `owned`, `newest`: as of a
-    `View`, but that a transaction's newest state counts as such.
+    """The state for a request of a single step, which need not release it. `owned`: as in `View`.
+
+    `newest`: as in `View`, but a transaction's newest state counts as such.
     """
 
     __slots__ = ("_lease", "owned", "reader")
@@ -128,14 +130,14 @@ class StepState:
         return self._lease is None
 
     def hold(self) -> tuple[Reader, Callable[[], None]]:
-        """(the state as one that stays, call to release it), for what is read when the step has ended."""
+        """Return (a lasting reader of the state, its release function), for reads after the step."""
         if self._lease is not None:
             return self._lease.hold()
         snapshot = cast("Engine", self.reader).snapshot()
         return snapshot, snapshot.close
 
     def holds(self, node: DataNode, collection: Collection) -> bool:
-        """Whether the collection stands in this state as it does now."""
+        """Return True if the collection's catalog entry in this state is the current one."""
         lease, version = self._lease, node.store.catalog.version
         if lease is None or lease.checked.get(collection.ns) == version:
             return True
@@ -147,8 +149,9 @@ class StepState:
 
 
 def state_at_once(context: Context, collection: Collection) -> StepState | None:
-    """The state of the collection that the request may read, where there is no wait for it: the newest, or one that was
-    read before at the same cluster time. Errors: StaleConfig.
+    """Return the state of the collection if the request can read it without waiting; else None.
+
+    It is the newest, or one that was read before at the same cluster time. Errors: StaleConfig.
     """
     node = node_of(context)
     at_once, owned = newest(context)
@@ -183,7 +186,7 @@ async def _reader(context: Context, node: DataNode) -> tuple[Reader, Callable[[]
 
 
 def _same_catalog(node: DataNode, namespace: str, reader: Reader) -> bool:
-    """Whether the collection stood in the catalog of that state as it does now."""
+    """Return True if the collection's catalog entry in the reader's state is the current one."""
     collection = node.store.collection(namespace)
     if collection is None:
         return not any(

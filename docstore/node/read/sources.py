@@ -1,4 +1,4 @@
-"""What cursors read from, batch by batch."""
+"""Document sources of cursors, read in batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docstore.buffers import BUFFERS, OperationBuffers
 
 
 class Batch(Protocol):
-    """What one step gave. `exhausted`: there is nothing after these documents."""
+    """The result of one step. `exhausted`: no documents remain."""
 
     @property
     def documents(self) -> list[bytes]: ...
@@ -22,27 +22,30 @@ class Batch(Protocol):
 
 
 class DocumentSource(Protocol):
-    """What a cursor reads from."""
+    """A source of documents for a cursor."""
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        """At most that many documents and bytes (but one document at least); fewer when `deadline` passes first."""
+        """Return at most that many documents and bytes (but at least one document).
+
+        Fewer if `deadline` passes first.
+        """
 
     def close(self) -> None: ...
 
 
 class Evaluating(ABC):
-    """A source whose batches may be what stages make of documents."""
+    """A source whose batches may be computed by pipeline stages."""
 
     __slots__ = ()
 
     @abstractmethod
     def evaluates(self) -> bool:
-        """Whether stages still have to run."""
+        """Return True if stages still have to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A batch made by hand. `at_end`: there is nothing after these documents yet."""
+    """A batch as a value. `at_end`: no more documents exist yet."""
 
     documents: list[bytes]
     exhausted: bool
@@ -50,7 +53,7 @@ class Documents:
 
 
 class ListSource:
-    """Documents that are all there already."""
+    """A source over a list of documents."""
 
     def __init__(self, documents: list[bytes]) -> None:
         self._documents = documents
@@ -74,9 +77,7 @@ class ListSource:
 
 
 def kept_source(documents: list[bytes]) -> DocumentSource | None:
-    """A source of what has been found already, which counts among what all cursors hold; None where that is too
-    much.
-    """
+    """Return a source of these documents, counted in the memory of all cursors; None if that would exceed its limit."""
     size = bytes_of(documents)
     if BUFFERS.held + size > BUFFERS.limit:
         return None
@@ -86,7 +87,7 @@ def kept_source(documents: list[bytes]) -> DocumentSource | None:
 
 
 class MadeSource:
-    """Documents that are made as they are wanted; None from `made` stands for one that was made for nothing."""
+    """A source over a generator; its None values stand for work without a document."""
 
     def __init__(self, made: Iterator[bytes | None], clock: Callable[[], float]) -> None:
         self._made = made
@@ -118,7 +119,7 @@ class MadeSource:
 
 
 class ReleasingSource(Evaluating):
-    """A source that gives its view back when it is closed."""
+    """A source that releases its snapshot when closed."""
 
     __slots__ = ("_release", "_source", "next_batch")
 
@@ -136,9 +137,7 @@ class ReleasingSource(Evaluating):
 
 
 class HeldBack(Evaluating):
-    """A source of which one document has been read already, for which there was no room in a batch. `ended`: nothing
-    comes behind that.
-    """
+    """A source with one document pushed back that did not fit into a batch. `ended`: it is the last one."""
 
     __slots__ = ("_document", "_ended", "source")
 
@@ -149,7 +148,7 @@ class HeldBack(Evaluating):
 
     @property
     def is_spent(self) -> bool:
-        """Whether the document has been given and its source can do without this."""
+        """True if the document was returned and the underlying source can be used directly."""
         return self._document is None and not self._ended
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:

@@ -1,8 +1,10 @@
-"""Tailing: cursors that stay at the end of an ordered log of documents and return what is added to it.
+"""Tailable cursors: they stay at the end of an ordered log and return what is appended.
 
-A log is the oplog or a capped collection. A tail reads the newest state with each batch, sees a document in the step
-after its write unit was committed, and skips none: positions only grow. A tail whose last document has gone ends with
-CappedPositionLost, because what came after it may have gone too.
+A log is the oplog or a capped collection.
+
+* A tail reads the newest state with each batch, and sees a document in the step after its commit.
+* It skips none, because positions only grow.
+* If its last document was removed it fails with CappedPositionLost: later documents may be gone too.
 """
 
 from __future__ import annotations
@@ -26,26 +28,26 @@ from docstore.storage import Family
 
 
 class Log(Protocol):
-    """Documents in the order of their positions, which are positive numbers."""
+    """Documents in the order of their positions, which are positive integers."""
 
     def after(self, position: int) -> Iterator[tuple[int, bytes]]:
-        """(position, document) of what stands behind a position. Errors: QueryPlanKilled when the log is gone."""
+        """Iterate (position, document) behind a position. Errors: QueryPlanKilled if the log was dropped."""
 
     def documents_after(self, position: int) -> Iterator[bytes] | None:
-        """The documents alone, without a call for each, where they say themselves where they stand (`position_of`)."""
+        """Iterate only the documents, if they contain their position (`position_of`); else return None."""
 
     def position_of(self, document: bytes) -> int:
-        """Where a document says that it stands."""
+        """Return the position that a document contains."""
 
     def holds(self, position: int) -> bool:
-        """Whether the document at a position still stands."""
+        """Return True if the document at a position still exists."""
 
     async def wait(self, position: int, timeout: float) -> None:
-        """Return when something stands behind the position, or after `timeout` seconds."""
+        """Return when a document exists behind the position, or after `timeout` seconds."""
 
 
 class Selection:
-    """Filter, skip, limit and projection over documents in order. `picks_all`: whatever comes passes the filter."""
+    """Filter, skip, limit and projection over documents in order. `picks_all`: all documents pass the filter."""
 
     def __init__(self, query: FindQuery, *, picks_all: bool = False) -> None:
         self.predicate: Predicate | None = None if picks_all else compile_filter(query.filter)
@@ -58,7 +60,7 @@ class Selection:
         return self._left == 0
 
     def wanted(self, most: int) -> int:
-        """How many documents that pass the filter are needed to give `most`."""
+        """Return how many matching documents are needed to return `most`."""
         return self._skip + (most if self._left is None else min(most, self._left))
 
     def take(self, documents: list[bytes]) -> list[bytes]:
@@ -72,8 +74,9 @@ class Selection:
 
 
 class Tail:
-    """A tail as a cursor's source. It is never exhausted, whatever its limit says, but for one case: `ends_empty`, and
-    nothing stood in the log when it was first read. `picks_all`: all that is behind `start` passes the filter.
+    """A tail as a cursor's source. `picks_all`: all documents behind `start` pass the filter.
+
+    It is never exhausted, not even at its limit, except with `ends_empty` if the log was empty at the first read.
     """
 
     def __init__(
@@ -116,15 +119,15 @@ class Tail:
         return Documents(selection.take(found), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
 
     async def wait(self, timeout: float) -> None:
-        """Return when there is something behind what was read, or after `timeout` seconds."""
+        """Return when a document exists behind the last one read, or after `timeout` seconds."""
         await self._log.wait(self._position, timeout)
 
     def close(self) -> None:
-        """Nothing is held between batches."""
+        """Do nothing: no resource is held between batches."""
 
 
 class _Passed:
-    """The documents of a log, with the position of the one given last."""
+    """Iterates the documents of a log and keeps the position of the last one."""
 
     __slots__ = ("_documents", "position")
 
@@ -156,7 +159,7 @@ class CappedLog:
             yield last_long(key), raw
 
     def documents_after(self, position: int) -> None:
-        """They do not hold their record ids."""
+        """Return None: documents do not contain their record ids."""
 
     def position_of(self, document: bytes) -> int:
         raise AssertionError("documents of a collection do not hold their record ids")

@@ -1,7 +1,7 @@
-"""Views as commands meet them: made, refused where a collection is needed, and read as the pipelines they are.
+"""Views: their definition, their rejection by commands that need a collection, and reads as pipelines.
 
-A read of a view runs the view's stages and then its own over the collection below; its cursor is the view's. On behalf
-of a router nothing is read: the refusal carries the resolved view, and the router reads what is below itself.
+A read of a view runs the view's stages and then its own over the underlying collection; the cursor has the view's name.
+For a router a view is not read: the error carries the resolved view, and the router reads the underlying collection.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _WRITING_STAGES = ("$out", "$merge")
 def checked_definition(
     node: DataNode, namespace: str, on: str, pipeline: Sequence[bytes], collation: Collation | None
 ) -> ViewDefinition:
-    """The definition of a view that may be made.
+    """Return the definition of a view, checked.
 
-    Errors: BadValue and InvalidNamespace for what it stands on, OptionNotSupportedOnView for stages that write, those
-    of the pipeline's parser.
+    Errors: BadValue and InvalidNamespace for `viewOn`, OptionNotSupportedOnView for stages that write, those of the
+    pipeline's parser.
     """
     if not on:
         raise CommandError(Code.BadValue, "'viewOn' cannot be empty")
@@ -65,7 +65,7 @@ def checked_definition(
 
 
 def viewed(context: Context) -> ResolvedView | None:
-    """The resolved view when the request's namespace is a view's.
+    """Return the resolved view if the request's namespace is a view; else None.
 
     Errors: ViewDepthLimitExceeded; for routers CommandOnShardedViewNotSupportedOnMongod.
     """
@@ -83,12 +83,12 @@ def viewed(context: Context) -> ResolvedView | None:
 
 
 def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext) -> Pipeline:
-    """The stages of a view and those of a request over it."""
+    """Parse the stages of a view, followed by those of a request."""
     return parse_pipeline([*resolved.pipeline, *stages], query_context=query_context)
 
 
 def check_other_views(context: Context, pipeline: Pipeline) -> None:
-    """Errors: OptionNotSupportedOnView for a view that a stage reads and that has another collation."""
+    """Check the views that the stages read. Errors: OptionNotSupportedOnView for one with another collation."""
     store = node_of(context).store
     for name in pipeline.others:
         namespace = f"{context.db}.{name}"
@@ -98,19 +98,19 @@ def check_other_views(context: Context, pipeline: Pipeline) -> None:
 
 
 def check_reads_input(pipeline: Pipeline) -> None:
-    """Refuse a pipeline over a view that begins with documents of its own. Errors: Location40602."""
+    """Reject a pipeline over a view whose first stage produces documents itself. Errors: Location40602."""
     if pipeline.has_source:
         name = elements(pipeline.stages[0].raw)[0][0]
         raise CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
 
 
 def is_about_view(pipeline: Pipeline) -> bool:
-    """Whether the pipeline, on a view, tells of the view itself: there is no reading what is below it."""
+    """Return True if the pipeline describes the view itself (`$collStats`) instead of reading documents."""
     return pipeline.has_source and elements(pipeline.stages[0].raw)[0][0] == "$collStats"
 
 
 def below_hint(context: Context, resolved: ResolvedView, hint: Hint | None) -> Hint | None:
-    """What a hint of a read of a view means for the collection below."""
+    """Return the hint for the underlying collection; over a time series, that of its buckets."""
     buckets = node_of(context).store.collection(resolved.ns)
     series = None if buckets is None else series_over(buckets)
     return hint if series is None else bucket_hint(series, hint)
@@ -119,7 +119,7 @@ def below_hint(context: Context, resolved: ResolvedView, hint: Hint | None) -> H
 def open_view(
     context: Context, resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext, hint: Hint | None
 ) -> Steps[DocumentSource]:
-    """What a request's stages make of a view, read by a request on the collection below."""
+    """Return the source of a request's stages over a view."""
     hint = below_hint(context, resolved, hint)
     pipeline = view_pipeline(resolved, stages, query_context)
     context = context.about(resolved.ns)
