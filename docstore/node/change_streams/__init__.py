@@ -1,5 +1,6 @@
-"""Change streams of a node: what its oplog says, as events for those who follow it.
+"""Change streams of a node: oplog entries as events for their subscribers.
 
-`operations` takes entries apart, `events` makes documents of them, `shared_reader` reads the log once for all streams
-that have caught up with it, `stream` is one of them as a cursor's source, `opening` the command's side.
+* `operations` parses oplog entries; `events` builds event documents.
+* `shared_reader` reads the oplog once for all streams that have caught up.
+* `stream` is one stream as a cursor's source; `opening` handles the command.
 """

@@ -1,8 +1,7 @@
-"""What an operation looks like to a change stream: MongoDB 6.0's fields in its order.
+"""Event documents of change streams, with MongoDB 6.0's fields in its order.
 
-An event is made once for all streams; what differs between them is put in when it is given out: `collectionUUID`,
-`operationDescription`, `stateBeforeChange` and the parts of ambiguous paths for those who asked for expanded events,
-images for those who asked.
+An event is built once for all streams. The parts that depend on a stream's options are added when it is returned:
+`collectionUUID`, `operationDescription`, `stateBeforeChange` and `disambiguatedPaths` for expanded events, and images.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ _TYPES = {
     kind: b"\x02operationType\0%b%b\0\x11clusterTime\0" % ((len(kind) + 1).to_bytes(4, "little"), kind.encode())
     for kind in ("insert", "update", "replace", "delete")
 }
-"""What stands between an event's token and its time."""
+"""The event's bytes between its token and its time."""
 _MADE = frozenset(("create", "createIndexes", "dropIndexes", "modify", SHARDED))
-"""Types whose events are told apart by what they describe."""
+"""Types whose events show an `operationDescription`."""
 
 
 class Event:
-    """The parts of an event. `full` is the document of an insert or a replacement; `key` the document key.
+    """The parts of an event. `full`: the document of an insert or a replacement; `document_key`: raw `{_id, ...}`.
 
-    `key_fields` of a document's event is `{_id, ...}`, raw.
+    Only events of documents have these two.
     """
 
     __slots__ = ("_assembled", "_behind", "_operation", "document_key", "full", "token")
@@ -63,7 +62,7 @@ class Event:
         self.token = EventToken(operation.timestamp, operation.index, operation.uuid, identifier)
 
     def document(self, *, expanded: bool) -> bytes:
-        """The event for a stream without images."""
+        """Return the event for a stream without images."""
         made = self._assembled.get(expanded)
         if made is None:
             full = b"" if self.full is None else b"\x03fullDocument\0" + self.full
@@ -71,8 +70,9 @@ class Event:
         return made
 
     def with_images(self, *, expanded: bool, full: bytes | None, asked_full: bool, before: bytes | None) -> bytes:
-        """The event with the encoded field `fullDocumentBeforeChange` in the end, and the document after an update
-        where it was `asked_full`, which is null where there is none.
+        """Return the event with the encoded field `fullDocumentBeforeChange` at its end.
+
+        If `asked_full`, an update's event has the current document `full`, or null if there is none.
         """
         image = b""
         if self.full is not None:
@@ -82,7 +82,7 @@ class Event:
         return self._document(expanded, image, b"" if before is None else before)
 
     def invalidation(self) -> bytes:
-        """The event behind this one, which ends the stream."""
+        """Return the invalidate event that follows this one and ends the stream."""
         operation = self._operation
         return enclosed(
             b"".join(
@@ -122,11 +122,11 @@ class Event:
 
 
 Shown = tuple[bytes, bytes, int]
-"""(an event, its raw token, its packed timestamp)."""
+"""(An event, its raw token, its packed timestamp.)"""
 
 
 class StreamOperation(Operation):
-    """An operation with what was made of it for the first stream: its `event`, and its document without images."""
+    """An operation with its cached `event`, and `shown`, its document for streams without images."""
 
     __slots__ = ("event", "shown")
 
@@ -139,7 +139,7 @@ class StreamOperation(Operation):
 
 
 def shown(operation: StreamOperation) -> Shown:
-    """The event of a change of a document, without images and for streams that have not asked for more."""
+    """Return the event of a document's change for streams without images and expanded events; cached."""
     made = operation.shown
     if made is None:
         made = operation.shown = _shown(operation)
@@ -172,7 +172,7 @@ def _shown(operation: StreamOperation) -> Shown:
 
 
 def event_of(operation: StreamOperation) -> Event:
-    """What has been made of the operation, or is made now."""
+    """Return the event of the operation; cached."""
     event = operation.event
     if event is None:
         event = operation.event = Event(operation)
@@ -197,7 +197,7 @@ def _document_key(operation: Operation) -> bytes:
 
 
 def _description(operation: Operation) -> bytes:
-    """`operationDescription` of a change of the catalog."""
+    """Return `operationDescription` of a change of the catalog."""
     fields = elements(operation.o)
     if operation.of_view:
         return document_from([field for field in fields if field[0] != "_id"])
@@ -222,7 +222,7 @@ def _rename_description(operation: Operation) -> bytes:
 
 
 def _state_before(operation: Operation) -> bytes:
-    """The field `stateBeforeChange` of a `collMod`'s event."""
+    """Return the field `stateBeforeChange` of a `collMod`'s event."""
     if operation.kind != "modify" or operation.o2 is None or operation.of_view:
         return b""
     before = [(name.removesuffix("_old"), code, data) for name, code, data in elements(operation.o2)]

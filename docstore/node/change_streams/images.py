@@ -1,4 +1,4 @@
-"""The documents before and behind a change, for streams that ask for them."""
+"""Pre-images and post-images, for streams that request them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def pre_image(store: Store, operation: Operation) -> bytes | None:
-    """The document before the operation; None where none was kept, or no longer."""
+    """Return the pre-image of the operation, or None if none is stored (any more)."""
     return stored_pre_image(store.engine, operation.timestamp, operation.index)
 
 
 def post_image(before: bytes, operation: Operation) -> bytes:
-    """The document behind an update, from the one before it."""
+    """Return the post-image of an update, computed from its pre-image."""
     return apply_update(before, operation.o)
 
 
 def current_document(store: Store, view: Reader, operation: Operation) -> bytes | None:
-    """The document that an update changed, as it stands in that state; None where it is gone."""
+    """Return the updated document as it is in the view, or None if it was deleted."""
     assert operation.uuid is not None, "documents are in collections"
     assert operation.o2 is not None, "an update says of which document"
     coll = store.catalog.by_uuid(UUID(bytes=operation.uuid))

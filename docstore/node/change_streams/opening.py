@@ -1,4 +1,4 @@
-"""An aggregate whose first stage is `$changeStream`: what is refused, where the stream begins, its first batch."""
+"""Opening of change streams: validation of the aggregate, the start position, and the first batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from docstore.node.slices import Steps
 
 
 class StreamFilling(Filling):
-    """A batch of a change stream being filled: it may have to fetch a state to look documents up in."""
+    """A batch of a change stream while it is filled; it may have to fetch a snapshot for document lookups."""
 
     def __init__(self, context: Context, stream: ChangeStream, most: int, max_bytes: int) -> None:
         super().__init__(stream, most, node_of(context), max_bytes)
@@ -32,16 +32,16 @@ class StreamFilling(Filling):
         self._deadline = context.deadline
 
     def _hold_back(self, found: list[bytes], ended: bool) -> bool:
-        """The token behind the batch counts every event that was read: none is held back."""
+        """Return False: the token behind the batch covers every event read, so none is pushed back."""
         return False
 
     def check_sizes(self, found: list[bytes]) -> None:
-        """Errors: BSONObjectTooLarge, unless large events are wanted."""
+        """Check event sizes, unless large events are requested. Errors: BSONObjectTooLarge."""
         if not self._stream.gives_large:
             super().check_sizes(found)
 
     def fill(self) -> Steps[None]:
-        """Errors: as the stream's, with labels."""
+        """Fill the batch. Errors: those of the stream, with error labels."""
         stream = self._stream
         if stream.passes_on():
             self.fields = b"\x03postBatchResumeToken\0" + stream.resume_token
@@ -63,8 +63,10 @@ class StreamFilling(Filling):
 def open_change_stream(
     context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline
 ) -> Steps[Encoded]:
-    """The reply with the first batch. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView,
-    IllegalOperation, ChangeStreamHistoryLost, those of tokens.
+    """Return the reply with the first batch.
+
+    Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView, IllegalOperation, ChangeStreamHistoryLost,
+    those of tokens.
     """
     options, rest = change_stream_of(pipeline)
     check_stream_concern(context)
@@ -76,7 +78,7 @@ def open_change_stream(
 
 
 def stream_of(node: DataNode, asked: StreamOptions, pipeline: Pipeline) -> ChangeStream:
-    """A stream; `pipeline`: the stages behind `$changeStream`. Errors: ChangeStreamHistoryLost."""
+    """Return a new stream; `pipeline`: the stages behind `$changeStream`. Errors: ChangeStreamHistoryLost."""
     oplog = node.store.oplog
     assert oplog is not None, "the stage is refused on a node without one"
     start = beginning(node, asked.options)
@@ -90,7 +92,7 @@ def stream_of(node: DataNode, asked: StreamOptions, pipeline: Pipeline) -> Chang
 
 
 def scope_asked(context: Context, collection: str | None, options: ChangeStreamOptions) -> Scope:
-    """What the stream is about. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView."""
+    """Return the scope of the requested stream. Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView."""
     scope = scope_of(context.db, collection, expanded=options.expanded, whole_cluster=options.whole_cluster)
     if collection is not None and find_view(node_of(context).store, context.namespace) is not None:
         raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {context.namespace} is a view, not a collection")
@@ -98,7 +100,7 @@ def scope_asked(context: Context, collection: str | None, options: ChangeStreamO
 
 
 def beginning(node: DataNode, options: ChangeStreamOptions) -> int:
-    """The packed timestamp from which on operations are told of."""
+    """Return the packed timestamp from which the stream reports operations."""
     if options.token is not None:
         return options.token.timestamp
     if options.start is not None:

@@ -1,4 +1,4 @@
-"""One operation that an oplog entry tells change streams of."""
+"""One operation of an oplog entry, for change streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from docstore.namespace import split_namespace
 
 INTERNAL = ("admin", "config", "local")
-"""Databases of which no stream is told."""
+"""Databases that change streams never report."""
 SHARDED = "shardCollection"
 
 
@@ -15,14 +15,14 @@ _OF_DOCUMENTS = frozenset(("insert", "update", "replace", "delete"))
 
 
 _PLAIN = frozenset(("insert", "update", "replace", "delete", "drop", "rename", "dropDatabase"))
-"""Those of which a stream tells that has not asked for more."""
+"""Kinds that streams report without `showExpandedEvents`."""
 
 
 class Operation:
     """An operation on a document or on the catalog.
 
-    `kind` is the type of its event; `db`, `collection` are what it changed, `target` the namespace that a rename gave;
-    `index` is its place among the operations of its entry or transaction; `wall`, `session` are encoded fields.
+    `kind` is its event type; `db`, `collection` its namespace; `target` the new namespace of a rename. `index` is its
+    position in its entry or transaction; `wall`, `session` are encoded fields.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Operation:
 
     @property
     def of_document(self) -> bool:
-        """Return whether a document was inserted, changed or deleted, and no view."""
+        """True if it inserts, changes or deletes a document other than a view's definition."""
         return self.kind in _OF_DOCUMENTS and not self.of_view
 
     @property
@@ -57,17 +57,17 @@ class Operation:
 
     @property
     def is_internal(self) -> bool:
-        """Return whether the namespace is internal to the server."""
+        """True if the namespace is internal to the server."""
         return self.collection.startswith("system.") or self.db in INTERNAL
 
     @property
     def target_db(self) -> str:
-        """The database to which a rename has taken a collection."""
+        """The new database of a renamed collection."""
         return self.target.partition(".")[0]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the scopes in which it is."""
+        """The names of the scopes that contain it."""
         if self.target:
             return self.namespace, self.db, "", self.target, self.target_db
         return self.namespace, self.db, ""
@@ -79,7 +79,7 @@ def _names(namespace: str) -> tuple[str, str]:
 
 
 class EntryFields:
-    """The fields that all operations of an oplog entry share: its timestamp, wall clock and session."""
+    """The fields that all operations of an oplog entry share: timestamp, wall clock and session."""
 
     __slots__ = ("session", "timestamp", "wall")
 

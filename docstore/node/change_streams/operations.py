@@ -1,7 +1,7 @@
-"""The operations that an oplog entry tells change streams of, in order.
+"""The operations of an oplog entry that change streams report, in order.
 
-An entry is one operation, or holds several: those of a transaction, which take effect with its last entry, and grouped
-inserts. What a migration moves is no change, and gives none.
+An entry is one operation, or contains several: those of a transaction, which take effect with its last entry, and
+grouped inserts. Documents moved by a migration are not reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_VIEWS = {"insert": "create", "update": "modify", "delete": "drop"}
 
 
 def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
-    """The operations of an entry. Errors: ChangeStreamHistoryLost where those of a transaction have left the log."""
+    """Return the operations of an entry. Errors: ChangeStreamHistoryLost if a transaction's entries were truncated."""
     told = document_entry(entry)
     if told is not None:
         found = _of_document(told, EntryFields(told[5], told[6]), 0)
@@ -74,7 +74,7 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
 
 
 def _of_noop(fields: dict[str, Value]) -> StreamOperation | None:
-    """That a collection has been sharded changes nothing here."""
+    """Return the shardCollection event of a no-op entry, or None for other no-ops."""
     told = fields.get("o2")
     if told is None or "ui" not in fields or elements(told[1])[0][0] != SHARDED:
         return None
@@ -83,7 +83,7 @@ def _of_noop(fields: dict[str, Value]) -> StreamOperation | None:
 
 
 def _operation(raw: bytes, entry: EntryFields, index: int) -> StreamOperation | None:
-    """One operation, be it an entry or one of those in it."""
+    """Return one operation, from an entry or from an element of one."""
     told = document_entry(raw)
     if told is not None:
         return _of_document(told, entry, index)
@@ -108,7 +108,7 @@ def _text(namespace: bytes) -> str:
 
 
 def _of_view(made: StreamOperation) -> StreamOperation | None:
-    """A view is a document of `system.views`, of which the event says nothing."""
+    """Return the event of a view, whose definition is a document of `system.views`."""
     identity = get_field(made.o, "_id") or (None if made.o2 is None else get_field(made.o2, "_id"))
     if identity is None:
         return None

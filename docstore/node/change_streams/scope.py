@@ -1,7 +1,6 @@
-"""Which operations a change stream tells of: those of a collection, of a database, or of the whole deployment.
+"""The scope of a change stream: the operations of a collection, a database, or the whole deployment.
 
-What is between the server and itself (`system.*` collections, the databases admin, config and local) is told of to
-nobody.
+Internal namespaces (`system.*` collections, the databases admin, config and local) are never reported.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from docstore.node.change_streams.operation import INTERNAL, Operation
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`db` and `collection` are empty where all of them are meant; `expanded`: changes of the catalog are told of too.
+    """The scope of a stream; empty `db` and `collection` mean all.
 
-    `name` is what `Operation.names` has an equal of, for each operation in the scope.
+    `expanded`: changes of the catalog are reported too. Invariant: `Operation.names` of every operation in the scope
+    contains `name`.
     """
 
     db: str
@@ -28,7 +28,7 @@ class Scope:
         return f"{self.db}.{self.collection}" if self.collection else self.db
 
     def takes(self, operation: Operation) -> bool:
-        """Whether the stream tells of the operation."""
+        """Return True if the stream reports the operation."""
         if not (self.expanded or operation.is_plain) or operation.is_internal:
             return False
         if self.collection:
@@ -36,14 +36,14 @@ class Scope:
         return not self.db or self.db in (operation.db, operation.target_db)
 
     def invalidated_by(self, operation: Operation) -> bool:
-        """Whether the stream ends with an operation that it tells of."""
+        """Return True if a reported operation ends the stream."""
         if self.collection:
             return operation.kind in ("drop", "rename") and not operation.of_view
         return bool(self.db) and operation.kind == "dropDatabase"
 
 
 def scope_of(db: str, collection: str | None, *, expanded: bool, whole_cluster: bool) -> Scope:
-    """What a stream is about that is opened on this namespace. Errors: InvalidOptions, InvalidNamespace."""
+    """Return the scope of a stream opened on this namespace. Errors: InvalidOptions, InvalidNamespace."""
     shown = f"{db}.{collection or '$cmd.aggregate'}"
     if whole_cluster:
         if db != "admin" or collection is not None:

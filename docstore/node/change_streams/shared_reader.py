@@ -1,9 +1,9 @@
-"""The oplog, read once for all change streams that have caught up with it.
+"""Shared oplog reader: reads each entry once for all change streams that have caught up.
 
-Always true: what is kept are the operations of all entries in (`start`, `end`], in order, numbered without gaps; no
-entry is read before it is committed, so nothing that was told is ever taken back. Streams that wait are told when
-there is an operation that concerns the name that they wait under, or when their time is up, and of nothing else. While
-some wait what is written here is committed soon, whoever has written it.
+* The cache holds the operations of all entries in (`start`, `end`], in order, numbered without gaps.
+* Entries are read only once committed, so no event is ever retracted.
+* A waiting stream is woken by an operation under its scope's name, or by its timeout, and by nothing else.
+* While streams wait, this node's writes are committed soon, including those of others.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 MOST_OPERATIONS = 4096
 MOST_BYTES = 8 << 20
-"""Of entries that are kept for streams that are not far behind; those further behind read for themselves."""
+"""Maximum bytes of cached entries; streams further behind read the oplog themselves."""
 _ENTRIES_PER_LOOK = 16
 _TICK_SECONDS = 0.02
-"""Those whose time is up within one tick are told together."""
+"""Timeouts within one tick fire together."""
 _LATER_SECONDS = 0.002
 _TOLD_PER_LOOK = 16
 
@@ -39,8 +39,9 @@ K = TypeVar("K", str, int)
 
 
 class CommitProgress(Protocol):
-    """What a replica set says of its commit point. `watchers` are called when it has moved, `awaiting` are asked
-    whether somebody waits for that.
+    """The commit point of a replica set.
+
+    `watchers` are called when it advances. `awaiting` return True if someone waits for an advance.
     """
 
     watchers: list[Callable[[], None]]
@@ -51,7 +52,7 @@ class CommitProgress(Protocol):
 
 
 class News(Signal):
-    """That there is an operation which concerns a name, or that the time to wait for one is up."""
+    """Signal of a stream: an operation under its name, or its timeout."""
 
     __slots__ = ("_reader", "happened", "name", "tick")
 
@@ -72,7 +73,7 @@ class News(Signal):
 
 
 class SharedReader:
-    """That of one node. `start`, `end` are packed timestamps."""
+    """The shared reader of one node. `start`, `end` are packed timestamps."""
 
     def __init__(self, node: DataNode, oplog: Oplog, replication: CommitProgress) -> None:
         self._node = node
@@ -93,29 +94,28 @@ class SharedReader:
 
     @property
     def next_number(self) -> int:
-        """The number that the next operation will have."""
+        """The number of the next operation."""
         return self._first + len(self._operations)
 
     @property
     def committed(self) -> int:
-        """The timestamp up to which the log may be read."""
+        """The packed timestamp up to which the oplog may be read."""
         return self._replication.committed.timestamp
 
     def opened(self) -> None:
-        """There is one more stream."""
+        """Count a new stream."""
         self._streams += 1
 
     def closed(self) -> None:
-        """There is one less; what was kept goes with the last."""
+        """Discount a closed stream; the last one clears the cache."""
         self._streams -= 1
         if not self._streams:
             self._restart(self.end)
 
     def join(self, position: int) -> int | None:
-        """The number of the first operation behind the packed timestamp `position`, which is committed; None where that
-        is too old.
+        """Return the number of the first operation behind the packed timestamp `position`, which is committed.
 
-        What has been kept may be left behind by a stream that is ahead of it.
+        None if that is older than the cache. A stream ahead of the cache empties it.
         """
         if position > self.end:
             self._restart(position)
@@ -127,14 +127,17 @@ class SharedReader:
         return self._first + place
 
     def _restart(self, position: int) -> None:
-        """Keep nothing up to the packed timestamp `position`; whoever has not seen all of it reads for itself."""
+        """Empty the cache and continue at the packed timestamp `position`.
+
+        Streams further behind read for themselves.
+        """
         self._first = self.next_number + 1
         self._operations.clear()
         self._bytes = 0
         self.start = self.end = position
 
     def operations(self, number: int, most: int) -> Sequence[StreamOperation] | None:
-        """About so many from that number on, all of an entry together; None where they have gone."""
+        """Return about `most` operations from `number` on, in whole entries; None if they have left the cache."""
         place, kept = number - self._first, self._operations
         if place < 0:
             return None
@@ -144,7 +147,7 @@ class SharedReader:
         return kept[place:end]
 
     def advance(self, deadline: float) -> None:
-        """Read what has been committed meanwhile, until `deadline`."""
+        """Read newly committed entries until `deadline`."""
         committed = self.committed
         if committed <= self.end:
             return
@@ -172,7 +175,7 @@ class SharedReader:
             return
         kept = MOST_OPERATIONS // 2 if self._bytes <= MOST_BYTES else len(self._operations) // 4
         gone = len(self._operations) - kept
-        # An entry's operations stay or go together, as `start` says of them.
+        # An entry's operations stay or go together, because `start` is a timestamp.
         while gone < len(self._operations) and (
             self._operations[gone].timestamp == self._operations[gone - 1].timestamp
         ):
@@ -182,18 +185,19 @@ class SharedReader:
         self._bytes = self._bytes * (len(self._operations) - gone) // len(self._operations)
         del self._operations[:gone]
 
-    # Those who wait
+    # Waiting streams
 
     def news(self, name: str, timeout: float) -> News:
-        """What to wait for, where all that is committed has been read, until there is an operation that concerns the
-        name, `timeout` seconds at most.
+        """Return a signal for an operation under `name`, with a timeout in seconds.
+
+        Use it when all committed entries have been read.
         """
-        # A little later, since who was told too early would wait anew.
+        # Slightly late: a stream woken early would wait again.
         end = asyncio.get_running_loop().time() + timeout + _LATER_SECONDS
         return News(self, name, math.ceil(end / _TICK_SECONDS))
 
     def await_news(self, news: News) -> None:
-        """It is to be told."""
+        """Register a signal."""
         self._waiting.setdefault(news.name, {})[news] = None
         self._ticks.setdefault(news.tick, {})[news] = None
         if self._timer is None:
@@ -203,7 +207,7 @@ class SharedReader:
             self._set_timer()
 
     def forget(self, news: News) -> None:
-        """It is to be told no more."""
+        """Unregister a signal."""
         _remove(self._waiting, news.name, news)
         _remove(self._ticks, news.tick, news)
 
@@ -226,7 +230,7 @@ class SharedReader:
         self._woken += told
 
     def _tell(self) -> None:
-        """Tell those who have been woken, as many as fit into a slice."""
+        """Call back woken signals, as many as fit into a slice."""
         woken, clock, until = self._woken, self._node.clock, step_end(self._node)
         try:
             while woken:
@@ -241,7 +245,7 @@ class SharedReader:
                 asyncio.get_running_loop().call_soon(self._tell)
 
     def _progressed(self) -> None:
-        """More has been committed."""
+        """Schedule reading: the commit point has advanced."""
         if self._waiting and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._read_on)
@@ -269,5 +273,5 @@ def _remove(kept: dict[K, dict[News, None]], key: K, news: News) -> None:
 
 
 def is_lost(oplog: Oplog, position: int) -> bool:
-    """Whether entries behind the packed timestamp `position` have left the log."""
+    """Return True if entries behind the packed timestamp `position` were truncated."""
     return oplog.first.timestamp > position + 1 and oplog.entry(position) is None and not oplog.is_whole

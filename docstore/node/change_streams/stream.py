@@ -1,11 +1,9 @@
-"""A change stream as a cursor's source: events from a place in the log on, through the stages behind `$changeStream`.
+"""A change stream as a cursor's source: events from a position in the oplog, through the stages behind `$changeStream`.
 
-Always true:
-
-* an event is given out once, in the order of the log, and only when it is committed;
-* `resume_token` is a place behind everything that was given out or passed over, and before everything that was not, so
-  that a stream that goes on from there misses nothing and repeats nothing;
-* a stream that was opened at an event's token gives out nothing before it has met that event.
+* Events are returned once, in oplog order, and only when committed.
+* `resume_token` lies behind every event returned or skipped and before all others, so a stream that resumes there
+  neither misses nor repeats one.
+* A stream opened at an event's token returns nothing before it has found that event.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from docstore.storage.engine import Reader
 
 _AT_ONCE = 128
-"""Operations that are made into events between two looks at the clock."""
+"""Operations that are turned into events between two looks at the clock."""
 _READ_AHEAD = 1024
 _MOST_KNOWN = 1000
 _CHANGED = ("update", "replace", "delete")
@@ -54,8 +52,9 @@ _ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream gives out: the operations in `scope`, with the images that `options` ask for. `large`: as events
-    that may be larger than a document.
+    """Options of a stream: the operations in `scope`, with the images that `options` request.
+
+    `large`: events may be larger than a document.
     """
 
     scope: Scope
@@ -64,7 +63,7 @@ class StreamOptions:
 
     @property
     def wants_full(self) -> bool:
-        """Whether an update's event has the document."""
+        """True if update events contain the current document."""
         return self.options.full_document != DEFAULT
 
     @property
@@ -73,10 +72,10 @@ class StreamOptions:
 
 
 class ChangeStream:
-    """See the module. `start`: the packed timestamp from which on operations are told of.
+    """The stream; see the module. `start`: the packed timestamp from which operations are reported.
 
-    `taken`: how many operations were in the scope. `lacks_view`: the last batch ended because the newest majority state
-    has to be fetched (`fetch_view`) to look a document up.
+    `taken`: the number of operations in scope. `lacks_view`: the last batch ended early because a document lookup needs
+    the newest majority-committed state (`fetch_view`).
     """
 
     await_data = True
@@ -116,7 +115,7 @@ class ChangeStream:
         self.lacks_view = False
         reader.opened()
 
-    # As a cursor's source
+    # Methods of a cursor's source
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
         taken: list[bytes] = []
@@ -146,12 +145,12 @@ class ChangeStream:
         return Documents(taken, self.is_invalidated)
 
     def wait(self, timeout: float) -> Signal | None:
-        """What to wait for until there may be more, `timeout` seconds at most; None where there may be at once."""
+        """Return a signal with a timeout in seconds for further events; None if there may be some now."""
         reader = self._reader
         return reader.news(self._scope.name, timeout) if self._is_at_end(reader.committed) else None
 
     def passes_on(self) -> bool:
-        """Whether nothing is to be given out, up to the newest that is committed."""
+        """Skip to the commit point if no event before it is left; return False if there may be one."""
         committed = self._reader.committed
         if self._ready or self._end is not None or not self._is_at_end(committed):
             return False
@@ -159,14 +158,14 @@ class ChangeStream:
         return True
 
     def close(self) -> None:
-        """The stream is not read from any more."""
+        """Release all resources."""
         self.release_view()
         self._pending.clear()
         self._ready.clear()
         self._reader.closed()
 
     def _is_at_end(self, committed: int) -> bool:
-        """Whether there is nothing to be read up to there, the newest that is committed."""
+        """Return True if everything up to the timestamp `committed`, the commit point, was read."""
         reader = self._reader
         if committed > reader.end:
             return False
@@ -176,12 +175,12 @@ class ChangeStream:
 
     @property
     def is_invalidated(self) -> bool:
-        """Whether the stream has ended by itself, and everything has been given out."""
+        """True if the stream was invalidated and all its events were returned."""
         return self._end is not None and not self._ready
 
     @property
     def resume_token(self) -> bytes:
-        """The raw token of the place behind all that has been given out."""
+        """The raw token of the position behind all returned events."""
         if self._ready:
             return self._token
         if self._end is not None:
@@ -189,13 +188,13 @@ class ChangeStream:
         passed = self._pending[0].timestamp - 1 if self._pending else self._position
         return high_water_mark(passed) if passed > self._token_time else self._token
 
-    # Reading the log
+    # Reading the oplog
 
     def _read(self, deadline: float) -> bool:
-        """Have operations at hand; False where there are none up to the commit point, or time is up."""
+        """Fetch operations; return False if there are none before the commit point, or time is up."""
         reader = self._reader
         if self._position > reader.committed:
-            # It begins in the future: only to be woken is of use to it.
+            # The stream starts in the future: the cache serves only to wake it.
             reader.join(reader.committed)
             reader.advance(deadline)
             return False
@@ -224,7 +223,7 @@ class ChangeStream:
         return True
 
     def _read_alone(self, deadline: float) -> bool:
-        """Read on where the shared reader has nothing of what comes next; False when time is up.
+        """Read the oplog directly if the shared reader does not have the next entries; return False when time is up.
 
         Errors: ChangeStreamHistoryLost.
         """
@@ -250,7 +249,7 @@ class ChangeStream:
         before = len(self._pending)
         for each in operations:
             if each.of_document:
-                # Of changes of documents a stream takes all or none, by their collection.
+                # Of a collection's document changes a stream takes all or none.
                 wanted = known.get(each.namespace)
                 if wanted is None:
                     if len(known) >= _MOST_KNOWN:
@@ -262,10 +261,10 @@ class ChangeStream:
                 self._pending.append(each)
         self.taken += len(self._pending) - before
 
-    # Making events
+    # Building events
 
     def _make_ready(self) -> None:
-        """Make the next operations into events that can be given out."""
+        """Turn the next operations into events."""
         made: list[Made] = []
         self.lacks_view = False
         pending = self._pending
@@ -295,11 +294,11 @@ class ChangeStream:
             elif event.token.key == after.event_key and self._lets_pass(event.document(expanded=self._scope.expanded)):
                 self._awaited = None
                 if after.fragment:
-                    # The rest of the event is still to come.
+                    # Its remaining fragments are still to be returned.
                     self._after, self._stages.given = None, after.fragment
                     continue
             elif event.token.key > after.event_key:
-                # Behind the place in the same entry.
+                # Operations behind the start position within the same entry.
                 self._after = None
                 continue
             pending.popleft()
@@ -308,7 +307,7 @@ class ChangeStream:
         self._ready += self._stages.transformed(made)
 
     def _invalidate(self, made: list[Made], event: Event, timestamp: int) -> None:
-        """The stream ends behind the event, unless it was opened behind that end."""
+        """End the stream behind the event, unless it was opened behind that end."""
         token = event.token
         if self._after is None or token.invalidation_key > self._after.key:
             self._after = None
@@ -329,7 +328,7 @@ class ChangeStream:
         made.append((document, token, timestamp))
 
     def _document(self, event: Event, operation: StreamOperation) -> bytes | None:
-        """The event with the images that are asked for; None where a view has to be fetched first."""
+        """Return the event with the requested images; None if a view must be fetched first."""
         asked, kind = self._asked, operation.kind
         expanded = self._scope.expanded
         full = asked.wants_full and kind == "update"
@@ -355,24 +354,24 @@ class ChangeStream:
             shown = b"\x0afullDocumentBeforeChange\0" if image is None else b"\x03fullDocumentBeforeChange\0" + image
         return event.with_images(expanded=expanded, full=post, asked_full=full, before=shown)
 
-    # Looking documents up
+    # Document lookups
 
     async def fetch_view(self, deadline: float | None) -> None:
-        """Have the newest state that a majority has, for the rest of the batch. Errors: MaxTimeMSExpired."""
+        """Fetch the newest majority-committed state for the rest of the batch. Errors: MaxTimeMSExpired."""
         self.release_view()
-        # What was made before may fill the batch.
+        # Events built before may fill the batch.
         self.lacks_view = False
         self._view = await self._node.replication.reader(_MAJORITY, deadline)
 
     def release_view(self) -> None:
-        """Let go of that state."""
+        """Release that state."""
         view, self._view = self._view, None
         if view is not None:
             view[1]()
 
 
 def _shown_kinds(asked: StreamOptions) -> frozenset[str]:
-    """The kinds of changes of documents whose events are the same for all streams that ask for no more of them."""
+    """Return the kinds of document changes whose events do not depend on the stream's options."""
     if asked.scope.expanded:
         return frozenset()
     kinds = {"insert", *_CHANGED}
@@ -384,7 +383,10 @@ def _shown_kinds(asked: StreamOptions) -> frozenset[str]:
 
 
 def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filter], Pipeline]:
-    """(the filters of the `$match` stages in front, the stages behind): what is about the images waits for them."""
+    """Return (the filters of the leading `$match` stages, the stages behind them).
+
+    Stages about images are not among the filters, because they need the images first.
+    """
     filters = []
     for stage in pipeline.stages:
         if not isinstance(stage, Match) or (

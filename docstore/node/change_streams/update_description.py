@@ -1,6 +1,7 @@
-"""What an update's entry says it changed, by dotted paths: `{updatedFields, removedFields, truncatedArrays}`; for those
-who asked for expanded events `disambiguatedPaths` too, the parts of paths that could be taken for others: those with a
-field whose name is a number or holds a dot.
+"""`updateDescription` of update events: `{updatedFields, removedFields, truncatedArrays}` by dotted paths.
+
+Expanded events also have `disambiguatedPaths`: the components of paths with a field name that is a number or contains a
+dot.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _Parts = tuple[str | int, ...]
 
 
 def update_description(o: bytes, *, expanded: bool = False) -> bytes:
-    """Of the `o` of an update entry with a diff."""
+    """Return the description for the `o` of an update entry with a diff."""
     diff = get_field(o, "diff")
     found = _Changes()
     if diff is not None:

@@ -1,7 +1,6 @@
-"""explain of a change stream: where in the oplog it begins, and the steps that make events of what it reads there.
+"""explain of a change stream: its start in the oplog, and the steps that turn entries into events.
 
-The names and the order of the steps are those of MongoDB 6.0. With execution statistics the stream is read up to the
-newest event that there is.
+Names and order of the steps follow MongoDB 6.0. With execution statistics the stream is read up to the newest event.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ if TYPE_CHECKING:
     from docstore.node.node import DataNode
 
 _TYPES = ("delete", "drop", "dropDatabase", "insert", "invalidate", "rename", "replace", "update")
-"""Of the events that are told to those who have not asked for more."""
+"""Types of events that are reported without `showExpandedEvents`."""
 _EVENTS_AT_ONCE = 1000
 _ENTRIES_PER_LOOK = 128
 _TRUE = (BOOL, b"\1")
 
 
 def explain_change_stream(context: Context, collection: str | None, pipeline: Pipeline) -> Result:
-    """The reply of explain, where nothing is read. Errors: those of opening the stream."""
+    """Return the explain reply without execution statistics. Errors: those of opening the stream."""
     told = _Told(context, collection, pipeline)
     stages = [told.cursor, *told.steps, *told.given_out, *map(shown_stage, told.behind.stages)]
     return {"explainVersion": "1", "stages": stages, **frame(context)}
@@ -55,7 +54,7 @@ def explain_change_stream(context: Context, collection: str | None, pipeline: Pi
 def explain_run_of_change_stream(
     context: Context, collection: str | None, pipeline: Pipeline, *, all_plans: bool
 ) -> Steps[Result]:
-    """The reply of explain with execution statistics. Errors: those of the stream too."""
+    """Return the explain reply with execution statistics. Errors: those of the stream too."""
     node, told = node_of(context), _Told(context, collection, pipeline)
     began = node.clock()
     scanned = yield from _scanned(node, told.start)
@@ -89,9 +88,7 @@ def explain_run_of_change_stream(
 
 
 class _Told:
-    """A stream's stages in the order in which they are shown: the scan of the oplog, the steps from entries to events,
-    those that events go through before they are given out, and what stands behind.
-    """
+    """A stream's stages in display order: oplog scan, steps from entries to events, image steps, the user's stages."""
 
     def __init__(self, context: Context, collection: str | None, pipeline: Pipeline) -> None:
         options, rest = change_stream_of(pipeline)
@@ -109,7 +106,7 @@ class _Told:
 
 
 def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
-    """(entries of the oplog from there on that are committed, those of them that the scan gives)."""
+    """Return (committed oplog entries from `start` on, those of them that pass the scan's filter)."""
     oplog, committed = node.store.oplog, cast("CommitProgress", node.replication).committed.timestamp
     assert oplog is not None, "the stage is refused on a node without one"
     examined = given = 0
@@ -126,7 +123,7 @@ def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
 
 
 def _cursor_stats(scan: dict[str, Any], examined: int, given: int, seconds: float) -> dict[str, Any]:
-    """The statistics of the scan, which stands at the end of the log and would go on."""
+    """Return the statistics of the scan, which has reached the end of the oplog but is not exhausted."""
     milliseconds = round(seconds * 1000)
     places = {name: scan[name] for name in ("direction", "minRecord")}
     stages = {
@@ -142,7 +139,7 @@ def _cursor_stats(scan: dict[str, Any], examined: int, given: int, seconds: floa
 
 
 def _cursor(start: int) -> dict[str, Any]:
-    """The scan of the oplog."""
+    """Return the oplog scan."""
     condition = {"$and": [{"ts": {"$gte": unpack_timestamp(start)}}, {"fromMigrate": {"$not": {"$eq": True}}}]}
     scan = {"stage": "COLLSCAN", "filter": condition, "direction": "forward", "minRecord": Int64(start)}
     planner = {
@@ -154,7 +151,7 @@ def _cursor(start: int) -> dict[str, Any]:
 
 
 def _steps(pipeline: Pipeline, options: ChangeStreamOptions, start: int) -> list[dict[str, Any]]:
-    """From entries to events."""
+    """Return the steps from entries to events."""
     given = document_to_python(pipeline.stages[0].raw)["$changeStream"]
     places = {name: given[name] for name in ("resumeAfter", "startAfter") if given.get(name) is not None}
     shown: dict[str, Any] = dict(places or {"startAtOperationTime": unpack_timestamp(start)})
@@ -173,7 +170,7 @@ def _steps(pipeline: Pipeline, options: ChangeStreamOptions, start: int) -> list
 
 
 def _images(asked: StreamOptions) -> list[dict[str, Any]]:
-    """Where documents before and behind changes are put in."""
+    """Return the steps that add pre-images and post-images."""
     steps = []
     if asked.wants_before:
         steps.append({"stage": "internalAddPreImage", "fullDocumentBeforeChange": asked.options.before_change})
@@ -183,7 +180,7 @@ def _images(asked: StreamOptions) -> list[dict[str, Any]]:
 
 
 def _met(options: ChangeStreamOptions) -> list[dict[str, Any]]:
-    """Where the event must come by whose token the stream was opened."""
+    """Return the step that requires the event of the start token."""
     token = options.token
     if token is None or token.is_mark:
         return []

@@ -1,6 +1,6 @@
-"""explain: the plan of a command, and with executionStats what running it has looked at. Nothing is ever changed.
+"""explain of commands: their plan, and with executionStats the work of running it. Nothing is ever changed.
 
-A write is explained by its search: what it would match is counted, not what it would write.
+A write is explained by its search: the statistics count what it would match, not what it would write.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ VERBOSITIES = ("queryPlanner", "executionStats", "allPlansExecution")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is explained: a query, and the stage that a command puts around its plan (COUNT, DELETE, UPDATE).
+    """The subject of an explain: a query, and the stage that its command adds to the plan (COUNT, DELETE, UPDATE).
 
-    `returns_matches`: the command gives the document that it changes; `upserts`: it inserts one where none is found.
+    `returns_matches`: the command returns the document that it changes. `upserts`: it inserts one if none matches.
     """
 
     query: FindQuery
@@ -61,17 +61,17 @@ class Subject:
 
 
 async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
-    """The reply of explain for a command that searches one collection."""
+    """Return the explain reply for a command that searches one collection."""
     found = await explained(context, subject, verbosity)
     return {"explainVersion": "1", **found, **frame(context)}
 
 
 Over = Callable[[Context, View, DocumentSource], Stream]
-"""What is run over the documents that a search finds."""
+"""Opens a stream over the documents of a search."""
 
 
 async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
-    """The sections of the reply about the plan and, if it is to be run, its execution."""
+    """Return the reply's sections about the plan and, depending on the verbosity, its execution."""
     node = node_of(context)
     view = await finish_steps(context, view_of(context))
     try:
@@ -91,7 +91,7 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
 def _planned(
     context: Context, subject: Subject, view: View, collection: Collection | None, indexes: Sequence[Index]
 ) -> tuple[Plan, Stage, dict[str, Any]]:
-    """(the plan, what is to be carried out, the section about the plan)"""
+    """Return (the plan, the stage tree, the queryPlanner section)."""
     query = subject.query
     if subject.stage == "COUNT":
         plan = plan_count(collection, query, view.reader, indexes=indexes, kept=False)
@@ -108,7 +108,7 @@ def _planned(
 
 
 def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
-    """The stages of the plan within that of the command."""
+    """Return the stage tree: the command's stage over the plan's."""
     if subject.stage == "COUNT":
         if counts_at_once(plan, view.owned):
             return Stage("RECORD_STORE_FAST_COUNT")
@@ -129,7 +129,7 @@ def _stages(subject: Subject, plan: Plan, view: View) -> Stage:
 
 
 _COUNTED = frozenset(("COUNT_SCAN", "RECORD_STORE_FAST_COUNT", "IXSCAN"))
-"""What a count without documents reads."""
+"""Stages from which a count needs no documents."""
 
 
 def _innermost(stage: Stage) -> str:
@@ -146,7 +146,7 @@ async def _measured(
     winning: Stage,
     over: Over | None,
 ) -> dict[str, Any]:
-    """Run the query to its end, or as far as what is run over it asks for documents, and say what it took."""
+    """Run the query to its end, or as far as `over` reads, and return the executionStats section."""
     node = node_of(context)
     began = node.clock()
     failure: CommandError | None = None
@@ -154,7 +154,7 @@ async def _measured(
         stats = await _counted(context, subject, view, collection, winning)
     else:
         if subject.stage == "COUNT":
-            # Here a find counts, whose plan need not be that of a count.
+            # The plan of this find may differ from that of the count.
             plan = allowing(PAUSED, lambda: plan_find(collection, subject.query, view.reader, view.owned, indexes))
         source = allowing(
             PAUSED,
@@ -185,7 +185,7 @@ async def _measured(
 async def _counted(
     context: Context, subject: Subject, view: View, collection: Collection | None, winning: Stage
 ) -> PlanStats:
-    """The statistics of a count that reads no documents."""
+    """Return the statistics of a count that reads no documents."""
     node = node_of(context)
     query = subject.query
     plan = plan_count(collection, query, view.reader, kept=False)
@@ -197,7 +197,7 @@ async def _counted(
     stats.exhausted = True
     stats.counted = True
     if _innermost(winning) == "COUNT_SCAN":
-        # The entry that shows that no further one counts is looked at too.
+        # The first entry beyond the limit is examined too.
         stats.examined.keys = counting.entries + 1
     elif winning.name == "COUNT":
         stats.examined = counting.examined
@@ -206,7 +206,7 @@ async def _counted(
 
 
 def frame(context: Context, command: bytes | None = None) -> dict[str, Any]:
-    """What every reply of explain ends with: the command (by default that of the request), and the server."""
+    """Return the common end of explain replies: the command (by default that of the request), and the server."""
     settings = node_of(context).settings
     return {
         "command": RawBSONDocument(shown_command(context) if command is None else command),

@@ -1,6 +1,6 @@
-"""explain of a pipeline: the find that feeds it, and the stages run over that. Nothing is written.
+"""explain of a pipeline: the find that feeds it, and the stages over that. Nothing is written.
 
-A pipeline that is a find and nothing more is explained as one.
+A pipeline that is only a find is explained as one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from docstore.spill import SpillFile
 async def explain_aggregate(
     context: Context, pipeline: Pipeline, hint: Hint | None, verbosity: str, command: bytes | None = None
 ) -> Result:
-    """The reply of explain for a pipeline; it shows `command`, by default that of the request."""
+    """Return the explain reply for a pipeline; it shows `command`, by default that of the request."""
     runs = verbosity != "queryPlanner"
     if pipeline.has_source:
         running = RunningPipeline(pipeline)
@@ -62,7 +62,7 @@ async def explain_aggregate(
 
 
 def _optimized(planner: dict[str, Any]) -> dict[str, Any]:
-    """The section of a find, told apart from that of the command find by one field."""
+    """Return the section of a find as part of a pipeline, which one field distinguishes from a find command's."""
     shown: dict[str, Any] = {}
     for name, value in planner.items():
         if name == "maxIndexedOrSolutionsReached":
@@ -72,7 +72,7 @@ def _optimized(planner: dict[str, Any]) -> dict[str, Any]:
 
 
 class RunningPipeline:
-    """The stages of a pipeline, measured one by one; what would be written is not."""
+    """The stages of a pipeline, each measured; writing stages are left out."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._stages = without_target(pipeline).as_run()
@@ -81,20 +81,20 @@ class RunningPipeline:
         self._spill: SpillFile | None = None
 
     def close(self) -> None:
-        """Give back what the run took."""
+        """Release the spill file."""
         if self._spill is not None:
             self._spill.close()
 
     def over(self, context: Context, view: View, source: DocumentSource) -> Stream:
-        """The stages over what a find gives."""
+        """Open the stages over a find's documents."""
         return self._open(FindStream(source), self._environment(context, view))
 
     def over_events(self, context: Context, source: Stream) -> Stream:
-        """The stages over the events of a change stream, which look into no collection."""
+        """Open the stages over the events of a change stream, which read no collection."""
         return self._open(source, Environment(clock=node_of(context).clock, rng=node_of(context).rng))
 
     async def run_own(self, context: Context) -> None:
-        """Run the stages over what the first one makes."""
+        """Run the stages over the documents that the first one produces."""
         view = await finish_steps(context, view_of(context))
         try:
             stream = self._open(DocumentList(()), self._environment(context, view))
@@ -115,7 +115,7 @@ class RunningPipeline:
         return chained([partial(measured, stage) for stage in self._stages], source, environment.clock)
 
     def shown(self, runs: bool) -> list[dict[str, Any]]:
-        """The stages, with what they did where they ran."""
+        """Return the stages, with their statistics if they ran."""
         found = [
             shown_stage(stage) | (self._stage_figures(place) if runs else {})
             for place, stage in enumerate(self._stages)
@@ -126,7 +126,7 @@ class RunningPipeline:
 
     def _stage_figures(self, place: int) -> dict[str, Any]:
         stream = self._streams[place]
-        # The last stage of each segment counts the time of that segment alone.
+        # The last stage of each segment has the time of that segment alone.
         segments = self._streams[SEGMENT_STAGES - 1 : place : SEGMENT_STAGES]
         execution_stats = stage_stats(stream.returned, stream.seconds + sum(each.seconds for each in segments))
         disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
@@ -139,7 +139,7 @@ class RunningPipeline:
 
 
 def shown_stage(stage: Stage) -> dict[str, Any]:
-    """A stage as explain shows it."""
+    """Return a stage as explain shows it."""
     if isinstance(stage, Match):
         return {"$match": filter_document(stage.filter)}
     if isinstance(stage, SortStage):
@@ -163,5 +163,5 @@ def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def stage_stats(returned: int, seconds: float) -> dict[str, Any]:
-    """What explain says of any stage that ran."""
+    """Return the statistics that every executed stage shows. `seconds`: its execution time."""
     return {"nReturned": Int64(returned), "executionTimeMillisEstimate": Int64(round(seconds * 1000))}

@@ -1,7 +1,6 @@
-"""Plans as explain shows them, in the form of the real server: a tree of stages, innermost the access to the data.
+"""Plans as explain shows them, in the reference's form: a tree of stages with the access path innermost.
 
-What is shown is the plan that the executor runs, made by the same choice from the same arguments. Execution
-statistics are added to the stages by `docstore.node.explain.stats`.
+The planner chooses with the same arguments as for execution. `docstore.node.explain.stats` adds execution statistics.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _CHOICES = frozenset((BOOL, DOUBLE, INT32, INT64))
 
 @dataclass(slots=True)
 class Stage:
-    """One stage. `condition` is what it filters by, `details` what else it shows, in order; `inputs` come last."""
+    """One stage. `condition`: its filter; `details`: further fields in order; `inputs` are shown last."""
 
     name: str
     condition: dict[str, Any] | None = None
@@ -44,7 +43,7 @@ class Stage:
     inputs: list[Stage] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """As `winningPlan` shows it."""
+        """Return the tree as `winningPlan` shows it."""
         shown: dict[str, Any] = {"stage": self.name}
         if self.condition is not None:
             shown["filter"] = self.condition
@@ -52,7 +51,7 @@ class Stage:
 
 
 def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The inputs of a stage under the name that they have there."""
+    """Return the inputs of a stage under their field name."""
     if name in ("OR", "SORT_MERGE"):
         return {"inputStages": inputs}
     return {"inputStage": inputs[0]} if inputs else {}
@@ -68,7 +67,7 @@ def query_planner(
     collation: Collation | None = None,
     limited: bool = False,
 ) -> dict[str, Any]:
-    """The `queryPlanner` section. `parsed`: the filter is shown; `limited`: an index filter is for queries like it."""
+    """Return the `queryPlanner` section. `parsed`: show the filter; `limited`: an index filter applies to the shape."""
     shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": limited}
     if parsed:
         shown["parsedQuery"] = filter_document(query.filter)
@@ -86,7 +85,7 @@ def query_planner(
 
 
 def plan_hashes(query: FindQuery, winning: Stage) -> dict[str, Any]:
-    """What tells a shape, and a plan for it, from others."""
+    """Return `queryHash` of the query shape and `planCacheKey` of shape and plan."""
     shape = f"{filter_shape(query.filter)} {query.sort} {query.projection is not None}"
     return {"queryHash": _short_hash(shape), "planCacheKey": _short_hash(shape + repr(_index_names(winning)))}
 
@@ -103,8 +102,9 @@ def _index_names(stage: Stage) -> list[str]:
 def find_stages(
     query: FindQuery, plan: Plan, *, owned: bool, projection: bytes | None = None, covered: bool = False
 ) -> Stage:
-    """The stages of a find, outermost first. `owned`: documents of other shards are filtered out; `covered`: the index
-    answers without the documents.
+    """Return the stages of a find.
+
+    `owned`: orphans are filtered out; `covered`: the index answers without documents.
     """
     access = access_stage(plan, covered=covered, sort=query.sort)
     if access.name == "EOF":
@@ -127,7 +127,7 @@ def find_stages(
 
 
 class _FindBuilder:
-    """Puts the stages of a find over each other; `stage` is the outermost so far."""
+    """Builds the stages of a find from the inside out; `stage` is the outermost so far."""
 
     def __init__(self, query: FindQuery, access: Stage, projection: bytes | None, covered: bool) -> None:
         self.stage = access
@@ -139,7 +139,7 @@ class _FindBuilder:
         self.stage = Stage(name, details=details, inputs=[self.stage])
 
     def sort(self) -> None:
-        """The sort. Where an index answers, what is sorted is projected already."""
+        """Add the sort stage; a covered plan is projected before it."""
         if self._covered and not self._query.return_key:
             self.project()
         sort = self._query.sort
@@ -149,12 +149,12 @@ class _FindBuilder:
         self.put("SORT", **details, type="default" if sort.measures else "simple")
 
     def project(self) -> None:
-        """The projection, unless there is none or it is there already."""
+        """Add the projection stage, unless there is none or it exists already."""
         if self._query.return_key:
             self.put("RETURN_KEY")
         elif self._projection is not None:
             kind = "DEFAULT" if not _is_simple(self._projection) else "COVERED" if self._covered else "SIMPLE"
-            # The values that distinct collects are shown as no field at all.
+            # The projection that distinct uses is shown without fields.
             shown = document_to_python(self._projection) if self._query.needs is None else {}
             self.put(f"PROJECTION_{kind}", transformBy=shown)
             self._projection = None
@@ -169,8 +169,9 @@ def _is_simple(projection: bytes) -> bool:
 
 
 def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) -> Stage:
-    """The access to the data, and the filter over it. `covered`: an index without the documents; `sort`: the order
-    that scans are merged in.
+    """Return the access path with its filter.
+
+    `covered`: without documents; `sort`: the order in which scans are merged.
     """
     condition = None if plan.residual is None else filter_document(plan.residual)
     match plan.access:
@@ -239,7 +240,7 @@ def _value_of(bounds: FieldBounds) -> Any:
 
 
 def _prefix(access: IndexScan) -> list[tuple[str, FieldBounds]]:
-    """The bounds of the fields before the text."""
+    """Return the bounds of the fields before the text."""
     return [
         (path, found) for (path, direction), found in zip(access.index.fields, access.bounds, strict=False) if direction
     ]
@@ -252,7 +253,7 @@ def _branch(access: IndexScan | IdLookup | Eof) -> Stage:
 
 
 def index_scan(access: IndexScan) -> Stage:
-    """The stage that reads an index."""
+    """Return the stage that reads an index."""
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     details = index_details(index)
@@ -275,7 +276,7 @@ def index_scan(access: IndexScan) -> Stage:
 
 
 def _compound_wildcard_fields(access: IndexScan, wildcard: WildcardBounds) -> list[tuple[str, int]]:
-    """The key pattern with the path that is looked through, where it is one."""
+    """Return the key pattern of a compound wildcard index with the actual path."""
     found: list[tuple[str, int]] = []
     for path, direction in access.index.fields:
         if direction:
@@ -286,7 +287,7 @@ def _compound_wildcard_fields(access: IndexScan, wildcard: WildcardBounds) -> li
 
 
 def count_scan(access: IndexScan) -> Stage | None:
-    """The stage that counts the entries of an index between two keys; None where they are not all that lie there."""
+    """Return the stage that counts index entries between two keys; None if not all of them count."""
     index = access.index
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     fields, bounds, details = index.fields, list(access.bounds), index_details(index)
@@ -305,7 +306,7 @@ def count_scan(access: IndexScan) -> Stage | None:
         for name, (value, inclusive) in zip(
             ("startKey", "endKey"), edges if direction >= 0 else edges[::-1], strict=True
         ):
-            # Behind an exclusive edge come all keys, or before it.
+            # An exclusive edge lies after all entries of its key, or before them.
             if not keys[name + "Inclusive"]:
                 value = MaxKey() if name == "startKey" else MinKey()
             keys[name][path] = value
@@ -314,7 +315,7 @@ def count_scan(access: IndexScan) -> Stage | None:
 
 
 def index_details(index: Index) -> dict[str, Any]:
-    """What every stage that reads an index says of it."""
+    """Return the fields that every stage shows of its index."""
     details: dict[str, Any] = {
         "keyPattern": document_to_python(index.spec.key),
         "indexName": index.name,
@@ -335,7 +336,7 @@ def index_details(index: Index) -> dict[str, Any]:
 
 
 def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
-    """Which parts of the paths are arrays, as far as it is known without looking into the documents."""
+    """Return the array components of the indexed paths, as far as known without reading documents."""
     if index.spec.hashed or index.wildcard is not None or index.text is not None:
         return None
     if isinstance(index.geometry, PlaneKeys):
@@ -344,7 +345,7 @@ def _multikey_paths(index: Index) -> dict[str, list[str]] | None:
 
 
 def _id_scan(value: Value) -> Stage:
-    """A lookup by `_id` whose document is looked at further, which the real server shows as a read of the index."""
+    """Return a lookup by `_id` with further stages over it, which the reference shows as an index scan."""
     return Stage(
         "IXSCAN",
         details={

@@ -1,4 +1,4 @@
-"""The command that a reply of explain is about, as the reply shows it."""
+"""The command that an explain reply shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIMPLE = document_from([("locale", *from_python("simple"))])
 
 
 def shown_command(context: Context) -> bytes:
-    """What stands in `explain`, with the name of its database; an aggregate with the argument `explain` as it came."""
+    """Return the command inside `explain` with its `$db`; an aggregate with `explain: true` as it was sent."""
     name, code, inner = elements(context.raw)[0]
     if name != "explain" or code != OBJECT:
         return context.raw
@@ -25,7 +25,7 @@ def shown_command(context: Context) -> bytes:
 
 
 def command_below(resolved: ResolvedView, stages: Sequence[bytes], arguments: Arguments) -> bytes:
-    """A command that reads a view, given as stages, as the aggregate that it comes down to."""
+    """Return a read of a view, given as stages, as the aggregate over the underlying collection."""
     members: list[Value] = [(OBJECT, stage) for stage in (*resolved.pipeline, *stages)]
     fields = [
         ("aggregate", *from_python(split_namespace(resolved.ns)[1])),

@@ -1,8 +1,8 @@
 """Execution statistics of the stages of a plan, as `executionStats` shows them.
 
-The executor counts index entries, documents looked at, documents that matched and documents given. What the single
-stages did follows from those: the real server counts one unit of work for each entry or document that a stage takes,
-for each that it gives after having gathered, and for noticing the end.
+The executor counts index entries, documents examined, matched and returned; the figures of the stages follow from
+these. The reference counts one unit of work per entry or document that a stage takes, per document that a blocking
+stage returns, and for detecting the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from docstore.node.explain.plan import Stage, inputs_shown
 
 @dataclass(frozen=True, slots=True)
 class ExecutionStats:
-    """What one stage did."""
+    """Work of one stage."""
 
     works: int
     advanced: int
@@ -40,7 +40,7 @@ class ExecutionStats:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution. `returns_matches`: a write gives back the document that it changes."""
+    """One execution. `returns_matches`: a write returns the document that it changes."""
 
     stats: PlanStats
     returns_matches: bool = False
@@ -48,7 +48,7 @@ class Run:
 
 
 def execution(stage: Stage, run: Run) -> dict[str, Any]:
-    """The tree with its statistics, as `executionStages` shows it."""
+    """Return the tree with its statistics, as `executionStages` shows it."""
     return _measured(stage, run)[0]
 
 
@@ -66,7 +66,7 @@ def _measured(stage: Stage, run: Run) -> tuple[dict[str, Any], ExecutionStats]:
 
 
 def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], ExecutionStats]:
-    """One input of a union. What others have given before it gives too, and the union drops."""
+    """Return one input of a union, including documents that the union drops as duplicates."""
     examined = run.stats.branches[place] if run.stats.branches else Examined()
     if stage.name == "EOF":
         execution_stats = ExecutionStats(1, 0, True)
@@ -79,7 +79,7 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Executi
 
 
 Measured = tuple[ExecutionStats, dict[str, Any]]
-"""(statistics of a stage, what else it shows)."""
+"""(Statistics of a stage, further fields that it shows.)"""
 
 
 def _eof(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
@@ -158,7 +158,7 @@ def _fetch(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
 
 
 def _sort(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
-    # It gathers all, then gives; noticing the end of its input is the beginning of giving.
+    # A blocking sort first consumes its input; detecting the end counts as the start of its output.
     returned = run.stats.returned
     sorting = {"totalDataSizeSorted": run.stats.sorted_bytes, "usedDisk": False, "spills": 0}
     return ExecutionStats(_below(run, inputs).works + returned + 1, returned, True), sorting
@@ -193,7 +193,7 @@ def _write(run: Run, inputs: list[ExecutionStats]) -> ExecutionStats:
 
 
 def _passing(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
-    """A stage that gives on what it takes."""
+    """Return the statistics of a stage that passes its input on."""
     below = _below(run, inputs)
     return ExecutionStats(below.works, min(below.advanced, run.stats.returned), below.ended), {}
 
@@ -228,4 +228,4 @@ _STATS: dict[str, Callable[[Stage, Run, list[ExecutionStats]], Measured]] = {
     "TEXT_MATCH": _text_match,
     "UPDATE": _update,
 }
-"""The statistics of a stage: (stage, execution, statistics of its inputs). Others pass on what they take."""
+"""Statistics functions: (stage, run, statistics of its inputs). Other stages pass their input on."""
