@@ -1,1 +1,1 @@
-"""Time-series collections as commands meet them: what is asked about measurements is carried out on buckets."""
+"""Time-series collections: commands about measurements, executed on buckets."""

@@ -1,7 +1,7 @@
-"""What filters of one form ask of measurements, said of their buckets and of their fields.
+"""Filters on measurements, split into conditions on buckets and on fields; cached per filter shape.
 
-Always true: the measurements that satisfy a filter are those of which the tests and the predicate of its `Bound` hold,
-in buckets of which its own predicate holds and whose `_id` lie between its ends.
+A measurement matches if the tests and the predicate of the filter's `Bound` hold. Its bucket then satisfies the bucket
+predicate, and the bucket's `_id` lies between the ends.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ _MIN, _MAX = f"{CONTROL}.min.", f"{CONTROL}.max."
 
 
 class Bound(NamedTuple):
-    """A filter of a request. `buckets`: holds of all that have a measurement; `ends`: the least and the greatest `_id`
-    of those, where something is said of it; `tests`: of single fields; `predicate`: of a measurement as a whole.
+    """A filter bound to the values of a request.
+
+    * `buckets`: holds for every bucket with a match.
+    * `ends`: the least and the greatest `_id` of those buckets, if the filter bounds the time.
+    * `tests`: conditions on single fields; `predicate`: on the measurement as a whole.
     """
 
     buckets: Predicate | None
@@ -45,9 +48,12 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What filters of a form ask. `moved`: of the metadata, under the name that buckets have for them; `free`: of
-    single fields; `rest`: everything else, which looks at these `fields` (None: at any); `bounds`: the comparisons of
-    measured fields, as (path, operator, place of the value).
+    """The parsed conditions of a filter shape.
+
+    * `moved`: conditions on the metadata, under its name in buckets.
+    * `free`: conditions on single fields.
+    * `rest`: all others, which read `fields` (None: any).
+    * `bounds`: comparisons of measured fields, as (path, operator, position of the value).
     """
 
     moved: Tests | None
@@ -57,8 +63,9 @@ class Asked:
     bounds: tuple[tuple[str, Op, int], ...]
 
     def bound(self, values: Sequence[Value], definition: TimeseriesDefinition) -> Bound | None:
-        """The filter with these values; None where there is more to one of them. Errors: those of regular
-        expressions.
+        """Return the filter with these values, or None if a value needs the general path.
+
+        Errors: those of regular expressions.
         """
         tests: list[PathPredicate] = []
         for each in self.free:
@@ -86,7 +93,7 @@ class Asked:
 
 
 class _Sample:
-    """A filter that stands for all of its form: those of a form are equal."""
+    """A sample filter as the cache key of its shape: filters of one shape are equal."""
 
     __slots__ = ("_own", "meta_field", "raw", "values")
 
@@ -104,7 +111,7 @@ class _Sample:
 
 
 def asked_of(raw: bytes, meta_field: str | None) -> tuple[Asked, list[Value], bytes] | None:
-    """(what a filter asks, its values, its form); None where it has no form, or cannot be said by its form."""
+    """Return (the conditions of a filter, its values, its shape); None if its shape cannot be cached."""
     formed = form_of(raw)
     if formed is None:
         return None
@@ -120,8 +127,8 @@ def _asked(sample: _Sample) -> Asked | None:
     left: list[Filter] = []
     known: list[Value] = []
     try:
-        # As a whole first: what is refused is refused by all of it, and what depends on a request by a context that
-        # knows none.
+        # Parse the whole first: some checks need all of it. A context without a request refuses parts that depend on
+        # one.
         parse_filter(sample.raw, query_context=new_context())
         for condition in parts_of(sample.raw):
             own = [value for _, value in compared(condition)]
@@ -135,7 +142,7 @@ def _asked(sample: _Sample) -> Asked | None:
             known += own
             (left if renamed is None else moved).extend(conjuncts(tree))
     except CommandError:
-        # The general way says so.
+        # The general path reports the error.
         return None
     if known != sample.values:
         return None
@@ -144,7 +151,7 @@ def _asked(sample: _Sample) -> Asked | None:
     ]
     tests = tests_of(left, places)
     assert all(top(each.path) != sample.meta_field for each in tests.free), "what is of the metadata alone is moved"
-    # Conditions of single fields whose values the form leaves out are tested by columns, all others of documents.
+    # Conditions on single fields with parameterised values are tested by column, all others by document.
     others = Tests(tests.constant, (), tests.either, tests.of_elements)
     has_rest = others.constant is not None or bool(others.either or others.of_elements)
     fields = fields_of_filter(conjunction(left)) if has_rest else set[str]()

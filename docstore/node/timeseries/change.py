@@ -1,4 +1,4 @@
-"""What `collMod` may change of a time-series collection: when its buckets expire, its indexes, and its granularity."""
+"""`collMod` of a time-series collection: expiration of its buckets, indexes, and granularity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_OTHERS = ("validator", "validationLevel", "validationAction", "changeStreamP
 
 
 class SeriesChange:
-    """What is asked for. Errors: InvalidOptions, BadValue."""
+    """The requested change, parsed. Errors: InvalidOptions, BadValue."""
 
     def __init__(self, node: DataNode, arguments: Arguments, series: Series, face: Face) -> None:
         self._node = node
@@ -49,14 +49,15 @@ class SeriesChange:
         self._granularity = None if asked is None else choice("collMod.timeseries.granularity", asked, granularities)
 
     def standing(self) -> Series:
-        """The collection as it is now. Errors: NamespaceNotFound."""
+        """Return the collection in its current state. Errors: NamespaceNotFound."""
         series = series_of(self._node.store, self._ns)
         if series is None:
             raise CommandError(Code.NamespaceNotFound, "ns does not exist")
         return series
 
     def definition(self, series: Series) -> TimeseriesDefinition | None:
-        """The definition with the granularity or the buckets that are asked for; None where nothing of it changes.
+        """Return the definition with the requested granularity or bucket span; None if unchanged.
+
         Errors: InvalidOptions for finer ones.
         """
         before = series.definition

@@ -1,4 +1,4 @@
-"""What `create` is asked for with `timeseries`: the definition, and the options that such a collection may have."""
+"""`create` with `timeseries`: the definition, and the other options that such a collection may have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CUSTOM = {
 _ALLOWED = frozenset(
     ("timeseries", "expireAfterSeconds", "collation", "storageEngine", "indexOptionDefaults", "comment")
 )
-"""What `create` may say besides."""
+"""Options of `create` allowed with `timeseries`."""
 _REFUSED = (
     "capped", "size", "max", "autoIndexId", "idIndex", "validator", "validationLevel", "validationAction", "viewOn",
     "clusteredIndex", "changeStreamPreAndPostImages",
@@ -37,7 +37,7 @@ _REFUSED = (
 
 
 def created_series(node: DataNode, arguments: Arguments, namespace: str, face: Face) -> CollectionOptions | None:
-    """The options of the buckets of the time-series collection to be made; None where none is asked for.
+    """Return the options of the bucket collection of a time-series collection; None if `timeseries` is absent.
 
     Errors: InvalidOptions, BadValue, 51024, 5510500.
     """

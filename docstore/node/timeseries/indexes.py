@@ -1,4 +1,4 @@
-"""Indexes of time-series collections: those of the buckets, said and shown in terms of measurements."""
+"""Indexes of time-series collections: translation between specifications on measurements and on buckets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from docstore.timeseries.index_keys import bucket_key, measured_key
 
 
 def bucket_spec(series: Series, raw: bytes) -> bytes:
-    """The specification of an index of buckets for one of measurements. Errors: InvalidOptions, CannotCreateIndex,
-    NotImplemented for a partial index.
+    """Return the bucket index for an index specification on measurements.
+
+    Errors: InvalidOptions, CannotCreateIndex, NotImplemented for a partial index.
     """
     key = get_field(raw, "key")
     if key is None or key[0] != OBJECT:
-        # It is refused as any other.
+        # The general path rejects it.
         return raw
     paths = [path for path, _, _ in elements(key[1])]
     measured = any(renamed_metadata(path, series.definition.meta_field) is None for path in paths)
@@ -47,7 +48,7 @@ def _is_set(value: Value) -> bool:
 
 
 def measured_specs(series: Series) -> list[bytes]:
-    """The indexes as they are listed; those of buckets that are none of measurements are not among them."""
+    """Return the index specifications on measurements; bucket indexes without one are left out."""
     found: list[bytes] = []
     for index in series.buckets.counted_indexes:
         key = measured_key(series.definition, index.spec.key)
@@ -58,7 +59,7 @@ def measured_specs(series: Series) -> list[bytes]:
 
 
 def measured_paths(series: Series) -> list[str]:
-    """The paths of measured fields under indexes."""
+    """Return the indexed paths of measured fields."""
     found: list[str] = []
     for index in series.buckets.secondary:
         key = measured_key(series.definition, index.spec.key)
@@ -69,12 +70,12 @@ def measured_paths(series: Series) -> list[str]:
 
 
 def bucket_choice(series: Series, asked: Value) -> Value:
-    """What a command calls an index, by its name or its key of measurements, as one of buckets."""
+    """Return the bucket index's name or key, given an index's name or its key on measurements."""
     return (OBJECT, bucket_key(series.definition, asked[1])) if asked[0] == OBJECT else asked
 
 
 def bucket_index(series: Series, raw: bytes) -> bytes:
-    """What `collMod` says of an index, of one of buckets."""
+    """Return the `index` argument of `collMod` for the bucket index."""
     return document_from(
         [
             (name, *bucket_choice(series, (code, data))) if name == "keyPattern" else (name, code, data)
@@ -84,7 +85,7 @@ def bucket_index(series: Series, raw: bytes) -> bytes:
 
 
 def bucket_hint(series: Series, hint: Hint | None) -> Hint | None:
-    """A hint of a read, which names an index by its key of measurements perhaps, as one of buckets."""
+    """Return the hint for the buckets, given one by name or by a key on measurements."""
     if hint is None or hint.key is None:
         return hint
     for index in series.buckets.counted_indexes:

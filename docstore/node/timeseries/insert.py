@@ -1,12 +1,12 @@
-"""Measurements on their way into buckets: those of one series and span of a command go into one write of a bucket.
+"""Inserts into time-series collections: the measurements of one series and span in a command become one bucket write.
 
-A command is carried out in two steps that alternate: measurements are gathered in drafts of buckets, and the drafts are
-written. Others may run in between, so a draft whose bucket has changed meanwhile is made anew when it is to be written;
-a bucket and the statements of its measurements are one entry, and so a retried statement is never done twice.
+A command alternates two steps: measurements are gathered in drafts of buckets, and the drafts are written.
 
-Which bucket of a series is open is remembered in memory and by its `_id` alone: what it holds is read when measurements
-come, so that whatever has happened to it is seen. A bucket that is forgotten, as all are when a process begins, stays
-as it is, and another one is begun.
+* Other tasks may run in between, so a draft whose stored bucket has changed is rebuilt before it is written.
+* A bucket and the statement ids of its measurements are one oplog entry, so a retry never repeats a statement.
+* Only the `_id` of a series's open bucket is kept in memory. The bucket is read again when measurements arrive, so that
+  changes to it are seen.
+* A bucket that is no longer in memory, as after a restart, stays as it is, and a new one is opened.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GATHERED_MEASUREMENTS = 1000
 GATHERED_BYTES = 1024 * 1024
-"""So much is gathered, or read to add to it, before buckets are written."""
+"""Limit of measurements gathered, or bytes read to extend buckets, before buckets are written."""
 _CLOCK_EVERY = 128
 _CLOCK_EVERY_BUCKETS = 16
 _MOST_OPEN = 10_000
@@ -53,8 +53,9 @@ _CHANGED = frozenset((b"control", b"data"))
 
 
 class OpenBuckets(OrderedDict[bytes, tuple[bytes, int]]):
-    """A part of a node: by the uuid of the collection and the key of the series, one behind the other, the `_id` of the
-    bucket that takes measurements, and how many bytes it has taken; the least recently used first.
+    """The open buckets of a node, least recently used first.
+
+    Key: collection uuid followed by the key of the series. Value: (`_id` of the bucket, its size in bytes).
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ class OpenBuckets(OrderedDict[bytes, tuple[bytes, int]]):
 
 
 class SeriesInserts:
-    """The measurements of one insert command on their way into a time-series collection."""
+    """The measurements of one insert command, in progress."""
 
     def __init__(
         self,
@@ -124,10 +125,10 @@ class SeriesInserts:
         self._at = len(self._documents)
 
     def close(self) -> None:
-        """Nothing is held between steps."""
+        """Do nothing: no resource is held between steps."""
 
     def _resumed(self, series: Series) -> Filling:
-        """What is being filled, as it stands after others have run."""
+        """Return the current drafts, rebuilt if their stored buckets have changed since the last step."""
         rules = rules_of(series.definition)
         filling = self._filling
         if filling is None:
@@ -148,7 +149,7 @@ class SeriesInserts:
         return filling
 
     def _gather(self, series: Series, filling: Filling, until: float) -> None:
-        """Put measurements into drafts, up to an ordered command's first error."""
+        """Add measurements to drafts, up to the first error if ordered."""
         documents, indexed = self._documents, measured_paths(series)
         paths = [list(map(encoded_name, path.split("."))) for path in indexed]
         together = self._none_executed()
@@ -167,7 +168,7 @@ class SeriesInserts:
                 return
 
     def _none_executed(self) -> bool:
-        """Whether none of the statements that are left has been executed before, as is plain to see."""
+        """Return True if certainly none of the remaining statements was executed before."""
         row = self._session_write
         if row is None:
             return True
@@ -175,7 +176,7 @@ class SeriesInserts:
         return self._node.store.sessions.none_executed(row.lsid, row.txn_number, statements)
 
     def _taken(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> bool:
-        """Take one by itself; whether those behind it have their turn."""
+        """Add one measurement; return True to continue with the next."""
         try:
             self._take(series, filling, position, indexed)
         except CommandError as error:
@@ -186,7 +187,10 @@ class SeriesInserts:
         return True
 
     def _take(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> None:
-        """Errors: those of a document that is none or too large, of `time_and_metadata` and of `check_indexed`."""
+        """Add one measurement to a draft.
+
+        Errors: those of an invalid or too large document, of `time_and_metadata` and of `check_indexed`.
+        """
         if self._session_write is not None and self._executed(self._statement(position)):
             self.outcome.n += 1
             return
@@ -210,15 +214,13 @@ class SeriesInserts:
         return True
 
     def _add(self, series: Series, filling: Filling, position: int, time: int, lane: Lane) -> None:
-        """Add a measurement to the bucket that is open, or to a new one."""
+        """Add a measurement to the open bucket, or to a new one."""
         if not lane.opened:
             self._open(series, filling, [lane])
         filling.add(self._documents[position], position, time, lane)
 
     def _open(self, series: Series, filling: Filling, lanes: list[Lane]) -> None:
-        """Find the buckets that took the last measurements of these series, as they stand now; not all of them where
-        they are large.
-        """
+        """Read the open buckets of these series in their current state; fewer of them if they are large."""
         buckets, engine, known = series.buckets, self._node.engine, self._known
         uuid, id_prefix, prefix = buckets.uuid.bytes, buckets.id_prefix, buckets.prefix
         entry_of, record_of = getter_of(engine, Family.INDEXES), getter_of(engine, Family.RECORDS)
@@ -252,7 +254,7 @@ class SeriesInserts:
                 self._put(unit, series, drafts, documents)
                 self.outcome.last = unit.commit() or self.outcome.last
         except WriteConflict:
-            # They are looked at anew when the transaction that they have met has ended.
+            # They are checked again when the conflicting transaction has ended.
             raise
         except CommandError as error:
             self.fail_rest(error)
@@ -264,7 +266,7 @@ class SeriesInserts:
         self.outcome.n += counters_of(self._node, series).note(drafts)
 
     def _put(self, unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes]) -> None:
-        """Put buckets into a unit: many at once where each has one statement, or statements do not count."""
+        """Add buckets to a unit, in one batch if each has one statement or statement ids do not matter."""
         buckets = series.buckets
         statements = None if self._session_write is None else [self._statements(draft.positions) for draft in drafts]
         ids = None if statements is None else [each[0] for each in statements]
@@ -300,7 +302,7 @@ class SeriesInserts:
         documents: list[bytes],
         stmt_ids: list[int] | None,
     ) -> bool:
-        """Put buckets in the place of what they were, where that can be done at once."""
+        """Replace buckets in one batch, if possible; else return False."""
         indexes = series.buckets.indexes_of(_CHANGED)
         if any(index.unique for index in indexes):
             return False
@@ -318,7 +320,7 @@ class SeriesInserts:
 
 
 def _operation(draft: Bucket, before: bytes, after: bytes) -> bytes:
-    """What an entry of the log says of the change of a bucket."""
+    """Return the oplog entry's update of a bucket: the draft's own diff if that is shorter than the document."""
     update = draft.update()
     return update if 0 < len(update) < len(after) else make_update(before, after)
 

@@ -1,7 +1,7 @@
-"""Deletions and updates of measurements by their metadata, which are those of whole buckets.
+"""Deletes and updates of measurements by metadata, executed on whole buckets.
 
-A statement may ask for the metadata and nothing else, be about all that match, and change nothing but the metadata.
-What comes of it is counted in measurements.
+Such a statement filters by metadata only, is `multi`, and changes only metadata. Its results are counted in
+measurements.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _SAID_BESIDE = frozenset(("$comment",))
 
 
 def measured_weight(series: Series) -> Callable[[bytes], int]:
-    """How many measurements a bucket counts for."""
+    """Return a function that counts the measurements of a bucket."""
     return partial(measurement_count, time_field=series.definition.time_field)
 
 
 def bucket_delete(series: Series, statement: DeleteStatement) -> DeleteStatement:
-    """The deletion of the buckets. Errors: IllegalOperation, InvalidOptions."""
+    """Return the delete of the buckets. Errors: IllegalOperation, InvalidOptions."""
     if not statement.multi:
         raise CommandError(Code.IllegalOperation, "Cannot perform a non-multi delete on a time-series collection")
     return statement._replace(filter=_filter(series, statement.filter), hint=_hint(series, statement.hint))
 
 
 def bucket_update(series: Series, statement: UpdateStatement) -> UpdateStatement:
-    """The update of the buckets. Errors: InvalidOptions."""
+    """Return the update of the buckets. Errors: InvalidOptions."""
     if not statement.multi:
         raise _refused("Cannot perform a non-multi update on a time-series collection")
     if statement.upsert:
@@ -51,7 +51,7 @@ def bucket_update(series: Series, statement: UpdateStatement) -> UpdateStatement
 
 def _hint(series: Series, hint: Value | None) -> Value | None:
     if hint is None or (hint[0] == OBJECT and any(name.startswith("$") for name, _, _ in elements(hint[1]))):
-        # A natural order is that of buckets too.
+        # `$natural` applies to buckets as well.
         return hint
     return bucket_choice(series, hint)
 

@@ -1,6 +1,6 @@
-"""The measurements that a request asks for, found in one step; no more buckets than a step bears are looked at.
+"""Fast path for reads of measurements, in one step over a bounded number of buckets.
 
-Always true: given are the measurements that the general way gives, in the same order, over the newest state.
+The result equals that of the general path: the same measurements in the same order, over the newest state.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from docstore.timeseries.definition import CONTROL
 from docstore.timeseries.unpacking import Measurements, measurements
 
 _MOST_BYTES = 1 << 20
-"""What buckets that are taken apart in a step may have together."""
+"""Maximum bytes of buckets that are unpacked in a step."""
 _CLOCK_EVERY = 8
 _MORE = 8
-"""So many buckets behind those that are wanted may be as new as the last of them."""
+"""Further buckets to read behind the wanted ones, because they may have the same time as the last."""
 _MIN, _MAX = f"{CONTROL}.min.", f"{CONTROL}.max."
 _UNPACKED = b"$"
-"""Stands for the order in the key of what took long."""
+"""Stands for the sort in the keys under which slow scans are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A filter of a request on measurements. `key`: what it is known under."""
+    """A filter on measurements. `key`: its key in the collection's plan cache."""
 
     series: Series
     filter: bytes
@@ -50,7 +50,7 @@ class Asking:
     fields: frozenset[str] | None
 
     def buckets(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
-        """Those that may hold what is asked for; None where they are more than a step looks at by `until`."""
+        """Return the buckets that may contain matches, or None if they are more than a step may read until `until`."""
         coll = self.series.buckets
         if coll.plans.takes_long(self.key):
             return None
@@ -61,14 +61,14 @@ class Asking:
         return found
 
     def measurements(self, wanted: frozenset[str] | None) -> Measurements:
-        """How those that are asked for are taken out of buckets. `wanted`: the fields that are looked at; None: any."""
+        """Return the unpacker for the matching measurements. `wanted`: the fields to read; None: any."""
         definition, bound = self.series.definition, self.bound
         if bound.predicate is not None and wanted is not None:
             wanted = None if self.fields is None else wanted | self.fields
         return measurements(definition.time_field, definition.meta_field, wanted, bound.tests, bound.predicate)
 
     def newest_by_index(self, reader: Reader, first: int) -> list[bytes] | None:
-        """`of_newest`, backwards, of all buckets, where an index gives these in the order of their greatest times."""
+        """Return `of_newest` of all buckets, backwards, by an index on their greatest times; None without one."""
         definition = self.series.definition
         coll = self.series.buckets
         some: list[Value] = [(OBJECT, raw) for _, raw in self._said()]
@@ -87,14 +87,15 @@ class Asking:
             raw for raw, time in zip(found[first:], times[first:], strict=True) if time == times[first - 1]
         ]
         if len(needed) == first + _MORE:
-            # More may be as new.
+            # Further buckets may have the same time.
             return None
         scan.used()
         return needed
 
     def of_newest(self, buckets: list[bytes], direction: int, first: int) -> list[bytes]:
-        """Those of buckets that hold the first measurements by time, so many, in this direction: as many buckets have
-        one at their greatest time each, before which others must have some too.
+        """Return the buckets that contain the `first` measurements by time in this direction.
+
+        Each bucket has a measurement at its greatest time, so the `first` buckets by greatest time bound the range.
         """
         if self.bound.tests or self.bound.predicate is not None or not 0 < first < len(buckets):
             return buckets
@@ -126,9 +127,7 @@ class Asking:
         return found if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
 
     def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
-        """By an index of buckets where one is asked for, which is prepared for what is said of the greatest times, or
-        of the least: of both it would be bounded in two fields.
-        """
+        """Return the buckets by an index on their greatest or least times; a bound on both would need two fields."""
         coll = self.series.buckets
         said = self._said()
         if not any(name.startswith("$") for name, _ in said) and not any(
@@ -138,7 +137,7 @@ class Asking:
         for left_out in (_MIN, _MAX):
             some: list[Value] = [(OBJECT, raw) for name, raw in said if not name.startswith((left_out, "_id"))]
             scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader) if some else None
-            # What has no index is looked for in all buckets; of the whole filter an index tells something.
+            # A condition without an index needs all buckets; the whole filter may still select an index.
             if scan is not None and not scan.scan.looks_through:
                 break
         else:
@@ -151,7 +150,7 @@ class Asking:
         return found
 
     def _said(self) -> list[tuple[str, bytes]]:
-        """What the general way says of buckets, by the names that the conditions begin with."""
+        """Return the general path's conditions on buckets, with the field that each begins with."""
         definition = self.series.definition
         stage = UnpackBucket(b"", definition.time_field, definition.meta_field, definition.span_seconds)
         moved, _, implied = stage.over_buckets(parts_of(self.filter))
@@ -160,9 +159,7 @@ class Asking:
 
 
 def asking(series: Series, filter_: bytes) -> Asking | None:
-    """What a filter on measurements asks for; None where that is left to the general way. Errors: those of regular
-    expressions.
-    """
+    """Parse a filter on measurements; None if it needs the general path. Errors: those of regular expressions."""
     found = asked_of(filter_, series.definition.meta_field)
     if found is None:
         return None
@@ -176,7 +173,7 @@ def asking(series: Series, filter_: bytes) -> Asking | None:
 def taken_apart(
     buckets: list[bytes], take: Callable[[bytes], list[bytes]], clock: Callable[[], float], until: float
 ) -> list[bytes] | None:
-    """The measurements of buckets; None where that takes longer. Errors: those of `Measurements`."""
+    """Return the measurements of buckets, or None if that takes too long. Errors: those of `Measurements`."""
     found: list[bytes] = []
     for number, raw in enumerate(buckets):
         if number % _CLOCK_EVERY == 0 and clock() >= until:

@@ -1,7 +1,7 @@
-"""Time-series collections: a view, and its buckets under a name of their own.
+"""Time-series collections: a view over a collection of buckets.
 
-Always true: the buckets of `DB.NAME` are in `DB.system.buckets.NAME`, whose options hold the definition, and the view
-`DB.NAME` stands on them; both come and go in one write unit each.
+The buckets of `DB.NAME` are in `DB.system.buckets.NAME`, whose options hold the definition; the view is `DB.NAME`. Each
+is created and dropped in one write unit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from docstore.timeseries.definition import TimeseriesDefinition, buckets_of, mea
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A time-series collection: what defines it, and the collection of its buckets."""
+    """A time-series collection: its definition and its bucket collection."""
 
     definition: TimeseriesDefinition
     buckets: Collection
@@ -33,13 +33,13 @@ class Series:
         return measured_of(self.buckets.ns)
 
     def view(self, definition: TimeseriesDefinition) -> ViewDefinition:
-        """The view under that definition."""
+        """Return the view under that definition."""
         stages = (definition.unpack_stage(),)
         return ViewDefinition(self.ns, self.buckets.ns, stages, self.buckets.options.collation)
 
 
 def series_of(store: Store, namespace: str) -> Series | None:
-    """The time-series collection of that name, if it is one."""
+    """Return the time-series collection of that name, or None."""
     collections = store.catalog.collections
     if namespace in collections:
         return None
@@ -48,7 +48,7 @@ def series_of(store: Store, namespace: str) -> Series | None:
 
 
 def series_over(buckets: Collection) -> Series | None:
-    """The time-series collection whose buckets a collection holds, if it does."""
+    """Return the time-series collection of a bucket collection, or None for others."""
     definition = buckets.options.timeseries
     return None if definition is None else Series(definition, buckets)
 
@@ -56,7 +56,7 @@ def series_over(buckets: Collection) -> Series | None:
 def buckets_options(
     definition: TimeseriesDefinition, collation: Collation | None, expire_after: Value | None
 ) -> CollectionOptions:
-    """The options of the collection of buckets."""
+    """Return the options of the bucket collection."""
     fields: dict[str, Value] = {
         "validator": from_python(_validator(definition.time_field)),
         "clusteredIndex": TRUE,
@@ -70,7 +70,7 @@ def buckets_options(
 
 
 def _validator(time_field: str) -> dict[str, Any]:
-    """What real servers ask of buckets."""
+    """Return the validator that the reference puts on bucket collections."""
     edge = {"bsonType": "object", "required": [time_field], "properties": {time_field: {"bsonType": "date"}}}
     control = {
         "bsonType": "object",
@@ -98,8 +98,9 @@ def _validator(time_field: str) -> dict[str, Any]:
 
 
 def create_series(store: Store, unit: WriteUnitOfWork, namespace: str, options: CollectionOptions) -> None:
-    """Make the collection of buckets with these options, and the view over it. Errors: NamespaceExists,
-    InvalidNamespace.
+    """Create the bucket collection with these options, and the view over it.
+
+    Errors: NamespaceExists, InvalidNamespace.
     """
     buckets = store.create_collection(unit, buckets_of(namespace), options)
     series = series_over(buckets)
@@ -108,18 +109,18 @@ def create_series(store: Store, unit: WriteUnitOfWork, namespace: str, options: 
 
 
 def drop_series(store: Store, unit: WriteUnitOfWork, series: Series) -> None:
-    """Take the view and the buckets away."""
+    """Drop the view and the buckets."""
     remove_view(store, unit, series.ns)
     store.drop_collection(unit, series.buckets.ns)
 
 
 def redefine_series(store: Store, unit: WriteUnitOfWork, series: Series, definition: TimeseriesDefinition) -> None:
-    """Have the view take buckets of another span apart."""
+    """Replace the view after the bucket span has changed."""
     redefine_view(store, unit, series.view(definition))
 
 
 def check_no_series_in(store: Store, database: str) -> None:
-    """CommandFailed where the views of a database may not go, because time-series collections are among them."""
+    """Reject dropping a database's views if it has time-series collections. Errors: CommandFailed."""
     if any(each.options.timeseries is not None for each in store.catalog.in_database(database)):
         raise CommandError(
             Code.CommandFailed,

@@ -1,4 +1,4 @@
-"""What a node tells of the buckets of time-series collections: how many it has begun, changed and closed, and why."""
+"""Statistics of time-series buckets: opened, updated, closed by reason."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CLOSED = {COUNT: "Count", SCHEMA: "SchemaChange", SIZE: "Size", FORWARD: "TimeF
 
 @dataclass(slots=True)
 class SeriesCounters:
-    """What has been done for one collection since the process began. `opened`: buckets of series that had none;
-    `closed`: buckets
-    that were full, by why.
+    """Counters of one collection since the process began.
+
+    `opened`: buckets of series that had none. `closed`: full buckets, by reason.
     """
 
     inserts: int = 0
@@ -30,7 +30,10 @@ class SeriesCounters:
     closed: list[int] = field(default_factory=lambda: [0] * (SCHEMA + 1))
 
     def note(self, written: list[Bucket]) -> int:
-        """Buckets have been written with more measurements, so many; new ones, for those before that were full, too."""
+        """Count written buckets; return the number of measurements added to them.
+
+        New buckets also count the full ones they follow.
+        """
         measurements, full = tally(written)
         self.measurements += measurements
         self.opened += full[TAKEN]
@@ -42,7 +45,7 @@ class SeriesCounters:
 
 
 class AllSeriesCounters(dict[UUID, SeriesCounters]):
-    """A part of a node: the counters of each collection of buckets."""
+    """The counters of each bucket collection, a part of a node."""
 
 
 def counters_of(node: DataNode, series: Series) -> SeriesCounters:
@@ -52,7 +55,7 @@ def counters_of(node: DataNode, series: Series) -> SeriesCounters:
 
 
 def series_section(node: DataNode, series: Series, scale: int) -> dict[str, Any]:
-    """The section `timeseries` of collStats."""
+    """Return the section `timeseries` of collStats."""
     buckets, counters = series.buckets, counters_of(node, series)
     commits = counters.inserts + counters.updates
     section: dict[str, Any] = {"bucketsNs": buckets.ns, "bucketCount": buckets.count}

@@ -1,6 +1,7 @@
-"""The ends of a node's transactions: committed, aborted, or prepared for whoever decides elsewhere which of the two.
+"""Ends of a node's transactions: commit, abort, and prepare for a coordinator on another shard.
 
-Always true: asked again, an end is the same; an answer that one is committed is given when it is as safe as was asked.
+* Ends are idempotent: a repeated request gets the same answer.
+* A commit is confirmed only when it satisfies the write concern.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _NO_SUCH_TRANSACTION = document_from([("msg", *from_python("NoSuchTransaction er
 
 
 class TransactionEndings:
-    """A part of the node's `TransactionRegistry`."""
+    """The ends of transactions, a part of the node's `TransactionRegistry`."""
 
     def __init__(self, node: DataNode, sessions: SessionTransactions) -> None:
         self._node = node
         self._sessions = sessions
 
     def prepare(self, context: Context) -> Response:
-        """The reply to prepareTransaction: `prepareTimestamp`. Errors: those of the session, of a write."""
+        """Return the reply of prepareTransaction: `prepareTimestamp`. Errors: those of the session, of a write."""
         return run_steps(context, self._prepare(context, self._ending(context)))
 
     def _prepare(self, context: Context, session: Session) -> Steps[bytes]:
@@ -62,19 +63,20 @@ class TransactionEndings:
         return document_from([("prepareTimestamp", *from_python(unpack_timestamp(optime.timestamp)))])
 
     def commit(self, context: Context, commit_timestamp: int | None = None) -> Response:
-        """The reply to commitTransaction. `commit_timestamp`: as of when what was prepared counts. Errors: those of the
-        session, of a write, of the write concern.
+        """Return the reply of commitTransaction. `commit_timestamp`: the commit time of a prepared transaction.
+
+        Errors: those of the session, of a write, of the write concern.
         """
         session, node = self._ending(context), self._node
         transaction = self._sessions.open_of(session) if commit_timestamp is None else None
         if transaction is None or transaction.busy or node.shard_filter is not None or node.store.write_lock.count:
             return run_steps(context, self._commit(context, session, commit_timestamp))
-        # Nobody has to be waited for but those who make it safe.
+        # Only the write concern has to be awaited.
         self._sessions.commit(transaction)
         return self._acknowledged(context, transaction.optime, effective_concern(context, node))
 
     def _commit_prepared(self, transaction: Transaction, commit_timestamp: int | None) -> None:
-        """Errors: InvalidOptions."""
+        """Commit a prepared transaction. Errors: InvalidOptions."""
         oplog, prepared = self._node.store.oplog, transaction.optime
         assert oplog is not None, "a member of a set has one"
         assert prepared is not None, "it is prepared"
@@ -128,13 +130,15 @@ class TransactionEndings:
     def _vouch(
         self, context: Context, error: CommandError, concern: WriteConcern, *, decided: bool = False
     ) -> Steps[None]:
-        """Before it is said that a transaction is gone: another primary may know better, or yet come to have what an
-        earlier one wrote. That there is none is certain once an entry of ours is as safe as the commit should have
-        been; until then the error says so (`writeConcernError`), and the transaction must not be begun anew.
+        """Confirm that a transaction does not exist before NoSuchTransaction is reported.
 
-        `decided`: a coordinator asks, who takes it from TransactionTooOld too that its decision has been carried out:
-        a primary that is none any more may have begun the session's next transaction, and know nothing of what its
-        successor has prepared. Errors: those of a write.
+        Another primary may know of it, or may still receive what an earlier one wrote. It certainly does not exist once
+        an entry of this primary satisfies the commit's write concern. Until then the error carries a
+        `writeConcernError`, and the transaction must not be restarted.
+
+        `decided`: a coordinator asks, which infers also from TransactionTooOld that its decision was executed. But a
+        deposed primary may have begun the session's next transaction without knowing what its successor prepared.
+        Errors: those of a write.
         """
         if error.code != Code.NoSuchTransaction and not (decided and error.code == Code.TransactionTooOld):
             return
@@ -151,8 +155,9 @@ class TransactionEndings:
         return document_from([] if failed is None else [("writeConcernError", *from_python(failed))])
 
     def abort(self, context: Context, *, prepared: bool = False) -> Response:
-        """The reply to abortTransaction. `prepared`: whoever decides has decided so, also of what is prepared. Errors:
-        those of the session.
+        """Return the reply of abortTransaction.
+
+        `prepared`: the coordinator has decided, so prepared transactions abort too. Errors: those of the session.
         """
         session = self._ending(context)
         transaction = None if prepared or context.explicit_write_concern else self._sessions.open_of(session)
@@ -188,9 +193,9 @@ class TransactionEndings:
         return reply
 
     async def outcome(self, context: Context) -> bytes:
-        """The reply to who asks how a transaction has ended, which it does at the latest because it was asked.
+        """Return the outcome of a transaction for recovery; one that is still open is aborted by this request.
 
-        Errors: NoSuchTransaction and TransactionTooOld where it is not committed, those of the write concern.
+        Errors: NoSuchTransaction and TransactionTooOld if it is not committed, those of the write concern.
         """
         return await finish_steps(context, self._outcome(context, self._ending(context)))
 

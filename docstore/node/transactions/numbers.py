@@ -1,9 +1,9 @@
-"""Which transaction of a session is meant by a number: the newest, open or ended.
+"""Lookup of a session's newest transaction by its number, open or ended.
 
-Always true: a session's numbers only grow, counted together with those of its retryable writes; a newer one ends an
-open transaction; what is known of open transactions is in memory only, and of committed ones also in the session's row.
-
-The errors, and their order, follow MongoDB 6.0.
+* A session's transaction numbers only grow, and share one sequence with its retryable writes.
+* A newer transaction aborts an open one.
+* Open transactions exist in memory only; committed ones also in the session's row.
+* The errors and their order follow MongoDB 6.0.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from docstore.node.transactions.transaction import State, Transaction, committed
 from docstore.optime import OpTime
 
 _KEPT = 20_000
-"""Ended transactions that are remembered in memory."""
+"""Maximum number of ended transactions kept in memory."""
 
 
 class SessionTransactions:
-    """The newest transaction of each session; `open` are those that have not ended."""
+    """The newest transaction of each session; `open` holds those that have not ended."""
 
     def __init__(self, rows: SessionTable, settings: TransactionSettings) -> None:
         self._rows = rows
@@ -34,7 +34,10 @@ class SessionTransactions:
         self.open: set[Transaction] = set()
 
     def known(self, session: Session) -> Transaction:
-        """The transaction that is meant. Errors: NoSuchTransaction, TransactionTooOld, TransactionCommitted."""
+        """Return the transaction that the session names.
+
+        Errors: NoSuchTransaction, TransactionTooOld, TransactionCommitted.
+        """
         number = _number(session)
         found, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
         newest = self._newest(session.lsid)
@@ -51,33 +54,35 @@ class SessionTransactions:
         )
 
     def committed_before(self, session: Session) -> OpTime | None:
-        """Where the transaction that is meant stands in the log, if only the session's row knows of its commit."""
+        """Return the commit optime of the named transaction if only the session's row has it; else None."""
         found, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
         forgotten = found is None or found.number != session.txn_number
         return state.last if forgotten and state.txn_number == session.txn_number and state.committed else None
 
     def aborted_before(self, session: Session) -> OpTime | None:
-        """Where the log says that the transaction that is meant has been given up after it was prepared."""
+        """Return the optime of the abort of the named transaction if it was prepared and aborted; else None."""
         state = self._rows.state(session.lsid)
         return state.last if state.txn_number == session.txn_number and state.aborted else None
 
     def is_open(self, session: Session) -> bool:
-        """Whether the transaction that is meant is open."""
+        """Return True if the named transaction is open."""
         return self.open_of(session) is not None
 
     def open_of(self, session: Session) -> Transaction | None:
-        """The transaction that is meant, where it is open."""
+        """Return the named transaction if it is open; else None."""
         found = self._by_session.get(session.lsid)
         return found if found is not None and found.number == session.txn_number and found.state is State.OPEN else None
 
     def prepared_of(self, session: Session) -> Transaction | None:
-        """The prepared transaction that keeps a session from its next one."""
+        """Return the session's prepared transaction, which blocks its next one; else None."""
         found = self._by_session.get(session.lsid)
         return found if found is not None and found.state is State.PREPARED else None
 
     def begin(self, session: Session, now: float, *, routed: bool = False) -> Transaction:
-        """A new transaction. `routed`: one that was aborted may begin anew under its number, since a router knows when
-        nothing was done in it. Errors: TransactionTooOld, ConflictingOperationInProgress for a number that was used.
+        """Begin a transaction.
+
+        `routed`: an aborted number may be reused, because a router knows when nothing was done in it. Errors:
+        TransactionTooOld, ConflictingOperationInProgress for a used number.
         """
         number, newest = _number(session), self._newest(session.lsid)
         if number < newest:
@@ -125,7 +130,7 @@ class SessionTransactions:
         )
 
     def check_retryable(self, lsid: bytes, number: int) -> None:
-        """Before a retryable write of a session. Errors: TransactionTooOld, IncompleteTransactionHistory."""
+        """Check the number of a retryable write. Errors: TransactionTooOld, IncompleteTransactionHistory."""
         found = self._by_session.get(lsid)
         if found is not None:
             if found.number == number:
@@ -140,7 +145,7 @@ class SessionTransactions:
         self._rows.check_retryable(lsid, number)
 
     def commit(self, transaction: Transaction) -> None:
-        """Write what an open transaction did. Errors: those of `Transaction.commit`."""
+        """Commit an open transaction. Errors: those of `Transaction.commit`."""
         try:
             transaction.commit()
             self._settings.committed += 1
@@ -151,7 +156,7 @@ class SessionTransactions:
             self.open.discard(transaction)
 
     def prepare(self, transaction: Transaction) -> None:
-        """Log what an open transaction did. Errors: those of `Transaction.prepare`."""
+        """Prepare an open transaction. Errors: those of `Transaction.prepare`."""
         try:
             transaction.prepare()
         except BaseException:
@@ -161,7 +166,10 @@ class SessionTransactions:
             self.open.discard(transaction)
 
     def decide(self, transaction: Transaction, commit_timestamp: int | None) -> None:
-        """Write what was prepared, or give it up. Errors: those of `Transaction.decide`."""
+        """Commit a prepared transaction at `commit_timestamp`, or abort it if None.
+
+        Errors: those of `Transaction.decide`.
+        """
         transaction.decide(commit_timestamp)
         if commit_timestamp is None:
             self._settings.aborted += 1
@@ -169,20 +177,20 @@ class SessionTransactions:
             self._settings.committed += 1
 
     def take_over(self, lsid: bytes, number: int, store: TransactionStore, optime: OpTime) -> None:
-        """A transaction that another primary has prepared."""
+        """Register a transaction that another primary has prepared."""
         transaction = Transaction(lsid, number, expires=math.inf)
         transaction.prepared_again(store, optime)
         self._by_session[lsid] = transaction
 
     def abort(self, transaction: Transaction, reason: CommandError | None = None) -> None:
-        """Forget what an open transaction did. `reason`: what a request of it that runs ends with."""
+        """Abort an open transaction. `reason`: the error of a request that it is executing."""
         if transaction.state is State.OPEN:
             transaction.abort(reason)
             self._settings.aborted += 1
         self.open.discard(transaction)
 
     def end_all(self, reason: CommandError) -> None:
-        """This node is no primary any more: abort what is open, and go by the rows from now on."""
+        """Abort all open transactions after a step-down; from then on the session rows count."""
         for transaction in list(self.open):
             self.abort(transaction, reason)
         for transaction in self._by_session.values():

@@ -1,12 +1,10 @@
-"""The transactions of a node: how their requests are carried out, and their ends.
+"""The transactions of a node: execution of their requests, and their ends.
 
-Always true:
-
-* whatever refuses a request of a transaction aborts it, also what a write reports of single documents;
-* transactions are carried out by a primary only: one that steps down has none;
-* none stays open longer than `TransactionSettings.lifetime_seconds`;
-* whatever ends one has written to the log, also where there was nothing to write: what is acknowledged by a majority
-  was said by whoever was the primary then.
+* An error of a request aborts its transaction, including write errors of single documents.
+* Only a primary executes transactions; a step-down aborts them.
+* None stays open longer than `TransactionSettings.lifetime_seconds`.
+* Every end waits for an oplog entry, even without writes: an end acknowledged by a majority was given by the primary of
+  that time.
 """
 
 from __future__ import annotations
@@ -39,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class TransactionRegistry:
-    """Satisfies `docstore.commands.context.Transactions`. Made once for a node, and one of its parts."""
+    """The transactions of a node.
+
+    Implements `docstore.commands.context.Transactions`; created once, as a part of the node.
+    """
 
     def __init__(self, node: DataNode) -> None:
         self._node = node
@@ -99,7 +100,7 @@ class TransactionRegistry:
         except CommandError as error:
             if transaction.state is State.OPEN:
                 if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
-                    # That one is for the router, which goes on with what is below the view.
+                    # This error tells the router to read the collection below the view.
                     self.sessions.abort(transaction)
                 raise
         except BaseException:
@@ -109,7 +110,7 @@ class TransactionRegistry:
             transaction.carried_out(context.services)
             transaction.released()
         if transaction.state is not State.OPEN:
-            # By others, meanwhile: whatever came of the request.
+            # Others ended the transaction meanwhile: this overrides the request's result.
             if transaction.reason is not None:
                 raise transaction.reason
             transaction.check()
@@ -121,7 +122,7 @@ class TransactionRegistry:
         return result
 
     def _told(self, result: Result, transaction: Transaction) -> Result:
-        """A reply that tells the router whether there is anything to commit here."""
+        """Return the reply with `readOnly`, which tells the router if there is anything to commit here."""
         store = transaction.store
         read_only = store is None or not store.operations
         reply = in_one_piece(result)
@@ -130,7 +131,7 @@ class TransactionRegistry:
         return append_fields(reply, b"\x08" + READ_ONLY.encode() + (b"\0\1" if read_only else b"\0\0"))
 
     def _patience(self, context: Context) -> Steps[None]:
-        """Give who waits to change the collection a moment to do so, before the transaction is refused."""
+        """Wait up to `patience_ms` for a pending change of the collection, before the transaction is refused."""
         holder = self._node.store.claims.holder(context.namespace)
         if holder is not None:
             yield asyncio.wait([asyncio.ensure_future(holder.over())], timeout=self.settings.patience_ms / 1000)
@@ -161,7 +162,7 @@ class TransactionRegistry:
         return transaction
 
     def _snapshot(self, context: Context) -> Steps[tuple[Snapshot, int | None]]:
-        """(what the transaction reads, its timestamp; None for the newest state, of this step)."""
+        """Return (the snapshot that the transaction reads, its timestamp; None for the newest state, of this step)."""
         node, concern = self._node, context.read_concern
         oplog = node.store.oplog
         assert oplog is not None, "a member of a set has one"
@@ -179,7 +180,7 @@ class TransactionRegistry:
         return node.engine.snapshot(), None
 
     def take_over(self) -> None:
-        """This node becomes primary: have its prepared transactions in memory, before anything is written."""
+        """Load the prepared transactions when this node becomes primary, before anything is written."""
         store = self._node.store
         for lsid, prepared in store.sessions.prepared.items():
             self.sessions.take_over(lsid, prepared.number, prepared_store(store, prepared), prepared.optime)
@@ -190,7 +191,7 @@ class TransactionRegistry:
                 self.sessions.abort(transaction)
 
     def expire(self) -> None:
-        """Abort what has been open for too long."""
+        """Abort transactions past their lifetime."""
         now = self._node.clock()
         for transaction in [each for each in self.sessions.open if each.expires <= now]:
             self.sessions.abort(transaction)
@@ -202,13 +203,13 @@ def transactions_of(node: DataNode) -> TransactionRegistry:
 
 
 def _check_target(context: Context) -> None:
-    """Errors: 50791 for a write to a system collection."""
+    """Reject writes to system collections. Errors: 50791."""
     if context.command.retryable and split_namespace(context.namespace)[1].startswith("system."):
         raise CommandError(50791, f"Cannot write to system collection {context.namespace} within a transaction.")
 
 
 class _Leased:
-    """A state that others read too, as a `Snapshot`."""
+    """A shared state as a `Snapshot`."""
 
     def __init__(self, reader: Any, release: Callable[[], None]) -> None:
         self.get = reader.get

@@ -1,4 +1,4 @@
-"""How long transactions may take, and how many there have been."""
+"""Time limits of transactions, and their counters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from docstore.errors import Code, CommandError
 
 @dataclass(slots=True)
 class TransactionSettings:
-    """`lifetime_seconds`: how long one may stay open. `patience_ms`: how long it waits for who wants to change its
-    collection. `started`, `committed` and `aborted` count since the start of the process.
+    """Limits and counters of the transactions of a process.
+
+    `lifetime_seconds`: maximum time open. `patience_ms`: how long a transaction waits for a pending change of its
+    collection. `started`, `committed`, `aborted`: counts since the start of the process.
     """
 
     lifetime_seconds: int = 60
@@ -22,7 +24,7 @@ class TransactionSettings:
     aborted: int = 0
 
     def parameters(self) -> tuple[ServerParameter, ...]:
-        """As getParameter and setParameter know them."""
+        """Return the server parameters of these limits."""
         return (
             ServerParameter(
                 name="transactionLifetimeLimitSeconds", get=lambda: self.lifetime_seconds, put=self._put_lifetime

@@ -1,7 +1,8 @@
-"""One transaction of one session, from its first request to the next transaction of that session.
+"""One transaction of a session, from its first request until the session's next transaction.
 
-Always true: its requests are carried out one after the other; what a request sees as its node is a copy of the node
-over the transaction's store; when it has ended nothing of it is left but how it ended.
+* Its requests are executed one at a time.
+* A request sees a copy of the node over the transaction's store.
+* After its end only the outcome remains.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class State(Enum):
 
 
 class Transaction:
-    """See the module. `lsid` names the session, and `number` counts in it; `expires`: in seconds of the node's clock.
-    `busy`: a request of it is being carried out. `optime`: of its last oplog entry, once it is prepared, or is
-    committed and has written. `reason`: what the request that is carried out ends with, where others aborted it.
+    """A transaction; see the module. `lsid` and `number` identify it; `expires`: seconds of the node's clock.
+
+    `busy`: it is executing a request. `optime`: that of its last oplog entry, once prepared, or committed with writes.
+    `reason`: the error of the running request if others aborted the transaction.
     """
 
     __slots__ = (
@@ -80,7 +82,7 @@ class Transaction:
         self._opened = 0
 
     def begin(self, node: DataNode, services: Services, store: TransactionStore, taken_at: int) -> None:
-        """From now on requests can be carried out in it. `taken_at`: the timestamp of the state that it reads."""
+        """Open it for requests. `taken_at`: the timestamp of the state that it reads."""
         self.store = store
         inner = copy.copy(node)
         inner.store = store
@@ -94,7 +96,7 @@ class Transaction:
         self._services = services.over(inner.parts)
 
     def enter(self, namespace: str) -> Steps[None]:
-        """Before a request begins to use a collection: wait for those who are about to have it to themselves."""
+        """Wait, before a request uses a collection, for pending exclusive users of it."""
         while self.state is State.OPEN and self._filter is not None:
             try:
                 self._filter.check_use(namespace)
@@ -104,7 +106,7 @@ class Transaction:
                 return
 
     def request(self, context: Context) -> Context:
-        """The request as it is carried out in the transaction, which may be ended by others before the request is."""
+        """Return the request's context within the transaction, which others may end before the request."""
         assert self._services is not None, "it has begun"
         assert self.store is not None, "and is open"
         self._state = self.store.state
@@ -120,7 +122,7 @@ class Transaction:
         )
 
     def carried_out(self, services: Services) -> None:
-        """A request of it has been, or was refused before."""
+        """Finish a request, executed or refused."""
         if self._state is None:
             return
         self._state.let_go()
@@ -134,7 +136,7 @@ class Transaction:
         services.cursors.kill_where(lambda cursor: cursor.lsid == self.lsid and cursor.transaction == self.number)
 
     def check(self) -> None:
-        """Errors: TransactionCommitted, NoSuchTransaction, PreparedTransactionInProgress, unless it is open."""
+        """Check that it is open. Errors: TransactionCommitted, NoSuchTransaction, PreparedTransactionInProgress."""
         if self.state is State.PREPARED:
             raise CommandError(
                 Code.PreparedTransactionInProgress,
@@ -148,7 +150,7 @@ class Transaction:
             )
 
     def commit(self) -> OpTime | None:
-        """Write what it did. Errors: those of `TransactionStore.commit`, and it is aborted."""
+        """Commit its writes. Errors: those of `TransactionStore.commit`, which abort it."""
         store = self.store
         assert store is not None, "it has begun"
         try:
@@ -160,7 +162,7 @@ class Transaction:
         return self.optime
 
     def prepare(self) -> OpTime:
-        """Log what it did. Errors: those of `TransactionStore.prepare`, and it is aborted."""
+        """Log its writes as prepared. Errors: those of `TransactionStore.prepare`, which abort it."""
         store = self.store
         assert store is not None, "it has begun"
         try:
@@ -173,12 +175,13 @@ class Transaction:
         return self.optime
 
     def prepared_again(self, store: TransactionStore, optime: OpTime) -> None:
-        """It is one that another primary has prepared."""
+        """Set the state of a transaction that another primary has prepared."""
         self.store, self.optime, self.state = store, optime, State.PREPARED
 
     def decide(self, commit_timestamp: int | None) -> OpTime:
-        """Write what was prepared, as of that timestamp; without one, give it up. Errors: those of
-        `TransactionStore.decide`, and it is as it was.
+        """Commit what was prepared at `commit_timestamp`, or abort it if None; return the optime.
+
+        Errors: those of `TransactionStore.decide`, which leave it prepared.
         """
         store = self.store
         assert store is not None, "it is prepared"
@@ -187,7 +190,7 @@ class Transaction:
         return self.optime
 
     def let_go(self, reason: CommandError) -> None:
-        """This node is no primary any more, and keeps nothing of it in memory."""
+        """Drop it from memory after a step-down."""
         if self.state is State.PREPARED and self.store is not None:
             self.reason = reason
             self.store.abort()
@@ -196,7 +199,7 @@ class Transaction:
             self.abort(reason)
 
     def abort(self, reason: CommandError | None = None) -> None:
-        """Forget what it did; nothing where it has ended. `reason`: what a request of it that runs ends with."""
+        """Abort it if open. `reason`: the error of its running request."""
         if self.state is State.OPEN:
             self.reason = reason
             if self.store is not None:
@@ -212,8 +215,9 @@ class Transaction:
             wake()
 
     def turn(self, *, ended: bool = False) -> Steps[None]:
-        """Wait until no other request of the transaction is carried out. Errors: those of one that has `ended`, unless
-        that is well.
+        """Wait for the running request of the transaction to finish.
+
+        Errors: those of an ended transaction, unless `ended`.
         """
         loop = asyncio.get_running_loop()
         while self.busy:
@@ -229,7 +233,7 @@ class Transaction:
             self._kill_cursors(services)
 
     def released(self) -> None:
-        """The request that was carried out has been: the next may be."""
+        """Let the next request run."""
         self.busy = False
         if self.waiting:
             wake: Callable[[], None] = self.waiting.pop(0)
@@ -237,5 +241,5 @@ class Transaction:
 
 
 def committed(number: int) -> CommandError:
-    """The refusal of a request of a transaction that has been committed."""
+    """Return the error of a request in a committed transaction."""
     return CommandError(Code.TransactionCommitted, f"Transaction with {{ txnNumber: {number} }} has been committed.")

@@ -1,1 +1,1 @@
-"""What a node does beside its requests: expiry of documents, the profiler, periodic work, metrics."""
+"""Background work and statistics of a node: TTL expiration, profiler, periodic jobs, metrics."""

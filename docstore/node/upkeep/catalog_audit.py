@@ -1,8 +1,7 @@
-"""What changes in the catalog of a node, for the audit log: told of as it is committed, whatever did it.
+"""Audit messages for changes of a node's catalog, written when they are committed, regardless of their origin.
 
-An operation over several shards goes on without the request that began it: what it does, the process does.
-
-Always true: what a member only applies, and what a migration brings, is not told of again.
+* An operation over several shards outlives its request; its changes are attributed to the process.
+* Changes that a secondary applies, and those of a migration, are not reported.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from docstore.namespace import split_namespace
 
 _OF_USERS = frozenset(("admin.system.users", "admin.system.roles"))
 _DIRECT = {"insert": "insert", "update": "update", "delete": "delete", "findAndModify": "update"}
-"""Commands that write documents as they are told."""
+"""Commands that write documents as given."""
 _SECRET = "credentials"
 STARTED, SUCCEEDED, ABORTED = "IndexBuildStarted", "IndexBuildSucceeded", "IndexBuildAborted"
 
@@ -31,7 +30,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class CatalogAudit:
-    """Listens to the commits of a store."""
+    """Subscriber to the commits of a store."""
 
     def __init__(self, store: Store, log: AuditLog) -> None:
         self._store = store
@@ -60,7 +59,10 @@ class CatalogAudit:
                     yield from _of_view(change)
 
     def _of_catalog(self, change: Change, made: list[str]) -> Iterator[Event]:
-        """Of one change of the catalog. `made`: the collections that the same unit has made before."""
+        """Return the events of one catalog change.
+
+        `made`: collections created earlier in the same unit; extended here.
+        """
         database = split_namespace(change.ns)[0]
         said = document_to_python(change.after or b"")
         kind, value = next(iter(said.items()))
@@ -85,14 +87,14 @@ class CatalogAudit:
 
 
 def index_events(namespace: str, indexes: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Event]:
-    """Of indexes that were made at once, by name and specification."""
+    """Return the events of indexes built in one step, given by name and specification."""
     for name, spec in indexes:
         for state in (STARTED, SUCCEEDED):
             yield "createIndex", _index(namespace, name, spec, state)
 
 
 def note_index_builds(context: Context, namespace: str, specs: Iterable[IndexSpec], state: str) -> None:
-    """The builds of these indexes have come to that state."""
+    """Log that the builds of these indexes have reached `state`."""
     log = context.services.audit
     if log is None:
         return
@@ -119,7 +121,7 @@ def _of_view(change: Change) -> Iterator[Event]:
 
 
 def _of_user_document(command: str, change: Change) -> Iterator[Event]:
-    """Of a user or role whose document was written as it is, and not by a command about users."""
+    """Return the event of a user or role whose document was written directly, not by a user command."""
     if command not in _DIRECT:
         return
     document = document_to_python(change.after or change.before or b"\5\0\0\0\0")

@@ -1,4 +1,4 @@
-"""Statistics of collections and databases, as collStats, dbStats and `$collStats` show them."""
+"""Statistics of collections and databases for collStats, dbStats and `$collStats`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _INT32_MAX = 0x7FFFFFFF
 
 
 def number(value: int) -> int:
-    """An integer as the real server sends it: 32 bits wide where that is enough."""
+    """Return an integer as the reference sends it: 32 bits wide if possible."""
     return Int64(value) if value > _INT32_MAX else value
 
 
 def storage_stats(engine: Engine, collection: Collection | None, scale: int = 1) -> dict[str, Any]:
-    """The storage statistics of a collection in units of `scale` bytes; of one that is not there with None."""
+    """Return the storage statistics of a collection in units of `scale` bytes; None: of a nonexistent one."""
     if collection is None:
         return {
             "size": 0, "count": 0, "numOrphanDocs": 0, "storageSize": 0, "totalSize": 0, "nindexes": 0,
@@ -63,7 +63,7 @@ def _limits(collection: Collection, scale: int) -> dict[str, Any]:
 
 
 def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
-    """The statistics of `local.oplog.rs`, in the form of a capped collection."""
+    """Return the statistics of `local.oplog.rs`, as of a capped collection."""
     metrics: dict[str, Any] = {"size": number(oplog.size // scale), "count": number(oplog.count)}
     if oplog.count:
         metrics["avgObjSize"] = oplog.size // oplog.count
@@ -77,21 +77,21 @@ def oplog_stats(oplog: Oplog, scale: int = 1) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class StoredCount:
-    """Documents, and their bytes, as every write counts them."""
+    """Documents and their bytes, as counted by writes."""
 
     count: int
     size: int
 
 
 def stored_count(node: DataNode, namespace: str) -> StoredCount | None:
-    """What the collection or log of that name holds; None when there is none."""
+    """Return the counts of the collection or oplog of that name, or None if it does not exist."""
     oplog = node.store.oplog
     found = oplog if namespace == OPLOG_NS and oplog is not None else node.store.collection(namespace)
     return None if found is None else StoredCount(found.count, found.size)
 
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
-    """The storage statistics of what the namespace names. Errors: CommandNotSupportedOnView."""
+    """Return the storage statistics of a collection, time series or oplog. Errors: CommandNotSupportedOnView."""
     series = series_of(node.store, namespace)
     if series is not None:
         return _series_stats(node, series, scale)
@@ -102,7 +102,7 @@ def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str,
 
 
 def _series_stats(node: DataNode, series: Series, scale: int) -> dict[str, Any]:
-    """The statistics of the buckets, which are counted in a section of their own."""
+    """Return the statistics of the buckets, whose counters have a section of their own."""
     metrics = storage_stats(node.engine, series.buckets, scale)
     size = metrics.pop("size")
     for name in ("count", "avgObjSize"):
@@ -111,8 +111,9 @@ def _series_stats(node: DataNode, series: Series, scale: int) -> dict[str, Any]:
 
 
 async def database_stats(context: Context, scale: int, *, free: bool = False) -> dict[str, Any]:
-    """The sums over the collections of the request's database in units of `scale` bytes; with `free` also what is kept
-    for reuse, which is nothing: space given up goes back to the file system.
+    """Return the sums over the collections of the request's database in units of `scale` bytes.
+
+    `free`: include space kept for reuse, which is always 0, because freed space returns to the file system.
     """
     node, database = node_of(context), context.db
     collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
@@ -126,7 +127,7 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
     storage = sum(each.storage for each in sizes)
     index_bytes = sum(sum(each.indexes.values()) for each in sizes)
     usage = shutil.disk_usage(node.settings.dbpath) if collections else None
-    # Of a database that is not there the zeros are integers.
+    # For a nonexistent database the zeros are integers.
     number_of = float if collections else int
     metrics: dict[str, Any] = {
         "db": database,

@@ -1,8 +1,7 @@
-"""What a request's plans have looked at, as the profiler and the log of slow requests show it.
+"""Execution figures of a request's plans, for the profiler and the log of slow requests.
 
-The figures are those that the executor counts anyway. A scan of a whole collection is counted only where the profiler
-asks for exact figures (`is_profiled`), which reads and writes then find the general way: the scans that are prepared
-for a form count nothing, and end within a step.
+The executor counts these figures anyway. Full collection scans are counted only if the profiler requests exact figures
+(`is_profiled`). Such requests take the general path, because prepared scans count nothing and end within a step.
 """
 
 from __future__ import annotations
@@ -21,15 +20,17 @@ from docstore.query.plan.access import Access, CollectionScan, Eof, IdLookup, In
 from docstore.query.plan.index_bounds import IndexInfo
 
 Statistics = Callable[[], PlanStats]
-"""Gives the statistics of a plan that runs: they are others once the plan has been chosen anew."""
+"""Returns the statistics of a running plan; they are replaced if the plan is chosen again."""
 
 
 class Execution:
-    """The plans that a request runs: the first is named, what all have looked at is summed up.
+    """The plans of a request: the first is named in the summary, the figures are totals.
 
-    `exact`: every document is counted. `sorts`: what is found is sorted behind its plan. `cursor`, `origin`: the cursor
-    that a batch is of, and the command that opened it. `counts`: see `docstore.commands.host.Execution`.
-    `modified`: how many documents a findAndModify has changed.
+    * `exact`: every document is counted.
+    * `sorts`: the results are sorted outside the plan.
+    * `cursor`, `origin`: the cursor of a batch, and the command that opened it.
+    * `counts`: see `docstore.commands.host.Execution`.
+    * `modified`: documents changed by a findAndModify.
     """
 
     __slots__ = (
@@ -48,11 +49,11 @@ class Execution:
         self._running: Statistics | None = None
         self._keys = 0
         self._documents = 0
-        # Whether a whole collection is scanned.
+        # True for a scan of a whole collection.
         self._whole = False
 
     def add(self, statistics: Statistics) -> None:
-        """Another plan begins, where the former one has ended or its further figures do not count."""
+        """Add a plan; the figures of the preceding one are final."""
         if self._running is not None:
             stats = self._running()
             self._keys += stats.keys_examined
@@ -63,7 +64,7 @@ class Execution:
         self._whole = self._whole or isinstance(statistics().plan.access, CollectionScan)
 
     def search(self, plan: Plan) -> PlanStats:
-        """The statistics of a write's search, which begins."""
+        """Return the statistics of a write's search, which begins."""
         stats = PlanStats(plan)
         if self.exact:
             stats.ahead = 1
@@ -71,7 +72,7 @@ class Execution:
         return stats
 
     def lookup(self, identity: Value, *, found: bool) -> None:
-        """A write has looked for the document with an `_id`. Noted where figures are to be exact: it is soon done."""
+        """Count a write's lookup by `_id`, if figures are exact."""
         if self.exact:
             examined = Examined()
             examined.keys = examined.documents = int(found)
@@ -79,7 +80,7 @@ class Execution:
             self.add(lambda: stats)
 
     def since(self, cursor: ClientCursor) -> Execution:
-        """The same plans, with what they look at from now on for a batch of their cursor."""
+        """Return a record of the same plans with the figures of the cursor's next batch."""
         later = Execution(exact=self.exact)
         later.sorts, later.cursor, later.origin = self.sorts, cursor.id, cursor.origin
         later._first, later._running, later._whole = self._first, self._running, self._whole
@@ -89,7 +90,10 @@ class Execution:
         return later
 
     def figures(self) -> dict[str, Any]:
-        """`{planSummary, keysExamined, docsExamined?, hasSortStage?, fromMultiPlanner?}`; {} where no plan has run."""
+        """Return `{planSummary, keysExamined, docsExamined?, hasSortStage?, fromMultiPlanner?}`.
+
+        {} if no plan has run.
+        """
         if self._first is None or self._running is None:
             return {}
         first, running = self._first(), self._running()
@@ -105,13 +109,13 @@ class Execution:
 
 
 def is_profiled(context: Context) -> bool:
-    """Whether the profiler asks for exact figures of the request."""
+    """Return True if the profiler requests exact figures for the request's database."""
     profiled = context.services.switches.profiled
     return bool(profiled) and context.db in profiled
 
 
 def execution_of(context: Context) -> Execution:
-    """Where the plans of a request are noted."""
+    """Return the execution record of a request; created on first use."""
     progress = context.progress
     found = progress.execution
     if not isinstance(found, Execution):
@@ -120,7 +124,7 @@ def execution_of(context: Context) -> Execution:
 
 
 def plan_summary(stats: PlanStats) -> str:
-    """The accesses of a plan, each with the key pattern of its index: "IXSCAN { a: 1 }, IXSCAN { b: 1 }"."""
+    """Return the access paths of a plan with their key patterns: "IXSCAN { a: 1 }, IXSCAN { b: 1 }"."""
     plan = stats.plan
     if stats.counted:
         if isinstance(plan.access, IndexScan):

@@ -1,6 +1,6 @@
-"""What a node does now and then: drops undo records that a majority has made needless, and gives disk space back.
+"""Periodic jobs of a node: truncation of undo records that a majority has made needless, reclaiming of disk space.
 
-Each job works in slices between pauses. None of them changes what any reader may see.
+Each job works in slices. None changes what a reader may see.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 def report_failure(task: asyncio.Task[None]) -> None:
-    """Hand what ended a background task to the loop's exception handler, which stops the process where it must."""
+    """Pass the error of a background task to the loop's exception handler, which may stop the process."""
     if not task.cancelled() and task.exception() is not None:
         error = task.exception()
         if isinstance(error, StorageError):
@@ -36,7 +36,7 @@ def report_failure(task: asyncio.Task[None]) -> None:
 
 
 class PeriodicTask(ABC):
-    """A task of the node that makes a pass now and then, from `start` to `stop`."""
+    """A background task that runs a pass periodically, from `start` to `stop`."""
 
     name: ClassVar[str]
 
@@ -58,7 +58,7 @@ class PeriodicTask(ABC):
         node = self._node
         last = node.clock()
         while True:
-            # The interval is a parameter that may change while it sleeps.
+            # The interval is a parameter that may change during the sleep.
             await asyncio.sleep(_LOOK_SECONDS)
             seconds = self.interval()
             if seconds is not None and node.clock() - last >= seconds:
@@ -67,17 +67,15 @@ class PeriodicTask(ABC):
 
     @abstractmethod
     def interval(self) -> float | None:
-        """Seconds from the end of one pass to the next, as of now; None while there are to be no passes."""
+        """Return the seconds from the end of a pass to the next; None: no passes for now."""
 
     @abstractmethod
     async def run_pass(self) -> None:
-        """Do what is due, in slices."""
+        """Execute one pass, in slices."""
 
 
 class Housekeeping(PeriodicTask):
-    """Truncation of the oplog and of documents before changes, space of dropped collections, rows of sessions that
-    ended long ago.
-    """
+    """Truncates the oplog and pre-images, reclaims space of dropped collections, and deletes old session rows."""
 
     name = "housekeeping"
 
@@ -85,7 +83,7 @@ class Housekeeping(PeriodicTask):
         return 0
 
     async def run_pass(self) -> None:
-        """Do what is due, in slices; nothing while writes are locked out."""
+        """Execute one pass, in slices; nothing while the write lock is held."""
         node = self._node
         store = node.store
         transactions_of(node).expire()
@@ -104,6 +102,6 @@ class Housekeeping(PeriodicTask):
         return True
 
     async def _carry_out(self, step: Callable[[float], bool]) -> None:
-        """Do one job, which is this member's own, until `step` says that it is done."""
+        """Execute one unreplicated job until `step` returns True."""
         writing = Repeated(lambda _owned, until: step(until))
         await finish_work(self._node, write_in_slices(self._node, OPLOG_NS, writing))

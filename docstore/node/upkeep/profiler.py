@@ -1,11 +1,11 @@
-"""The profiler: requests recorded in the `system.profile` of their database.
+"""The profiler: records requests in the `system.profile` of their database.
 
-Each database has a level: 0 writes nothing, 1 what is slow (or matches the filter), 2 everything (that matches the
-filter). `slow_ms` and `sample_rate` are the process's. The collection is capped, made with the first level above 0, and
-does not replicate: it is about this process. While nothing is profiled a request costs one look at a list.
-
-Entries have those fields of MongoDB's entries that this server knows, in their order, and an `_id`. What plans have
-looked at comes from `docstore.node.upkeep.execution`: requests of a database that is profiled count exactly.
+* Levels per database: 0 records nothing, 1 slow requests (or those matching the filter), 2 all (matching the filter).
+* `slow_ms` and `sample_rate` apply to the process.
+* The collection is capped, is created with the first level above 0, and does not replicate.
+* Without profiling a request costs one list lookup.
+* Entries have MongoDB's fields, as far as this server has them, in their order, and an `_id`. Figures of plans come
+  from `docstore.node.upkeep.execution`, exact for profiled databases.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPERATIONS = {
     "insert": "insert",
     "update": "update",
 }
-"""What commands are called in entries; all others are "command"."""
+"""Operation names in entries; all other commands are "command"."""
 _FINDING = frozenset(("aggregate", "find", "getMore"))
 """Commands whose cursors are over documents."""
 _COUNTS = {"insert": "ninserted", "delete": "ndeleted"}
@@ -49,7 +49,7 @@ _LONG_FIELDS = frozenset(("documents", "updates", "deletes"))
 
 @dataclass(slots=True)
 class Profile:
-    """What is profiled of one database. `filter` is raw, `predicate` the same compiled."""
+    """The profiling of one database. `filter` is raw, `predicate` is its compiled form."""
 
     level: int = 0
     filter: bytes | None = None
@@ -58,9 +58,9 @@ class Profile:
 
 @dataclass(slots=True)
 class Profiler:
-    """All profiles of a process, by database.
+    """The profiles of a process, by database.
 
-    `clock`: monotonic seconds; `rng` gives numbers from 0 up to 1; `now`: the wall clock as a BSON date.
+    `clock`: monotonic seconds; `rng`: numbers in [0, 1); `now`: the wall clock as a BSON date.
     """
 
     store: Store = field(repr=False)
@@ -72,12 +72,12 @@ class Profiler:
     profiles: dict[str, Profile] = field(default_factory=dict)
 
     def of(self, database: str) -> Profile:
-        """The database's profile, at level 0 until it is changed."""
+        """Return the database's profile, at level 0 by default."""
         return self.profiles.setdefault(database, Profile())
 
     @property
     def databases(self) -> frozenset[str]:
-        """Those of which something is profiled."""
+        """The databases with a level above 0."""
         return frozenset(name for name, profile in self.profiles.items() if profile.level > 0)
 
     @property
@@ -85,7 +85,7 @@ class Profiler:
         return bool(self.databases)
 
     def observe(self, context: Context, reply: bytes) -> None:
-        """Write a request down that has been answered, if that is wanted."""
+        """Record an answered request if its profile selects it."""
         profile = self.profiles.get(context.db)
         namespace = _namespace(context)
         if profile is None or profile.level <= 0 or not namespace:
@@ -107,7 +107,7 @@ class Profiler:
                 unit.commit()
 
     def prepare(self, database: str) -> None:
-        """Make the collection if it is not there."""
+        """Create the collection if it does not exist."""
         namespace = f"{database}.{SYSTEM_PROFILE}"
         store = self.store
         if store.collection(namespace) is None:
@@ -117,7 +117,7 @@ class Profiler:
 
 
 def _namespace(context: Context) -> str:
-    """The collection that a request is about; empty for none."""
+    """Return the namespace of a request; empty for none."""
     if context.command.name == "getMore":
         named = get_field(context.raw, "collection")
         return f"{context.db}.{to_python(named)}" if named is not None else ""
@@ -138,7 +138,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
     entry["command"] = RawBSONDocument(document_from(shown_command if statement is None else statement))
     failure = told
     if statement is not None and "writeErrors" in told:
-        # What is said of a statement that has failed is said of the request.
+        # The error of a failed statement is recorded as the request's.
         ((_, _, refused),) = elements(told["writeErrors"][1])
         failure = {field_name: (code, data) for field_name, code, data in elements(refused)}
         failure["codeName"] = string_value(CommandError(to_python(failure["code"]), "").code_name)
@@ -156,7 +156,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
     entry |= cursor
     if failed:
         entry |= {"ok": 0.0, "errMsg": to_python(failure["errmsg"])}
-        # Some refusals have no code.
+        # Some errors have no code.
         entry |= {shown: to_python(failure[name]) for shown, name in _ERROR_FIELDS if name in failure}
     remote = context.connection.remote.rpartition(":")[0]
     if statement is None:
@@ -169,7 +169,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
 
 
 def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
-    """The statement of an update or delete that has one, and may be shown."""
+    """Return the statement of an update or delete with exactly one, unless it is redacted."""
     name = context.command.name
     if name not in _STATEMENTS or context.shown is not context.raw:
         return None
@@ -184,7 +184,7 @@ def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
 
 
 def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:
-    """What a write has done."""
+    """Return the counts of a write."""
     if name == "findAndModify" and "lastErrorObject" in told:
         last = {field_name: (code, data) for field_name, code, data in elements(told["lastErrorObject"][1])}
         n, upserted = to_python(last["n"]), int("upserted" in last)
@@ -203,7 +203,7 @@ def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, A
 
 
 def _opened(context: Context) -> dict[str, Any]:
-    """Where a batch comes from."""
+    """Return the originating command and cursor id of a batch."""
     execution = None if context.begun_progress is None else context.begun_progress.execution
     if not isinstance(execution, Execution) or not execution.origin:
         return {}

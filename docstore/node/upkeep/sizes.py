@@ -1,4 +1,4 @@
-"""How much collections take: documents as every write counts them, disk space as the engine estimates it."""
+"""Sizes of collections: documents as counted by writes, disk space as estimated by the engine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SAMPLE = 16
 _RECORD_KEY_BYTES = IDENT_BYTES + RECORD_ID_BYTES
 _INDEXES = Family.INDEXES
 _estimates: WeakKeyDictionary[Index, tuple[int, float]] = WeakKeyDictionary()
-"""The documents that there were when an index was looked into, and the mean size of its first entries."""
+"""Per index: the number of documents at its last estimate, and the mean size of its first entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionSizes:
-    """Bytes on disk: of the documents, and of each index by name. Compressed, and estimated by the engine."""
+    """Bytes on disk of the documents, and of each index by name; compressed, estimated by the engine."""
 
     storage: int
     indexes: dict[str, int]
@@ -31,10 +31,9 @@ class CollectionSizes:
 
 
 def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
-    """About what a collection and its indexes take: their bytes, times how far such bytes are compressed on disk.
+    """Estimate the disk space of a collection and its indexes: their bytes, times the compression ratio.
 
-    Files and memtables are shared by all collections, so nothing tells their space apart; it is given in whole pages,
-    and nothing takes less than one.
+    Collections share files and memtables, so exact sizes do not exist. Sizes are in whole pages, at least one each.
     """
     records = collection.size + collection.count * _RECORD_KEY_BYTES
     family = Family.RECORDS if collection.options.family is None else Family.WIDE
@@ -52,9 +51,10 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
 
 
 def _entry_bytes(engine: Engine, index: Index, count: int) -> float:
-    """The mean size of an index's entries, estimated from the first ones, for a collection of `count` documents.
+    """Return the mean size of an index's entries in a collection of `count` documents, estimated from the first
+    entries.
 
-    It is estimated anew when there are an eighth more or fewer of these.
+    It is estimated again when `count` has changed by an eighth.
     """
     known = _estimates.get(index)
     if known is None or abs(count - known[0]) * 8 > known[0]:

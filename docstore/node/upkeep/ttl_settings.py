@@ -1,4 +1,4 @@
-"""The TTL monitor's settings and counters: how often it looks for expired documents, how many it has deleted."""
+"""Settings and counters of the TTL monitor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docstore.errors import Code, CommandError
 
 @dataclass(slots=True)
 class TtlSettings:
-    """`passes` and `deleted` count what it has done since the start."""
+    """Settings of the TTL monitor; `passes` and `deleted` count since the start of the process."""
 
     enabled: bool = True
     sleep_seconds: int = 60
@@ -19,7 +19,7 @@ class TtlSettings:
     deleted: int = 0
 
     def parameters(self) -> tuple[ServerParameter, ...]:
-        """As getParameter and setParameter know them."""
+        """Return the server parameters of these settings."""
         return (
             ServerParameter(
                 name="ttlMonitorEnabled",

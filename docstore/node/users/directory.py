@@ -1,7 +1,7 @@
 """The users and roles of a node, read from its own documents.
 
-They replicate like any others, so that a member knows what the primary knew. A document that is no user's or no role's
-means nothing: clients may write into these collections, if they have the privilege.
+* The documents replicate like any others, so a secondary knows what the primary knew.
+* Invalid documents are ignored: clients with the privilege may write to these collections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from docstore.security.users import KnownBy, User, credentials_of, user_of
 LOG = component("ACCESS")
 _MOST_KNOWN = 1024
 _MAX_PROFILES = 1000
-"""Users whose credentials unknown names may seem to have."""
+"""Maximum number of users whose credentials serve as decoys for unknown names."""
 _NOBODY = UserName("", "")
 _SOMEONE = from_python(
     {
@@ -33,12 +33,12 @@ _SOMEONE = from_python(
         }
     }
 )[1]
-"""Read where there is no user, as the document of one that there is."""
+"""Decoy document, read in place of a missing user's."""
 _INVALID = (KeyError, TypeError, ValueError, AttributeError)
 
 
 class _Known(NamedTuple):
-    """A user as its document and all roles were in a generation."""
+    """A user, parsed from its document under the roles of one generation."""
 
     generation: int
     raw: bytes
@@ -46,8 +46,10 @@ class _Known(NamedTuple):
 
 
 class LocalUsers:
-    """The directory of a data node. What follows from a user's document is remembered; the document is read each time.
-    To look for the credentials of a user who is not there takes as long as for others.
+    """The user directory of a data node.
+
+    The document of a user is read on each lookup; its parsed form is cached. Looking up the credentials of a missing
+    user takes as long as for an existing one.
     """
 
     def __init__(self, store: Store) -> None:
@@ -60,7 +62,7 @@ class LocalUsers:
 
     @property
     def generation(self) -> int:
-        # Asked for with each request. Both only grow.
+        # Read on each request. Both counters only grow.
         return self._store.security_changes + self._catalog.security_changes
 
     async def was_used(self) -> bool:
@@ -70,7 +72,7 @@ class LocalUsers:
         return any(collection is not None and collection.count > 0 for collection in kept)
 
     def invalidate(self) -> None:
-        """Read everything anew."""
+        """Drop all cached users and roles."""
         self._store.security_changes += 1
 
     async def find(self, name: UserName) -> User | None:
@@ -95,7 +97,7 @@ class LocalUsers:
 
     async def known_by(self, name: UserName, secret: bytes) -> KnownBy:
         raw = self._raw(USERS_NS, name.key)
-        # One that is there and one that is not are looked for, whoever is asked about; then something is read.
+        # For every name an existing and a missing user are looked up, then one document is read.
         if raw is None:
             self._raw(USERS_NS, self._present())
         else:
@@ -110,7 +112,7 @@ class LocalUsers:
         return KnownBy(None if raw is None else found, profile)
 
     def _ring_of(self, secret: bytes) -> ProfileRing:
-        """Return the ring of the users that there are now, or of so many of them."""
+        """Return the ring of existing users, up to _MAX_PROFILES of them."""
         key = (self.generation, secret)
         if self._ring is None or self._ring[0] != key:
             kept = islice(self._all_raw(USERS_NS), _MAX_PROFILES)
@@ -119,14 +121,14 @@ class LocalUsers:
         return self._ring[1]
 
     def _present(self) -> str:
-        """The key of a user that is there, where there is any."""
+        """Return the key of some existing user, if there is one."""
         if not self._seen_key:
             document = next(self._all(USERS_NS, "user"), _NOBODY.document())
             self._seen_key = UserName(document["user"], document["db"]).key
         return self._seen_key
 
     def role(self, name: RoleName) -> Role | None:
-        """A role of users' own."""
+        """Return a user-defined role, or None."""
         document = self.role_document(name)
         if document is None:
             return None
@@ -143,11 +145,11 @@ class LocalUsers:
         return self._by_id(ROLES_NS, name.key)
 
     def user_documents(self) -> Iterator[dict[str, Any]]:
-        """Those of all users, in order of their names."""
+        """Return the documents of all users, in order of their names."""
         return self._all(USERS_NS, "user")
 
     def role_documents(self) -> Iterator[dict[str, Any]]:
-        """Those of all roles of users' own, in order of their names."""
+        """Return the documents of all user-defined roles, in order of their names."""
         return self._all(ROLES_NS, "role")
 
     def _by_id(self, namespace: str, key: str) -> dict[str, Any] | None:
@@ -172,6 +174,6 @@ class LocalUsers:
 
 
 def _field(document: bytes, name: str) -> Any:
-    """The value of a field; None where there is none."""
+    """Return the value of a field, or None if absent."""
     value = get_field(document, name)
     return None if value is None else to_python(value)

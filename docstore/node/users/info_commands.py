@@ -26,7 +26,7 @@ from docstore.security.restrictions import Restriction
 from docstore.security.roles import Inheritance, role_names
 
 _PER_NAME = 1024
-"""What it costs to look a user or a role up."""
+"""Work units charged for the lookup of a user or role."""
 Name = TypeVar("Name", RoleName, UserName)
 _MECHANISMS_SHOWN = ("SCRAM-SHA-1", "SCRAM-SHA-256", "external")
 
@@ -58,7 +58,7 @@ def users_info(context: Context, arguments: Arguments) -> Result:
 
 
 def _names(name_of: Callable[[Any, str], Name], asked: Any, db: str) -> list[Name]:
-    """Return the users or roles that are asked for by name; others may run meanwhile."""
+    """Return the names of the requested users or roles; other tasks may run meanwhile."""
 
     def name(given: Any) -> Name:
         spend(_PER_NAME)
@@ -142,7 +142,7 @@ def roles_info(context: Context, arguments: Arguments) -> Result:
 
 
 def _shows_privileges(arguments: Arguments) -> bool | None:
-    """Whether privileges are shown; None: together, as those of a user. Errors: BadValue."""
+    """Return True if privileges are shown; None: as a user fragment. Errors: BadValue."""
     given = arguments["showPrivileges"]
     if given is None:
         return False

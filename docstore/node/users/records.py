@@ -1,4 +1,4 @@
-"""Writing the documents of users and roles: each change is one unit of work, on collections made when first needed."""
+"""Writes of user and role documents: each change is one unit of work; collections are created when first needed."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Records:
         return found
 
     def insert(self, namespace: str, document: Mapping[str, Any]) -> None:
-        """Errors: DuplicateKey."""
+        """Insert a document. Errors: DuplicateKey."""
         self._write_schema()
         self._unit.insert(self._made(namespace), bson.encode(document))
 
     def _write_schema(self) -> None:
-        """Say which layout the documents have, as other programs expect it, and that there have been users or roles."""
+        """Write the schema version, which other programs expect, and which shows that users or roles have existed."""
         versions = self._made(VERSIONS_NS)
         if versions.by_id(self._unit, from_python(_SCHEMA["_id"])) is None:
             self._unit.insert(versions, bson.encode(_SCHEMA))
@@ -57,7 +57,7 @@ class Records:
         return None if found is None else document_to_python(found[1])
 
     def replace(self, namespace: str, document: Mapping[str, Any]) -> None:
-        """Put a document in the place of the one with its `_id`."""
+        """Replace the document with the same `_id`."""
         found = self._found(namespace, document["_id"])
         assert found is not None, "it was read in this unit"
         raw = bson.encode(document)
@@ -65,14 +65,14 @@ class Records:
             self._unit.replace(self._made(namespace), *found, raw)
 
     def remove(self, namespace: str, key: str) -> bool:
-        """Whether there was one."""
+        """Remove a document; return True if it existed."""
         found = self._found(namespace, key)
         if found is not None:
             self._unit.remove(self._made(namespace), *found)
         return found is not None
 
     def remove_where(self, namespace: str, chosen: Callable[[dict[str, Any]], bool]) -> int:
-        """How many went."""
+        """Remove the documents that `chosen` selects; return their number."""
         keys = [each["_id"] for each in self.all(namespace) if chosen(each)]
         return sum(self.remove(namespace, key) for key in keys)
 
@@ -88,7 +88,10 @@ class Records:
 async def change_records(
     context: Context, namespace: str, act: Callable[[Records], None], reply: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Do `act` in one unit of work and wait for the write concern; `act` may fill `reply`. Errors: those of `act`."""
+    """Run `act` in one unit of work, wait for the write concern and return the reply, which `act` may fill.
+
+    Errors: those of `act`.
+    """
     node = node_of(context)
     about = context.derived(db="admin", namespace=namespace)
     return await change(about, {} if reply is None else reply, lambda unit: act(Records(node, unit)))

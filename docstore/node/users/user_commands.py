@@ -1,4 +1,7 @@
-"""Commands that change users. Passwords are made into credentials before the unit of work begins: that takes long."""
+"""Commands that change users.
+
+Credentials are derived from passwords before the unit of work begins, because that is slow.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def _refused_password(error: NotPreparable) -> CommandError:
 async def _credentials(
     context: Context, arguments: Arguments, name: UserName, mechanisms: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The `credentials` of the password given. Errors: BadValue, 50687, 50692."""
+    """Return the `credentials` for the password. Errors: BadValue, 50687, 50692."""
     password, digested = arguments["pwd"], not arguments["digestPassword"]
     if digested and SHA_256 in mechanisms:
         raise CommandError(Code.BadValue, "Use of SCRAM-SHA-256 requires undigested passwords")
@@ -61,7 +64,7 @@ async def _credentials(
 
 
 def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
-    """The roles given, which must be there. Errors: BadValue, RoleNotFound."""
+    """Return the requested roles, which must exist. Errors: BadValue, RoleNotFound."""
     if given is None:
         return None
     names = role_list(to_python((ARRAY, given)), context.db)
@@ -70,7 +73,7 @@ def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
 
 
 def check_known(context: Context, names: Iterable[RoleName]) -> None:
-    """Errors: RoleNotFound."""
+    """Check that roles exist. Errors: RoleNotFound."""
     graph = node_of(context).users.graph
     for name in names:
         if graph.find(name) is None:
@@ -123,7 +126,7 @@ async def create_user(context: Context, arguments: Arguments) -> Result:
 
 
 def _check_new_user(name: UserName, arguments: Arguments) -> None:
-    """Errors: BadValue, InvalidNamespace."""
+    """Validate a new user's name and fields. Errors: BadValue, InvalidNamespace."""
     if not name.user:
         raise CommandError(Code.BadValue, "User document needs 'user' field to be non-empty")
     if "\0" in name.user:
@@ -140,7 +143,7 @@ def _check_new_user(name: UserName, arguments: Arguments) -> None:
 
 
 def _check_no_member(context: Context, name: UserName) -> None:
-    """A certificate that makes a process of the cluster makes no user. Errors: BadValue."""
+    """Reject a user whose certificate identifies a process of the cluster. Errors: BadValue."""
     keys, security = context.services.access.keys, context.services.transport_security
     if name.db != EXTERNAL or keys is None or security is None or not keys.mode.takes_certificates:
         return
@@ -189,7 +192,7 @@ async def update_user(context: Context, arguments: Arguments) -> Result:
 
 
 def _fewer(credentials: Mapping[str, Any], mechanisms: tuple[str, ...]) -> dict[str, Any]:
-    """Those of some mechanisms only. Errors: BadValue for one that there is not."""
+    """Return only the credentials of these mechanisms. Errors: BadValue for a missing one."""
     if not credentials.keys() >= set(mechanisms):
         raise CommandError(Code.BadValue, "mechanisms field must be a subset of previously set mechanisms")
     return {name: credentials[name] for name in mechanisms}
@@ -231,7 +234,7 @@ async def _change_roles(context: Context, arguments: Arguments, *, granting: boo
 
 
 def changed_roles(present: list[Any], names: Iterable[RoleName], granting: bool) -> list[Any]:
-    """A list of roles with others, or without them."""
+    """Return a list of roles with `names` added or removed."""
     documents = documents_of(names)
     kept = [each for each in present if granting or each not in documents]
     return kept + [each for each in documents if granting and each not in present]
