@@ -44,12 +44,13 @@ class DataNode:
 
     * `clock`: monotonic seconds; `wall_clock`: seconds since 1970; `rng`: numbers in [0, 1).
     * `shard_filter`: installed by a shard.
-    * `workers`: JavaScript processes for map-reduces; `evaluators`: those for filters and expressions, also of
-      map-reduces.
+    * `workers`: JavaScript processes for map-reduces; `evaluators`: JavaScript processes for filters and expressions,
+      which map-reduces may contain too.
     * `shutdown` asks the process to end; a member of a set then hands over within `shutdown_seconds`.
-    * `network` returns the listener's statistics; `links` those of connections to others, by address. `pool` connects
-      to other members.
-    * `parts`: objects that commands reach, this node and those of the executable. `status`: its serverStatus sections.
+    * `network` returns the listener's statistics; `links` returns statistics of outgoing connections by address. `pool`
+      connects to other members.
+    * `parts`: objects that commands reach: this node and the executable's additions. `status`: the serverStatus
+      sections that it adds.
     * `outputs`: temporary collections of running operations.
     * `transaction`: the store, if this is the node as a transaction sees it.
     * `scheduler` slices long work. `users`: the user directory.

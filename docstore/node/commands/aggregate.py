@@ -1,4 +1,4 @@
-"""aggregate: a pipeline over a collection, as a cursor; with `explain` what would be done."""
+"""aggregate: run a pipeline and return a cursor, or with `explain` its plan."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 def _run_change_stream(context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline) -> Response:
-    """The reply of an aggregate that opens a change stream."""
+    """Return the reply of an aggregate that opens a change stream."""
     context = context.about(f"{context.db}.{'$cmd.aggregate' if collection is None else collection}")
     if arguments["explain"]:
         return explain_change_stream(context, collection, pipeline)
@@ -123,7 +123,10 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str,
 
 
 def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> str:
-    """What the pipeline reads. Errors: InvalidNamespace when it reads a collection and names none."""
+    """Return the namespace that the pipeline reads.
+
+    Errors: InvalidNamespace if it needs a collection and none is named.
+    """
     if collection is not None:
         if not pipeline.needs_collection:
             raise CommandError(Code.InvalidNamespace, "the pipeline can only be run with {aggregate: 1}")

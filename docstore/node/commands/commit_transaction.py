@@ -1,8 +1,8 @@
-"""commitTransaction: make what a transaction did visible and durable.
+"""commitTransaction: make a transaction's writes visible and durable.
 
     {commitTransaction: 1, commitTimestamp: Timestamp}
 
-`commitTimestamp`, from whoever coordinates: as of when what was prepared counts.
+`commitTimestamp`, sent by a coordinator: the commit time of a prepared transaction.
 """
 
 from __future__ import annotations

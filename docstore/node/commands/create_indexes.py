@@ -1,8 +1,7 @@
-"""createIndexes: indexes are built over what the collection holds while it is written to, and become usable all at
-once.
+"""createIndexes: build indexes over a collection that stays writable; all become usable at once.
 
-The build goes through the collection in slices. Documents written meanwhile enter the new indexes with their own write
-unit; the last step checks uniqueness and commits. A node that stops being primary gives the build up.
+The build scans the collection in slices. Documents written meanwhile are indexed in their own write unit. The last step
+checks uniqueness and commits. A node that stops being primary abandons the build.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from docstore.node.write.driver import check_writable
 from docstore.query.value.collation import Collation
 
 _MOST_KNOWN_BYTES = 1024
-"""Longer specifications are read anew each time."""
+"""Maximum bytes of a cached specification."""
 _known_spec = lru_cache(maxsize=128)(parse_index_spec)
 
 
@@ -93,13 +92,16 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _spec(raw: bytes, ignore_unknown: bool, collation: Collation | None) -> IndexSpec:
-    """Applications ask for the same indexes each time they start. Errors: those of `parse_index_spec`."""
+    """Parse an index specification, cached because applications repeat them at each start.
+
+    Errors: those of `parse_index_spec`.
+    """
     parse = _known_spec if len(raw) <= _MOST_KNOWN_BYTES else parse_index_spec
     return parse(raw, ignore_unknown=ignore_unknown, default_collation=collation)
 
 
 class Builds(dict[tuple[UUID, str], asyncio.Event]):
-    """A part of a node: the builds under way here, by collection and name of an index, each with what tells its end."""
+    """Index builds in progress, a part of a node: by collection and index name, each with the event of its end."""
 
 
 def _builds(context: Context) -> Builds:
@@ -108,8 +110,9 @@ def _builds(context: Context) -> Builds:
 
 
 async def _enter(context: Context, specs: list[IndexSpec]) -> tuple[Collection, bool, list[IndexSpec]]:
-    """The collection, whether it has just been made, and which indexes it has not got; none of these is being built:
-    that is waited for. Errors: those of `missing`.
+    """Return (the collection, True if it was just created, the missing indexes), after builds of these have ended.
+
+    Errors: those of `missing`.
     """
     store, builds = node_of(context).store, _builds(context)
     while True:
@@ -128,8 +131,10 @@ def _ended(build: asyncio.Event) -> Steps[None]:
 
 
 def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
-    """Those that the collection has not got. Errors: those of `is_among`, and for one that is asked for twice
-    IndexAlreadyExists (OperationFailed where there are documents); 6100906, 6243700 for what is said of its cluster.
+    """Return the specifications that the collection does not have yet.
+
+    Errors: those of `is_among`; for a duplicate IndexAlreadyExists (OperationFailed if there are documents); 6100906,
+    6243700 for conflicts with the clustered index.
     """
     wanted: list[IndexSpec] = []
     own = collection.id_index.spec
@@ -176,7 +181,7 @@ async def _build(
         return built
 
     def finish(unit: WriteUnitOfWork) -> None:
-        missing(collection, specs)  # others may have been made meanwhile
+        missing(collection, specs)  # other builds may have finished meanwhile
         build.finish(unit)
 
     try:

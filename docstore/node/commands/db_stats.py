@@ -22,14 +22,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _asked(value: Value | None) -> bool:
-    """Whether a value of any type says yes."""
+    """Return the truth value of an optional argument of any type; False if absent or null."""
     if value is None or value[0] == NULL:
         return False
     return truth_of(*value) if value[0] in (*NUMBERS, BOOL) else True
 
 
 def _scale(given: Value | None) -> int:
-    """Bytes in a unit. Errors, which have no code: it is no number, or its lower 32 bits are not above zero."""
+    """Return the bytes per unit. Errors (without code): not a number, or the lower 32 bits are not positive."""
     if given is None or given[0] == NULL:
         return 1
     if given[0] not in NUMBERS:

@@ -1,4 +1,4 @@
-"""findAndModify: change or remove one document and return it."""
+"""findAndModify: update or remove one document and return it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     if done is not None:
         return done
     concern = effective_concern(context, node)
-    # Nothing has been looked at yet that others could change.
+    # No state was read yet that other tasks could change.
     request = allowing(OVERTAKEN, lambda: request_of(node, arguments, query_context_of(context, arguments)))
     outcome = Outcome()
     target = WriteTarget(
@@ -74,7 +74,7 @@ def _run(
 
 
 def request_of(node: DataNode, arguments: Arguments, query_context: QueryContext) -> FindAndModifyRequest:
-    """What the command asks for. Errors: FailedToParse for a contradiction, those of filter, sort and update."""
+    """Parse the command. Errors: FailedToParse for contradictory options, those of filter, sort and update."""
     remove, new, upsert = arguments["remove"], arguments["new"], arguments["upsert"]
     update = arguments["update"]
     if remove:

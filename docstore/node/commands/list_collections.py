@@ -1,4 +1,7 @@
-"""listCollections: the collections and views of a database, as a cursor. A filter sees what is shown."""
+"""listCollections: list the collections and views of a database, as a cursor.
+
+Its filter applies to the listed entries.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,14 @@ from docstore.query.plan.bounds import equalities
 from docstore.query.value.values import FALSE, TRUE, string_value, text_of
 
 _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
-"""The options of buckets that are those of the time-series collection."""
+"""Options of the bucket collection that the time-series collection shows."""
 _OPLOG_NAME = split_namespace(OPLOG_NS)[1]
 
 _MOST_KNOWN_BYTES = 1024
-"""What is longer is described anew each time."""
+"""Maximum bytes of the options and `_id` index of a cached entry."""
 
 _Entry = tuple[str, str, Callable[[], bytes]]
-"""(name, type, what makes the whole entry)."""
+"""(Name, type, function that returns the full entry.)"""
 
 
 def run(context: Context, arguments: Arguments) -> Response:
@@ -63,7 +66,7 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
 
 
 def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
-    """What there is in a database, by name; of that name where one is given."""
+    """Return the entries of a database, ordered by name; if `name` is given, only that one."""
     if name is None:
         collections, views = store.catalog.in_database(database), views_of(store, database)
     else:
@@ -78,7 +81,7 @@ def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
 
 
 def _name_in(asked: Filter) -> str | None:
-    """The name that the filter asks for, where it asks for one."""
+    """Return the name that the filter requires, or None."""
     wanted = equalities(asked).get("name")
     return text_of(wanted) if wanted is not None and wanted[0] == STRING else None
 
@@ -99,7 +102,7 @@ def _kind_of(store: Store, view: ViewDefinition) -> str:
 
 
 def describe(collection: Collection) -> bytes:
-    """One entry of the list, a document that begins with name and type as all of them do."""
+    """Return the entry of a collection; as every entry it begins with name and type."""
     options, index = collection.options, collection.id_index.spec.raw
     make = _known_description if len(options.raw) + len(index) <= _MOST_KNOWN_BYTES else _description
     uuid = collection.uuid.bytes
@@ -127,7 +130,7 @@ _known_description = lru_cache(maxsize=256)(_description)
 
 
 def describe_view(store: Store, view: ViewDefinition) -> bytes:
-    """The entry of a view, or of a time-series collection."""
+    """Return the entry of a view or of a time-series collection."""
     series = series_of(store, view.ns)
     if series is None:
         return _description(view.name, "view", view.options())
@@ -136,7 +139,7 @@ def describe_view(store: Store, view: ViewDefinition) -> bytes:
 
 
 def describe_oplog(oplog: Oplog) -> bytes:
-    """The oplog's entry: it has no `_id` index, and is cut at its size."""
+    """Return the oplog's entry: it has no `_id` index, and is truncated at its size."""
     described = {
         "name": _OPLOG_NAME,
         "type": "collection",

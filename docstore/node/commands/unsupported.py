@@ -1,7 +1,7 @@
-"""Commands that MongoDB has and a data node of this project has not, each with the reason and who may hear it.
+"""MongoDB commands that a data node does not support, each with the reason and the privilege to see it.
 
-Names, privileges and required fields are those of MongoDB 6.0, so that a user who may not run one is told so by either
-server, and so is a user who sends it in a wrong form.
+Names, privileges and required fields are those of MongoDB 6.0, so unauthorized users and malformed requests get the
+same errors from both servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""validateDBMetadata: which indexes a version of the Stable API does not allow."""
+"""validateDBMetadata: list the indexes that a version of the Stable API does not allow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _errors(node: DataNode, database: str, only: str | None) -> Iterator[dict[str, Any]]:
-    """What the real server refuses to clients with `apiStrict`: sparse indexes among those that are kept here."""
+    """Return the reference's errors for `apiStrict` clients: of the index kinds supported here, those for sparse
+    indexes.
+    """
     for namespace in node.store.namespaces(database):
         collection = node.store.collection(namespace)
         if collection is None or (only and split_namespace(namespace)[1] != only):

@@ -1,1 +1,1 @@
-"""Changes of the catalog that commands ask for: create, modify, copies into capped collections, commit quorums."""
+"""Catalog changes by commands: create, modify, copy into capped collections, commit quorums."""

@@ -1,7 +1,7 @@
-"""Copies of a collection into a new capped one: as many of its newest documents as fit, in their order.
+"""Copies of a collection into a new capped one: as many of its newest documents as fit, in order.
 
-A copy reads one snapshot. `convert` replaces the source by the copy, so it begins again when the source was written to
-meanwhile. A copy that a crash has left is dropped at the next start or election (`docstore.node.pipeline.map_reduce`).
+* A copy reads one snapshot. `convert` replaces the source, so it restarts if the source is written meanwhile.
+* Copies left by a crash are dropped at the next start or election (`docstore.node.pipeline.map_reduce`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CONVERTED = "convertToCapped"
 
 
 def is_unconverted(collection: str) -> bool:
-    """Whether a collection has a name that only `convert` gives, to the copy that it makes."""
+    """Return True if the name is one that only `convert` gives to its copy."""
     parts = collection.split(".", 3)
     return len(parts) == 4 and (parts[0], parts[2]) == ("tmp", _CONVERTED) and ObjectId.is_valid(parts[1])
 
 
 async def clone(context: Context, source: Collection, target: str, size: int) -> dict[str, Any]:
-    """Make `target`, which does not exist, a capped copy; the reply."""
+    """Create the capped copy `target`, which does not exist yet; return the reply."""
     node = node_of(context)
     concern = effective_concern(context, node)
     await enter_change(context)
@@ -44,9 +44,9 @@ async def clone(context: Context, source: Collection, target: str, size: int) ->
 
 
 async def convert(context: Context, source: Collection, size: int) -> dict[str, Any]:
-    """Put a capped copy, without indexes besides that of `_id`, in the place of the collection; the reply.
+    """Replace a collection by a capped copy with the `_id` index only; return the reply.
 
-    ConflictingOperationInProgress when the collection was written to during each of several tries.
+    Errors: ConflictingOperationInProgress if the collection was written during each of several attempts.
     """
     node, namespace = node_of(context), source.ns
     concern = effective_concern(context, node)
@@ -75,7 +75,7 @@ async def convert(context: Context, source: Collection, size: int) -> dict[str, 
 
 
 class _Watch:
-    """Whether a collection is written to."""
+    """Detects writes to a collection: `changed` is set by the first."""
 
     def __init__(self, node: DataNode, namespace: str) -> None:
         self.changed = False
@@ -104,7 +104,7 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
 
 
 async def _newest(context: Context, source: Collection, size: int) -> list[bytes]:
-    """The newest documents that fit into `size` bytes, but one at least, oldest first."""
+    """Return the newest documents that fit into `size` bytes, at least one, oldest first."""
     snapshot = node_of(context).engine.snapshot()
     found: list[bytes] = []
     slices = Slices(context)
@@ -122,7 +122,7 @@ async def _newest(context: Context, source: Collection, size: int) -> list[bytes
 
 
 def _discard(node: DataNode, namespace: str) -> None:
-    """Drop the temporary collection if it is still there and this node may."""
+    """Drop the temporary collection if it still exists and this node may write."""
     if not node.store.writable or node.store.collection(namespace) is None:
         return
     with node.store.unit() as unit:

@@ -1,4 +1,4 @@
-"""Changes of the catalog: each in a unit of work of its own, checked and acknowledged as any write is."""
+"""Catalog changes, each in its own unit of work, checked and acknowledged like any write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from docstore.node.write.driver import effective_concern, wait_for_write
 
 
 def make_collection(store: Store, namespace: str) -> Collection:
-    """A new plain collection, as the first insert into it makes it. Errors: InvalidNamespace, DatabaseDifferCase,
-    CommandNotSupportedOnView.
+    """Create a plain collection, as its first insert does.
+
+    Errors: InvalidNamespace, DatabaseDifferCase, CommandNotSupportedOnView.
     """
     check_no_view(store, namespace)
     check_takes_documents(store, namespace)
@@ -37,8 +38,9 @@ def make_collection(store: Store, namespace: str) -> Collection:
 
 
 def check_takes_documents(store: Store, namespace: str) -> None:
-    """Refuse a database in which no collection of documents can be. Errors: CommandNotSupported where the store's
-    mode guards it, DatabaseDifferCase.
+    """Reject a database that cannot have document collections.
+
+    Errors: CommandNotSupported by the store's mode, DatabaseDifferCase.
     """
     if store.mode is not None:
         store.mode.check_documents(store.catalog, split_namespace(namespace)[0], "to make a collection")
@@ -48,8 +50,9 @@ def check_takes_documents(store: Store, namespace: str) -> None:
 def check_database_case(
     store: Store, namespace: str, may_differ: Callable[[str], bool] = lambda _database: False
 ) -> None:
-    """DatabaseDifferCase when there is a database whose name differs in upper and lower case only, unless it is one
-    that `may_differ`.
+    """Reject a database whose name differs from an existing one only in case, unless `may_differ` accepts that one.
+
+    Errors: DatabaseDifferCase.
     """
     database = split_namespace(namespace)[0]
     folded = database.lower()
@@ -62,7 +65,7 @@ def check_database_case(
 
 
 def existing(context: Context, namespace: str) -> Collection:
-    """The collection, or NamespaceNotFound, or CommandNotSupportedOnView."""
+    """Return the collection. Errors: NamespaceNotFound, CommandNotSupportedOnView."""
     store = node_of(context).store
     found = store.collection(namespace)
     if found is None:
@@ -72,14 +75,15 @@ def existing(context: Context, namespace: str) -> Collection:
 
 
 async def enter_change(context: Context) -> None:
-    """Enter as any change of the catalog does; holds until the next await."""
+    """Wait until the catalog may be changed; this holds until the next await."""
     await finish_steps(context, entry.enter_change(node_of(context), context.namespace, context.shard_version))
 
 
 async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUnitOfWork], None]) -> dict[str, Any]:
-    """Do `act` in one write unit and wait for the write concern; `reply` with a writeConcernError when it was not met.
+    """Run `act` in one write unit and wait for the write concern.
 
-    `act` may add to `reply`; what it raises leaves the catalog as it was.
+    Return `reply`, with a writeConcernError if it failed. `act` may add to `reply`; its errors leave the catalog
+    unchanged.
     """
     node = node_of(context)
     concern = effective_concern(context, node)
@@ -93,7 +97,7 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
             unit.abort()
             if conflict.over is None:
                 raise
-            # Another collection than the request's is used by a transaction.
+            # A transaction uses a collection other than the request's.
             await conflict.over()
         except CommandError as refusal:
             unit.abort()
@@ -110,7 +114,9 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
 
 
 async def _with_concern(context: Context, refusal: CommandError, concern: WriteConcern) -> None:
-    """What a refusal was read from must be as safe as a write would have been."""
+    """Wait for an explicit write concern before a refusal is reported: the state it was read from must be as safe as a
+    write.
+    """
     if context.explicit_write_concern:
         failed = await wait_for_write(context, None, concern)
         if failed is not None:

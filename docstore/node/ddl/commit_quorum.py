@@ -1,6 +1,6 @@
-"""The commit quorum of an index build: how many members must have the indexes before createIndexes answers.
+"""The commit quorum of an index build: the number of members that must have the indexes before createIndexes returns.
 
-A build is replicated as one entry once it is done on the primary; the quorum is waited for like a write concern.
+A build is replicated as one entry once the primary has finished it; the quorum is awaited like a write concern.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VOTERS = "votingMembers"
 
 
 def check_quorum(quorum: int | str) -> None:
-    """Refuse a number of members that no set has. Errors: FailedToParse."""
+    """Reject a number of members that no set has. Errors: FailedToParse."""
     if isinstance(quorum, int) and not 0 <= quorum <= MAX_MEMBERS:
         raise CommandError(
             Code.FailedToParse, f"commitQuorum has to be a non-negative number and not greater than {MAX_MEMBERS}"
@@ -23,7 +23,7 @@ def check_quorum(quorum: int | str) -> None:
 
 
 def concern_of(context: Context, quorum: int | str) -> WriteConcern:
-    """What to wait for.
+    """Return the commit quorum as a write concern.
 
     Errors: FailedToParse, UnsatisfiableCommitQuorum, UnknownReplWriteConcern; BadValue outside a set.
     """
@@ -44,7 +44,7 @@ def concern_of(context: Context, quorum: int | str) -> WriteConcern:
 
 
 async def wait_for_quorum(context: Context, concern: WriteConcern) -> None:
-    """Wait until so many members have the newest write. Errors: that of a wait that ended otherwise."""
+    """Wait until the quorum has the newest write. Errors: that of a failed wait."""
     if concern.w in (0, 1):
         return
     failed = await wait_for_write(context, None, concern)

@@ -1,4 +1,4 @@
-"""What `create` is asked for: the options of a new collection, checked and brought into the form that is stored."""
+"""The options of `create`, validated and converted to their stored form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CLUSTERED = declared(
 
 
 def created_options(node: DataNode, arguments: Arguments, namespace: str) -> CollectionOptions:
-    """The options of the collection to be made. Errors: InvalidOptions, BadValue, those of the validator's filter."""
+    """Return the options of the new collection. Errors: InvalidOptions, BadValue, those of the validator's filter."""
     check_create(arguments, namespace)
     fields: dict[str, Value] = {}
     clustered = _clustered_index(arguments)
@@ -76,7 +76,10 @@ def created_options(node: DataNode, arguments: Arguments, namespace: str) -> Col
 
 
 def created_view(node: DataNode, arguments: Arguments, namespace: str) -> ViewDefinition | None:
-    """The view to be made, if it is one. Errors: InvalidOptions, those of `checked_definition`."""
+    """Return the definition of the new view; None without `viewOn`.
+
+    Errors: InvalidOptions, those of `checked_definition`.
+    """
     on = arguments["viewOn"]
     if on is None:
         if arguments["pipeline"] is not None:
@@ -93,7 +96,7 @@ def _collation(arguments: Arguments) -> Collation | None:
 
 
 def check_creatable(namespace: str) -> None:
-    """Refuse names that belong to the server. Errors: InvalidNamespace, BadValue."""
+    """Reject names reserved for the server. Errors: InvalidNamespace, BadValue."""
     name = split_namespace(namespace)[1]
     if name not in (SYSTEM_VIEWS, SYSTEM_PROFILE):
         check_writable(namespace)
@@ -102,7 +105,7 @@ def check_creatable(namespace: str) -> None:
 
 
 def check_create(arguments: Arguments, namespace: str) -> None:
-    """Refuse what contradicts itself, and what no collection or view can have."""
+    """Reject contradictory options, and options that no collection or view can have."""
     if arguments["capped"]:
         if arguments["size"] is None:
             raise CommandError(Code.InvalidOptions, "the 'size' field is required when 'capped' is true")
@@ -138,7 +141,7 @@ def check_create(arguments: Arguments, namespace: str) -> None:
 
 
 def _check_kind(arguments: Arguments) -> None:
-    """Refuse what a clustered collection cannot be."""
+    """Reject options that a clustered collection cannot have."""
     if not _is_clustered(arguments):
         return
     if arguments["viewOn"] is not None:
@@ -158,8 +161,9 @@ def _is_clustered(arguments: Arguments) -> bool:
 
 
 def _clustered_index(arguments: Arguments) -> bytes | None:
-    """The specification of the index that the documents are ordered by, as it is stored. Errors: TypeMismatch,
-    InvalidIndexSpecificationOption, 5979700, 5979703, 5979704.
+    """Return the stored specification of the clustered index, or None.
+
+    Errors: TypeMismatch, InvalidIndexSpecificationOption, 5979700, 5979703, 5979704.
     """
     if not _is_clustered(arguments):
         return None
@@ -198,8 +202,9 @@ def _clustered_index(arguments: Arguments) -> bytes | None:
 
 
 def checked_expiry(node: DataNode, seconds: int) -> int:
-    """After how many seconds the documents of a clustered collection expire: at most what leads back to 1970. Errors:
-    InvalidOptions.
+    """Return the lifetime in seconds of the documents of a clustered collection, capped at the time since 1970.
+
+    Errors: InvalidOptions.
     """
     if seconds < 0:
         raise CommandError(Code.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
@@ -212,8 +217,9 @@ def checked_expiry(node: DataNode, seconds: int) -> int:
 
 
 def check_images(command: str, arguments: Arguments, namespace: str) -> bool:
-    """Whether documents are to be kept for change streams as they were before changes. Errors: Location40414,
-    TypeMismatch, InvalidOptions.
+    """Return True if pre-images are to be recorded for change streams.
+
+    Errors: Location40414, TypeMismatch, InvalidOptions.
     """
     images = arguments["changeStreamPreAndPostImages"]
     if images is None:
@@ -231,14 +237,14 @@ def check_images(command: str, arguments: Arguments, namespace: str) -> bool:
 
 
 def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:
-    """One of the allowed words, or BadValue."""
+    """Return `given` if it is an allowed word. Errors: BadValue."""
     if given not in allowed:
         raise CommandError(Code.BadValue, f"Enumeration value '{given}' for field '{field}' is not a valid value.")
     return given
 
 
 def _check_id_index(spec: bytes | None, collation: bytes | None) -> None:
-    """Refuse a specification of the `_id` index that is another one's. Errors: those of specifications, BadValue."""
+    """Reject an `_id` index specification that differs from the default. Errors: those of specifications, BadValue."""
     if spec is None:
         return
     key = get_field(spec, "key")

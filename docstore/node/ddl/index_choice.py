@@ -1,4 +1,4 @@
-"""Which indexes a `dropIndexes` means: by name, by key pattern, by a list of names, or all but `_id_` with "*"."""
+"""Index selection of `dropIndexes`: by name, by key pattern, by a list of names, or "*" for all but `_id_`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ _ALL = (_STAR, array_value([_STAR]))
 
 
 def drops_all(asked: Value) -> bool:
-    """Whether all indexes but `_id_` are meant."""
+    """Return True if all indexes but `_id_` are selected."""
     return asked in _ALL
 
 
 def chosen_indexes(collection: Collection, asked: Value) -> list[Index]:
-    """Errors: IndexNotFound, AmbiguousIndexKeyPattern, TypeMismatch; InvalidOptions for the `_id` index."""
+    """Return the selected indexes.
+
+    Errors: IndexNotFound, AmbiguousIndexKeyPattern, TypeMismatch; InvalidOptions for the `_id` index.
+    """
     code, data = asked
     if code == STRING:
         return _by_names(collection, [text_of(data)])

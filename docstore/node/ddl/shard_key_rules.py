@@ -1,8 +1,8 @@
-"""What a sharded collection asks of its indexes, on the shard itself, so that any way to change them obeys.
+"""Index rules of a sharded collection, enforced on the shard, so that they hold for every way to change indexes.
 
-Always true of a sharded collection: no unique index but one that begins with the shard key, or with `_id`, because each
-shard sees to uniqueness among its own documents only; an index that serves the shard key, by which chunks are split and
-moved, and which queries may use.
+* A unique index must begin with the shard key or with `_id`, because a shard checks uniqueness only among its own
+  documents.
+* An index must support the shard key: splits, migrations and queries use it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from docstore.sharding.key import ShardKey
 
 
 async def shard_key_of(node: DataNode, namespace: str) -> ShardKey | None:
-    """The shard key of a collection; None where that is not sharded. Errors: those of reading its routing."""
+    """Return the shard key of a collection; None if unsharded. Errors: those of reading its routing."""
     owned = None if node.shard_filter is None else await node.shard_filter.known(namespace)
     return None if owned is None else owned.shard_key
 
 
 def serves(index: Index, key: ShardKey) -> bool:
-    """Whether the index begins with the shard key, holds every document exactly once and compares bytes."""
+    """Return True if the index begins with the shard key, has one entry per document and no collation."""
     return (
         key.is_prefix_of(index.fields) and not index.multikey and index.holds_every_document and index.collation is None
     )
 
 
 def check_new_indexes(key: ShardKey | None, specs: Iterable[IndexSpec]) -> None:
-    """Errors: CannotCreateIndex for a unique one that does not begin with the shard key."""
+    """Check new indexes. Errors: CannotCreateIndex for a unique one that does not begin with the shard key."""
     for spec in specs:
         if key is not None and spec.unique and not _unique_over_shards(key, [path for path, _ in spec.fields]):
             pattern = display(from_python(key.document()))
@@ -48,7 +48,7 @@ def _unique_over_shards(key: ShardKey, paths: Sequence[str]) -> bool:
 
 
 def droppable(key: ShardKey | None, collection: Collection, chosen: list[Index], *, every: bool) -> list[Index]:
-    """Those of the chosen indexes that are to be dropped: of `every` one those stay that serve the shard key.
+    """Return the chosen indexes that may be dropped; with `every`, those that support the shard key are kept.
 
     Errors: CannotDropShardKeyIndex.
     """
@@ -64,7 +64,7 @@ def droppable(key: ShardKey | None, collection: Collection, chosen: list[Index],
 
 
 def check_hidden(key: ShardKey | None, collection: Collection, index: Index) -> None:
-    """Errors: InvalidOptions where hiding the index would leave none that serves the shard key."""
+    """Check that an index may be hidden. Errors: InvalidOptions if none that supports the shard key would remain."""
     if key is not None and serves(index, key) and not _served(key, collection, without=[index]):
         raise CommandError(Code.InvalidOptions, "can't hide shard key index")
 

@@ -159,9 +159,11 @@ async def merge_temporary(
 ) -> OpTime | None:
     """Merge a recorded temporary collection into the target and drop it; return the last write's optime.
 
-    Merging ends at a document that the target refuses, and if the target is sharded by now or in another database; then
-    the temporary collection is dropped too. Errors: that of the document, that of a stale `version`, those of a node
-    that is no longer primary (nothing is dropped then).
+    Merging ends at a document that the target refuses, and if the target is sharded by now or in another database. Then
+    the temporary collection is dropped too.
+
+    Errors: the refused document's error, a stale `version`, and not-primary errors; after the latter nothing is
+    dropped.
     """
     output = MergeOutput(node, namespace, merging(namespace), bypass=bypass)
     source = node.store.collection(temporary)

@@ -1,1 +1,1 @@
-"""From options to a running node and back: settings, the order in which its parts start and end, repair, stop."""
+"""The life of a node process: settings from options, start and stop of its parts in order, repair, shutdown."""

@@ -1,6 +1,6 @@
-"""The main coroutine of an executable that stores documents: options to settings, a node from start to stop.
+"""The main coroutine of `mongod` and `configsvr`: parse options into settings, then run a node from start to stop.
 
-`mongod` and `configsvr` differ in what they pass as the extension, and in nothing here.
+The two executables differ only in the extension that they pass.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
 
 
 def _repair(process: Process, settings: NodeSettings, extension: Extension) -> None:
-    """Repair the data directory. Errors: StartError, also where something was lost."""
+    """Repair the data directory. Errors: StartError, also if data were lost."""
     if settings.engine == "inMemory":
         raise StartError("there is nothing on disk to repair where data is kept in memory")
     try:
@@ -87,7 +87,7 @@ def _repair(process: Process, settings: NodeSettings, extension: Extension) -> N
 
 
 def settings_of(name: str, options: Options, role: ClusterRole) -> NodeSettings:
-    """The node's settings from the command line."""
+    """Return the node's settings from the command line."""
     address = options.network.addresses[0]
     settings: dict[str, Any] = {}
     if options.replication.oplog_bytes is not None:

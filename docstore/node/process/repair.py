@@ -1,6 +1,6 @@
-"""`--repair`: make a database directory readable and consistent with its documents, say what is lost, and exit.
+"""`--repair`: make a database directory readable and consistent with its documents, report losses, and exit.
 
-A member of a replica set that a repair has changed may lack what it has acknowledged. It copies the data of the others
+A member of a replica set that a repair has changed may lack writes that it acknowledged. It resyncs from the others
 before it votes or serves again.
 """
 
@@ -32,7 +32,10 @@ LOG = component("STORAGE")
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """`losses` says what could not be saved, `notes` what else an operator should know; a sentence each."""
+    """Result of a repair, a sentence each.
+
+    `losses`: data that could not be saved; `notes`: other news for operators.
+    """
 
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -41,7 +44,7 @@ class RepairOutcome:
 def repair(path: Path, mode: StorageMode | None) -> RepairOutcome:
     """Repair the directory, which no process may have open. Errors: DatabaseLocked, StorageError, OSError.
 
-    A repair that was killed goes on, and says what it had found before.
+    An interrupted repair is resumed, and its earlier findings are reported too.
     """
     refuse_foreign(path)
     lock = lock_directory(str(path))
@@ -56,12 +59,12 @@ def repair(path: Path, mode: StorageMode | None) -> RepairOutcome:
 
 
 def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutcome:
-    """Make collections and indexes agree with the records, and end the repair."""
+    """Make collections and indexes consistent with the records, and finish the repair."""
     journal = _LossJournal(repaired)
     engine = open_locked(path)
     try:
         store, collections = mend_store(engine, mode, journal.note)
-        # What a repair that was killed here has mended already is not known any more.
+        # An interrupted repair has lost the record of what it corrected here.
         is_changed = repaired.is_resumed or bool(repaired.reason or journal.losses)
         is_changed |= any(not each.was_valid for each in collections)
         notes = _notes(repaired, collections)
@@ -82,7 +85,7 @@ def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutc
 def mend_store(
     engine: Engine, mode: StorageMode | None, note: Callable[[list[str]], None]
 ) -> tuple[Store, list[Repaired]]:
-    """Make the catalog complete, and indexes and counters agree with the records; `note` is told of losses before."""
+    """Complete the catalog, and make indexes and counters agree with the records; `note` receives losses beforehand."""
     recover_catalog(engine, note)
     store = Store(engine, clock=time.time, mode=mode)
 
@@ -97,12 +100,12 @@ def mend_store(
 
 
 def require_copy(store: Store) -> None:
-    """Let a member of a set copy the others' data when it starts: until then it has nothing, and gives no vote."""
+    """Make a member resync when it starts; until then it holds no data and does not vote."""
     LocalState(store).write_initial_sync(True)
 
 
 class _LossJournal:
-    """What a repair could not save. What is noted is in its journal before anything is changed."""
+    """Losses of a repair. Each is recorded in the repair's journal before anything is changed."""
 
     def __init__(self, repaired: Repair) -> None:
         self._repaired = repaired
@@ -110,7 +113,7 @@ class _LossJournal:
 
     @property
     def losses(self) -> list[Loss]:
-        """All but what has been computed anew from the documents."""
+        """The losses, without those of indexes, which were rebuilt from the documents."""
         return [loss for loss in self._all if loss.family != Family.INDEXES.name.lower()]
 
     def note(self, texts: list[str]) -> None:
@@ -137,7 +140,7 @@ def _notes(repaired: Repair, collections: Iterable[Repaired]) -> list[str]:
 
 
 def _describe(loss: Loss, store: Store) -> str:
-    """Return the sentence that tells of a loss, with the collections that it may concern."""
+    """Return the sentence about a loss, with the collections that it may concern."""
     if loss.family in ("", "oplog", "undo", "meta"):
         return loss.text
     prefix = len(FAMILY_PREFIX) if loss.family == Family.WIDE.name.lower() else 0
@@ -148,7 +151,7 @@ def _describe(loss: Loss, store: Store) -> str:
 
 
 def is_member(store: Store, losses: Iterable[Loss]) -> bool:
-    """Whether the data are, or were, those of a member of a replica set."""
+    """Return True if the data belong, or belonged, to a member of a replica set."""
     if any(loss.family == Family.OPLOG.name.lower() for loss in losses):
         return True
     if next(iter(store.engine.keys(Family.OPLOG, b"", b"\xff" * 8)), None) is not None:

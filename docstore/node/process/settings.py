@@ -1,4 +1,4 @@
-"""The settings with which a data node starts, as one value."""
+"""Start settings of a data node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ClusterRole(Enum):
-    """What the node is in a sharded cluster; the value is that of `sharding.clusterRole` in a configuration."""
+    """The node's role in a sharded cluster; the values are those of `sharding.clusterRole` in a configuration file."""
 
     NONE = ""
     SHARD = "shardsvr"
@@ -19,11 +19,12 @@ class ClusterRole(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """How the process was started.
+    """The settings of a process.
 
-    * `process`: the executable's name. `host`: the name under which members of a set and routers reach the node.
-    * `engine`: "rocksdb" or "inMemory"; `cache_bytes` bounds its cache. `oplog_bytes`: where the oplog is cut.
-    * `argv`, `parsed`: the command line as typed and as understood, for getCmdLineOpts.
+    * `process`: name of the executable. `host`: the name by which other members and routers reach the node.
+    * `engine`: "rocksdb" or "inMemory"; `cache_bytes` bounds its cache. `oplog_bytes`: size at which the oplog is
+      truncated.
+    * `argv`, `parsed`: the command line as given and as parsed, for getCmdLineOpts.
     """
 
     process: str
@@ -40,5 +41,5 @@ class NodeSettings:
 
     @property
     def address(self) -> str:
-        """ "host:port", as others reach the node."""
+        """Address of the node as "host:port", by which others reach it."""
         return f"{self.host}:{self.port}"

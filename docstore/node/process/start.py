@@ -1,9 +1,10 @@
-"""From settings to a running node, and back: its parts are started in one order and stopped in the reverse one.
+"""Start and stop of a node's parts, in a fixed order.
 
-Start: engine (which locks the directory), store, replication, the executable's own services, listener. A node accepts
-its first connection when everything behind it is ready. Stop: a primary hands over, listener (operations end with
-InterruptedAtShutdown), own services, replication (flushes), engine. If starting fails, the parts that were started are
-stopped in the same order.
+* Start: engine (which locks the directory), store, replication, the executable's services, listener. A node accepts
+  connections only when all parts are ready.
+* Stop: a primary hands over, then listener (operations end with InterruptedAtShutdown), services, replication (which
+  flushes), engine.
+* After a failed start, the started parts are stopped in the same order.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _DRAIN_SECONDS = 0.01
 
 
 class Service(Protocol):
-    """What an executable runs beside the node: migrations, a catalog, workers."""
+    """A service that an executable runs with the node: migrations, a catalog, workers."""
 
     async def start(self) -> None: ...
 
@@ -68,11 +69,11 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What an executable adds to a data node.
+    """The parts that an executable adds to a data node.
 
-    `services` makes the services once the node and the pool are there; it may install an ownership, parameters or parts
-    of its own on the node. They are started in order after replication, before the listener accepts, and stopped in
-    reverse. `mode`: what the store holds besides documents.
+    `services` creates the services when the node and the pool exist; it may install an ownership, parameters or parts
+    on the node. They are started in order after replication, before the listener accepts, and stopped in reverse.
+    `mode`: the storage mode, for data other than documents.
     """
 
     commands: Sequence[Command] = ()
@@ -82,7 +83,7 @@ class Extension:
 
 
 class NodeProcess:
-    """One node from start to stop. `node`, `listener` are there once `start` has returned."""
+    """One node from start to stop. `node`, `listener` are set once `start` has returned."""
 
     node: DataNode
     listener: Listener
@@ -101,9 +102,12 @@ class NodeProcess:
         audit: AuditLog | None = None,
         unix_sockets: UnixSocketOptions | None = None,
     ) -> None:
-        """`addresses`, `unix_sockets`: where to listen; the port is the settings' own. `configure` is told of the
-        dispatcher before the first request comes. `keys`: by which the processes of the cluster authenticate to each
-        other. `certificates`: with which connections are encrypted. `audit`: what is told of what clients do.
+        """Configure a node; `start` starts it.
+
+        * `addresses`, `unix_sockets`: where to listen; the port is that of the settings.
+        * `configure` receives the dispatcher before the first request.
+        * `keys`: authentication between the processes of the cluster. `certificates`: for encrypted connections.
+        * `audit`: log of clients' actions.
         """
         self._certificates = certificates
         self._audit = audit
@@ -118,16 +122,16 @@ class NodeProcess:
         self._stopping = False
 
     async def start(self) -> None:
-        """Errors: DatabaseLocked, StorageError, OSError when the port cannot be had."""
+        """Start all parts. Errors: DatabaseLocked, StorageError, OSError if the port is not available."""
         async with AsyncExitStack() as parts:
             await self._start(parts)
             self._parts = parts.pop_all()
 
     async def stop(self) -> None:
-        """End everything in order; safe to call twice.
+        """Stop all parts in order; idempotent.
 
-        A member of a set first hands over if it is primary, tells its clients, and lets running operations end, in the
-        time that the node's `shutdown_seconds` allow.
+        A member of a set first steps down if it is primary, informs its clients, and lets running operations end,
+        within `shutdown_seconds`.
         """
         LOG.info("Shutting down")
         if self._audit is not None:
@@ -151,7 +155,7 @@ class NodeProcess:
         sockets = bind(self._addresses, self._settings.port)
         for each in sockets:
             parts.callback(each.close)
-        # Port 0 has become a real one.
+        # The actual port, if it was 0.
         settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
         engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)
         parts.callback(engine.close)
@@ -266,13 +270,13 @@ class NodeProcess:
 
 
 def _is_at_work(operation: Operation) -> bool:
-    """Whether an operation is more than waiting for news."""
+    """Return True if an operation is doing more than waiting for news."""
     command = operation.context.command
     return not command.own_deadline and command.following is None and command.name != "shutdown"
 
 
 def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset[str]:
-    """Every "name:port" under which a configuration may mean this node."""
+    """Return every "name:port" by which a configuration may refer to this node."""
     names = {settings.host, *addresses}
     if names & {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::"}:
         names |= {"localhost", "127.0.0.1"}
@@ -280,10 +284,10 @@ def own_addresses(settings: NodeSettings, addresses: Sequence[str]) -> frozenset
 
 
 def translate_storage_error(error: Exception) -> CommandError | None:
-    """The error that a client gets when the disk is full or damaged; other failures of the engine stop the process.
+    """Return the client's error for a full or damaged disk; None for engine failures that must stop the process.
 
-    A write that the engine refused otherwise may be there or not: nothing that is in memory can be trusted any more,
-    and the next start reads what is on disk. Errors that are not the engine's have no meaning here.
+    After another failed write its outcome is unknown: the state in memory is unreliable, and the next start reads the
+    disk. Errors that are not the engine's are None too.
     """
     if isinstance(error, DiskFull):
         return CommandError(Code.OutOfDiskSpace, str(error))
@@ -300,5 +304,5 @@ def shutting_down() -> CommandError:
 
 
 def interrupt_writes(operations: OperationRegistry, error: CommandError) -> None:
-    """A node that lost its primary role ends the operations that only a primary may do."""
+    """Interrupt the operations that need a primary, after a step-down."""
     operations.kill_where(lambda operation: operation.context.command.takes_write_concern, error)

@@ -1,4 +1,4 @@
-"""`--shutdown`: ask the server that has a data directory open to exit, and wait until it has."""
+"""`--shutdown`: ask the server of a data directory to exit, and wait for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.05
 
 
 def stop_server(dbpath: Path) -> NoReturn:
-    """Stop the server and leave with code 0; with 1 when there is none, or it may not be stopped by this user."""
+    """Stop the server and exit with code 0; with 1 if there is none, or this user may not stop it."""
     owner = owner_of(dbpath)
     if owner is None:
         sys.exit(f"There doesn't seem to be a server running with dbpath: {dbpath}")

@@ -39,9 +39,9 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
 
 
 def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:
-    """Return the query context with the requested collation, or else that of the collection or view.
+    """Return the query context with the requested collation, or else the default collation of the collection or view.
 
-    Errors: those of the collation, OptionNotSupportedOnView for one that is not the view's.
+    Errors: OptionNotSupportedOnView if a view has another collation; those of the collation.
     """
     collection = node.store.collection(namespace)
     asked = collation is not None and collation != EMPTY_DOCUMENT

@@ -179,9 +179,9 @@ class Transaction:
         self.store, self.optime, self.state = store, optime, State.PREPARED
 
     def decide(self, commit_timestamp: int | None) -> OpTime:
-        """Commit what was prepared at `commit_timestamp`, or abort it if None; return the optime.
+        """Commit what was prepared, as of `commit_timestamp`, or abort it if None; return the optime.
 
-        Errors: those of `TransactionStore.decide`, which leave it prepared.
+        After an error of `TransactionStore.decide` it is still prepared.
         """
         store = self.store
         assert store is not None, "it is prepared"

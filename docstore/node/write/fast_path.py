@@ -4,7 +4,7 @@ It serves one insert, or one delete or update found by `_id` or by a prepared sc
 (`docstore.collection.read.prepared`). An update of up to 64 documents in one unit qualifies too. Each function executes
 the whole command, or returns None with nothing done.
 
-* The result is that of the general path, and errors of the write are those of its outcome.
+* Results and write errors equal the general path's.
 * Left to the general path in the request: a second or a long statement, `let`, a hint, a pipeline that needs the time
   or scripts.
 * Left to it in the state: a collation, a view, a critical section, a write lock, an open transaction, a transaction

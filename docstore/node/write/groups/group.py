@@ -58,8 +58,7 @@ Found = TypeVar("Found", bound=WorkedOut)
 class GroupedWorks(Generic[Statement, Found]):
     """Makes the work of each statement of one command, in order.
 
-    `alone` makes that of a single statement, `group` that of statements by `_id`, `by_key` that of statements by other
-    keys.
+    `alone` executes a single statement, `group` statements by `_id`, `by_key` statements by other keys.
     """
 
     def __init__(
