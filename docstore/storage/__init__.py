@@ -1,7 +1,7 @@
-"""The key-value engines: one contract, `rocksdb` on disk and `inMemory`.
+"""Key-value engines under one contract: `rocksdb` on disk and `inMemory`.
 
-`open_engine` is how an engine is made. A database directory carries a marker and a format version: one that is damaged,
-or of a format that this program does not know, is refused rather than guessed at.
+Use `open_engine`. A database directory has a marker and a format version. A damaged directory, or one of an unknown
+format, is rejected.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ __all__ = [
 
 
 def open_engine(kind: str, path: str, *, cache_bytes: int = 64 << 20) -> Engine:
-    """The engine `kind` ("rocksdb" or "inMemory") over the directory `path` (unused in memory).
+    """Return the engine `kind` ("rocksdb" or "inMemory") over the directory `path` (unused in memory).
 
-    Raises DatabaseLocked when the directory is open elsewhere, DirectoryDamaged when something of it is missing,
-    StorageError for an unknown kind, for a directory that cannot be opened, and for one written in a format that this
-    program does not know.
+    Errors: DatabaseLocked if the directory is open elsewhere; DirectoryDamaged if part of it is missing; StorageError
+    for an unknown kind, a directory that cannot be opened, and an unknown format.
     """
     if kind == "inMemory":
         return MemoryEngine()

@@ -1,11 +1,11 @@
-"""Data directories: what says that one is ours, and how much of it was synced.
+"""Data directories: their marker, and the record of how much of them is synced.
 
-Two files of ours lie beside those of RocksDB:
+Two files of this project stand beside those of RocksDB:
 
-* `DOCSTORE`, the marker: written before anything else, and `complete` once the database is. It holds the identity of
-  the directory and the numbers of the families. Where it says `complete`, an open creates nothing;
+* `DOCSTORE`, the marker: written before anything else, and `complete` once the database is. It holds the directory's
+  identity and the numbers of the families. If it is `complete`, opening creates nothing.
 * `SYNCED`, the synced mark: the identity again, the size of the MANIFEST, and of each write-ahead log its head and the
-  size that a finished flush has covered. Two slots are written in turn, so that one is whole whenever the power goes.
+  size covered by a finished flush. Two slots are written alternately, so one is intact after a power loss.
 
 `docstore.storage.inspection` compares a directory with both.
 """
@@ -32,26 +32,27 @@ MARKER, SYNCED = "DOCSTORE", "SYNCED"
 ENGINE_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|MANIFEST-\d+|OPTIONS-\d+.*|\d+\.(log|sst|blob|dbtmp)|rocksdict-config\.json"
 )
-"""The files of RocksDB, but for those that it writes for people (`LOG`)."""
+"""The files of RocksDB, except its text log (`LOG`)."""
 
 MAKING, ADOPTING, COMPLETE = "making", "adopting", "complete"
-"""The states of a marker. `MAKING`: nothing was ever acknowledged. `ADOPTING`: a directory of an earlier version, which
-may have no synced mark yet.
+"""States of a marker. `MAKING`: nothing was acknowledged yet.
+
+`ADOPTING`: a directory of an earlier version, which may lack a synced mark.
 """
 
 _LOG_FILE = re.compile(r"(\d+)\.log")
 _SLOT_BYTES = 4096
 _MAX_LOGS = 80
-"""As many fit into a slot, with 40 bytes each."""
+"""Maximum number of logs per slot, at 40 bytes each."""
 _SETTLED_NS = 50_000_000
-"""A directory whose time of change is older than this was listed after that change."""
+"""Age in nanoseconds from which a directory's modification time proves that a listing saw the change."""
 _SYNC_SECONDS = 1.0
-"""The mark itself is synced as often as this, and at the end: a flush waits for the log alone."""
+"""Interval of syncs of the mark itself, besides one at the end: a flush waits only for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """`families`: RocksDB's numbers of the families, by name."""
+    """The marker of a directory. `families`: RocksDB's numbers of the families, by name."""
 
     identity: str
     state: str
@@ -62,7 +63,7 @@ class Marker:
 
 
 def read_marker(directory: Path) -> Marker | None:
-    """Return the marker of a directory, None where there is none. Errors: Unreadable, StorageError."""
+    """Return the marker of a directory, or None if there is none. Errors: Unreadable, StorageError."""
     content = read_sealed(directory / MARKER)
     if content is None:
         return None
@@ -77,11 +78,11 @@ def new_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SyncedMark:
-    """What is on disk: the first `manifest_bytes` of a MANIFEST, and of each log the first so many bytes.
+    """The synced parts of a directory: the first `manifest_bytes` of a MANIFEST, and the first bytes of each log in
+    `logs`.
 
-    `sequence` is RocksDB's number of a change: this covers all up to it, and logs that are empty here have only later
-    ones. `identity` is that of the directory, and `heads` has the checksum that each log begins with: marks of earlier
-    versions lack both.
+    * `sequence`: RocksDB's number of the last change covered. Logs with 0 bytes here have only later changes.
+    * `identity`: the directory's. `heads`: the checksum at the start of each log. Marks of earlier versions lack both.
     """
 
     sequence: int
@@ -93,7 +94,7 @@ class SyncedMark:
 
 
 def read_mark(directory: Path) -> SyncedMark | None:
-    """Return the newest mark of a directory, None where there is no file. Errors: Unreadable."""
+    """Return the newest mark of a directory, or None without a file. Errors: Unreadable."""
     slots = _read_slots(directory)
     return None if slots is None else _mark_of(max(slots, key=lambda slot: int(slot["turn"])))
 
@@ -119,10 +120,10 @@ def _mark_of(slot: dict[str, Any]) -> SyncedMark:
 
 
 class SyncedMarks:
-    """Writes the mark of a directory that one process has open.
+    """Writer of the mark of a directory that this process has open.
 
     `observe` comes before a flush and `record` after it, both in the flushing thread. The sequence number is read
-    before the sizes, which so cover all changes up to it.
+    before the sizes, so these cover all changes up to it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -151,8 +152,8 @@ class SyncedMarks:
         self._synced_at = 0.0
 
     def observe(self) -> tuple[int, dict[int, int]]:
-        """Return (size of the MANIFEST, sizes of the logs) as they are now."""
-        # A change that falls into the tick of the clock in which the directory was listed would go unnoticed.
+        """Return the current (size of the MANIFEST, sizes of the logs)."""
+        # A change within the clock tick of the listing would go unnoticed.
         changed = os.stat(self._directory).st_mtime_ns
         if changed + _SETTLED_NS > self._listed_at:
             self._list()
@@ -168,7 +169,7 @@ class SyncedMarks:
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
         self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
         self._heads = {number: self._heads[number] for number, _ in self._logs if number in self._heads}
-        # RocksDB goes on with the MANIFEST that it has open, whatever becomes of the file that names it.
+        # RocksDB keeps writing to its open MANIFEST, even if CURRENT changes.
         with suppress(*([OSError] if self._manifest else [])):
             name = Path(directory, "CURRENT").read_text().strip()
             self._manifest, self._manifest_path = int(name.partition("-")[2]), f"{directory}/{name}"
@@ -176,7 +177,7 @@ class SyncedMarks:
     def _sizes(self) -> tuple[int, dict[int, int]]:
         sizes = {}
         for number, path in self._logs:
-            # RocksDB removes a log as soon as sorted files hold what it held.
+            # RocksDB removes a log as soon as sorted files hold its changes.
             try:
                 size = os.stat(path).st_size
                 if size and number not in self._heads:
@@ -187,11 +188,11 @@ class SyncedMarks:
         return os.stat(self._manifest_path).st_size, sizes
 
     def record(self, observed: tuple[int, dict[int, int]], sequence: int) -> None:
-        """What was observed, up to `sequence`, has been synced since."""
+        """Write a mark: the observed sizes, up to `sequence`, are synced by now."""
         if self._last != (sequence, observed):
             self._last = (sequence, observed)
             self._turn += 1
-            # An older mark promises less, and is true: a disk that takes no newer one stops nothing.
+            # On failure the older mark stays; it promises less, but is still true.
             try:
                 os.pwrite(self._file, self._slot().ljust(_SLOT_BYTES), self._turn % 2 * _SLOT_BYTES)
             except OSError as error:
@@ -204,7 +205,7 @@ class SyncedMarks:
     def _slot(self) -> bytes:
         sequence, (manifest_bytes, logs) = self._last
         sizes = b",".join([b"[%d,%d]" % item for item in logs.items()])
-        # The end of the last life names logs that are gone.
+        # The last mark of a process names logs that are gone.
         heads = b",".join([b"[%d,%d]" % (number, self._heads[number]) for number in logs if number in self._heads])
         return seal_text(
             b'{"turn":%d,"sequence":%d,"manifest":%d,"manifestBytes":%d,"logs":[%s],"heads":[%s],"identity":"%s"}'
@@ -212,7 +213,7 @@ class SyncedMarks:
         )
 
     def sync(self) -> None:
-        """The mark survives power loss when this returns."""
+        """Sync the mark, so that it survives power loss."""
         try:
             os.fdatasync(self._file)
         except OSError as error:
@@ -224,7 +225,7 @@ class SyncedMarks:
         self._is_failing = True
 
     def close(self) -> None:
-        """Note the end of the MANIFEST, which RocksDB syncs with each change, and close the file."""
+        """Record the final size of the MANIFEST, which RocksDB syncs with each change, and close the file."""
         sequence, (_, logs) = self._last
         try:
             self.record((self.observe()[0], logs), sequence)
@@ -241,7 +242,7 @@ def read_head(path: str | Path) -> int:
 
 
 def mark_directory(directory: Path, marker: Marker) -> None:
-    """Give a directory in which nobody writes, such as a checkpoint, a marker and a mark of all that it holds."""
+    """Write the marker and a mark of the whole content to a directory without writers, such as a checkpoint."""
     (directory / SYNCED).unlink(missing_ok=True)
     marker.write(directory)
     marks = SyncedMarks(directory)
@@ -255,5 +256,5 @@ def engine_files(directory: Path) -> list[Path]:
 
 
 def manifests(path: Path) -> list[Path]:
-    """Return the MANIFEST files of a directory, the newest first."""
+    """Return the MANIFEST files of a directory, newest first."""
     return sorted((file for file in engine_files(path) if file.name.startswith("MANIFEST-")), reverse=True)

@@ -1,4 +1,4 @@
-"""Small files of a data directory that are whole or not there: a checksum and JSON in one line."""
+"""Small files of a data directory, written atomically: a checksum and JSON in one line."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from docstore.storage.engine import StorageError
 
 
 class Unreadable(StorageError):
-    """A file of ours is damaged."""
+    """A file of this project is damaged."""
 
 
 def seal(content: dict[str, Any]) -> bytes:
-    """Return the line that holds `content` and its checksum."""
+    """Return a line with `content` and its checksum."""
     return seal_text(json.dumps(content, separators=(",", ":")).encode())
 
 
 def seal_text(text: bytes) -> bytes:
-    """As `seal`, of the JSON itself."""
+    """Return a line with the JSON `text` and its checksum."""
     return b"%08x %s\n" % (crc32c(text), text)
 
 
 def unseal(line: bytes) -> dict[str, Any] | None:
-    """Return what `seal` was given, None where the checksum is not that of the text."""
+    """Return the content of a sealed line, or None if the checksum does not match."""
     checksum, _, text = line.strip(b" \n\0").partition(b" ")
     if checksum != b"%08x" % crc32c(text):
         return None
@@ -36,7 +36,7 @@ def unseal(line: bytes) -> dict[str, Any] | None:
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
-    """Replace the file atomically; it is on disk when this returns. Errors: OSError."""
+    """Replace the file atomically and sync it. Errors: OSError."""
     temporary = path.with_name(f"{path.name}.new")
     with temporary.open("wb") as file:
         file.write(seal(content))
@@ -47,7 +47,7 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_sealed(path: Path) -> dict[str, Any] | None:
-    """Return what the file holds, None where there is none. Errors: Unreadable."""
+    """Return the content of the file, or None if it does not exist. Errors: Unreadable."""
     try:
         line = path.read_bytes()
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
 
 
 def sync_directory(path: Path) -> None:
-    """From now on the names in a directory survive power loss. Errors: OSError."""
+    """Sync a directory, so that its file names survive power loss. Errors: OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

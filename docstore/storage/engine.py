@@ -1,13 +1,13 @@
 # cython: annotation_typing=False
-"""What the rest of the system may ask of a key-value engine.
+"""The contract of a key-value engine.
 
-An engine keeps six ordered maps from bytes to bytes, the families. Invariants that every engine keeps, checked by
-one contract suite on all of them and by a pair run in lockstep:
+An engine holds six ordered maps from bytes to bytes, the families. Invariants, checked by one contract suite on all
+engines and by a pair run in lockstep:
 
-* `write` applies a batch whole or not at all, also when the process is killed in the middle of it;
-* what `write` has accepted survives the end of the process; what a later `flush` has returned for survives power loss;
-* an iterator shows the state at the moment it was made, whatever is written while it is read;
-* ranges are half-open `[start, end)` and compare keys as unsigned bytes.
+* `write` applies a batch completely or not at all, also if the process is killed during it.
+* An accepted write survives the end of the process; after a later `flush` it survives power loss.
+* An iterator shows the state at its creation, regardless of later writes.
+* Ranges are half-open `[start, end)` and compare keys as unsigned bytes.
 
 Writes, and reads of the newest state, come from one thread; `flush` and `checkpoint` may come from others.
 """
@@ -25,7 +25,7 @@ from docstore.kernel.scan.watched import Sought
 
 
 class Family(IntEnum):
-    """The ordered maps of an engine. The numbers are stored in undo records: never change them."""
+    """The ordered maps of an engine. Undo records store the numbers: never change them."""
 
     RECORDS = 0
     INDEXES = 1
@@ -40,17 +40,18 @@ Get = Callable[[bytes], bytes | None]
 
 
 class StorageError(Exception):
-    """The disk, or what stands on it, is not as it must be. Unless it is one of the kinds below, the outcome of a
-    failed write is unknown: stop the process.
+    """The disk or its content is faulty.
+
+    Except for the subclasses below, the outcome of a failed write is unknown: stop the process.
     """
 
 
 class DiskFull(StorageError):
-    """The disk has no room for the write, of which nothing will ever be seen. Reads go on."""
+    """The disk has no room for the write, which was not applied. Reads continue."""
 
 
 class DataCorrupted(StorageError):
-    """What a read has found fails its checksum. Other reads, and writes, go on."""
+    """A read failed its checksum. Other reads, and writes, continue."""
 
 
 class DatabaseLocked(StorageError):
@@ -58,22 +59,23 @@ class DatabaseLocked(StorageError):
 
 
 class Urgency(IntEnum):
-    """How far into the reserve of disk space a batch may go that needs room."""
+    """Share of the disk space reserve that a batch may use."""
 
     ORDINARY = 0
-    """Not at all: documents of clients."""
+    """None of it: documents of clients."""
     RECOVERY = 1
-    """Until a quarter of it is left: a rollback, which puts back what stood."""
+    """All but a quarter: a rollback, which restores earlier data."""
     CONSENSUS = 2
-    """To its end: what a member must remember of elections."""
+    """All of it: election state of a member."""
 
 
 class Batch:
     """Changes that become visible and durable together.
 
-    `changes[family]` maps a key to its new value, or to None when the key goes; a later change of a key replaces an
-    earlier one. `ranges` are removed before `changes` apply, so `delete_range` forgets the pending changes inside it.
-    Both are open to the caller that fills thousands of keys: they are the batch, not a view of it.
+    * `changes[family]` maps a key to its new value, or to None for a deletion; a later change of a key replaces an
+      earlier one.
+    * `ranges` are deleted before `changes` apply, so `delete_range` drops pending changes inside it.
+    * Both are public for callers that fill thousands of keys: they are the batch itself, not a copy.
     """
 
     __slots__ = ("changes", "ranges", "urgency")
@@ -90,7 +92,7 @@ class Batch:
         self.changes[family][key] = None
 
     def delete_range(self, family: Family, start: bytes, end: bytes) -> None:
-        """Remove every key in `[start, end)`, pending ones of this batch included."""
+        """Delete every key in `[start, end)`, including pending changes of this batch."""
         pending = self.changes[family]
         for key in [key for key in pending if start <= key < end]:
             del pending[key]
@@ -101,7 +103,7 @@ class Batch:
 
 
 class Reader(Protocol):
-    """Reads of one state: an engine (its newest), a snapshot, or a write unit (its own changes over the newest)."""
+    """Reads of one state: an engine (its newest), a snapshot, or a write unit (its changes over the newest)."""
 
     def get(self, family: Family, key: bytes) -> bytes | None: ...
 
@@ -115,107 +117,106 @@ class Reader(Protocol):
 
 
 class Snapshot(Reader, Protocol):
-    """One state, kept until `close`. Cheap to take; an open one costs the space of what has been overwritten since."""
+    """One state, kept until `close`. It is cheap to take; while open it keeps overwritten data on disk."""
 
     def close(self) -> None:
-        """Let the state go. Reading afterwards is an error; closing twice is not."""
+        """Release the state; idempotent. Later reads are errors."""
 
 
 class Load(Protocol):
-    """Many new entries of one family, all in the range that was named when it began.
+    """A bulk load of one family, within the range named at its beginning.
 
-    `step` makes them visible and durable, together; what has been written under one of their keys since the load began
-    stands. A crash in the last step may leave entries that were to go: nobody may rely on the range before it is done.
+    `step` makes the entries visible and durable together. Keys written by others since the load began keep those
+    values. A crash in the last step may leave replaced entries: do not rely on the range before the load is done.
     """
 
     entries: GatheredEntries
-    """What is to come in; nothing may be added after the first step."""
+    """The entries to load; complete before the first step."""
 
     @property
     def full(self) -> bool:
-        """Whether the load is large enough to be ended; another one goes on from there."""
+        """True if the load is large enough; further entries should go into another one."""
 
     def step(self, deadline: float) -> bool:
-        """Go on until the monotonic time `deadline`; True when all is done, after which nothing may follow.
+        """Work until the monotonic time `deadline`; return True when done.
 
-        DiskFull when there is no room: the load is given up. StorageError: so it is.
+        Errors: DiskFull, StorageError; both abandon the load.
         """
 
     def abandon(self) -> None:
-        """Forget the entries. Twice, or after the last step, is harmless."""
+        """Drop the entries; idempotent, also after the last step."""
 
 
 class Engine(Reader, Protocol):
-    """A store of six ordered maps."""
+    """An ordered key-value store of six families."""
 
     def write(self, batch: Batch) -> None:
-        """Apply the batch. It has survived the end of the process when this returns, but not yet power loss.
+        """Apply the batch. When this returns it survives the end of the process, but not yet power loss.
 
-        DiskFull when there is no room for it; any other StorageError leaves the outcome open.
+        Errors: DiskFull if there is no room; after any other StorageError the outcome is unknown.
         """
 
     def begin_load(self, family: Family, start: bytes, end: bytes) -> Load:
-        """Begin to bring many entries into `[start, end)`; end it or abandon it."""
+        """Begin a bulk load into `[start, end)`; finish it or abandon it."""
 
     def snapshot(self) -> Snapshot: ...
 
     def flush(self) -> None:
-        """Block until everything written before the call survives power loss. Not for an event loop's thread."""
+        """Block until all earlier writes survive power loss. Do not call it on an event loop's thread."""
 
     def checkpoint(self, path: str) -> None:
-        """Make `path`, which must not exist, a database directory with the present state. StorageError where
-        impossible.
-        """
+        """Create a database directory with the current state at `path`, which must not exist. Errors: StorageError."""
 
     def compact_removed(self) -> None:
-        """See to it that keys that were removed cost readers nothing; to be called now and then."""
+        """Reclaim deleted keys that slow readers down; call it periodically."""
 
     def hold_files(self) -> bool:
-        """Let no file be rewritten or removed until `release_files`, so that files can be copied; False while such
-        work is still under way: ask again. Nothing may be written meanwhile.
+        """Stop rewriting and removing files until `release_files`, so that files can be copied.
+
+        Return False while such work is still running: ask again. Nothing may be written meanwhile.
         """
 
     def release_files(self) -> None: ...
 
     def ratio(self, family: Family) -> float:
-        """How many bytes a byte of keys and values of the family takes where it is kept, on the average."""
+        """Return the average bytes on disk per byte of keys and values of the family."""
 
     def stats(self) -> dict[str, Any]:
-        """Figures for serverStatus: flat, of numbers and strings; the names depend on the engine."""
+        """Return statistics for serverStatus: flat, numbers and strings; the names depend on the engine."""
 
     def close(self) -> None:
-        """Release the directory. Snapshots and iterators must be gone; closing twice is harmless."""
+        """Release the directory; idempotent. Snapshots and iterators must be closed before."""
 
 
 def getter_of(reader: Reader, family: Family) -> Get:
-    """What gives the value behind a key of the family, or None, as the reader does it best."""
+    """Return a function from keys of the family to their values or None, the fastest that the reader has."""
     made: Callable[[Family], Get] | None = getattr(reader, "getter", None)
     return partial(reader.get, family) if made is None else made(family)
 
 
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """The keys in many ranges, one after the other, as the reader does it best."""
+    """Return the keys in many ranges, in sequence, by the reader's fastest method."""
     read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
     return each_keys(reader, family, ranges) if read is None else read(family, ranges, False)
 
 
 def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """As `keys_of_ranges`."""
+    """Return the values in many ranges, in sequence, by the reader's fastest method."""
     read: Callable[..., Iterator[bytes]] | None = getattr(reader, "of_ranges", None)
     return each_values(reader, family, ranges) if read is None else read(family, ranges, True)
 
 
 def seeking(reader: Reader, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
-    """An iterator over the keys, or pairs, below `end`, that can be moved upwards; None where the reader has none."""
+    """Return an iterator over the keys, or pairs, below `end` that can seek upwards; None if the reader has none."""
     made: Callable[..., Sought | None] | None = getattr(reader, "sought", None)
     return None if made is None else made(family, end, pairs=pairs)
 
 
 def each_keys(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """The keys in many ranges by an iterator for each."""
+    """Return the keys in many ranges, with one iterator per range."""
     return chain.from_iterable(reader.keys(family, start, end) for start, end in ranges)
 
 
 def each_values(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
-    """As `each_keys`."""
+    """Return the values in many ranges, with one iterator per range."""
     return chain.from_iterable(reader.values(family, start, end) for start, end in ranges)

@@ -1,11 +1,10 @@
-"""Compares a data directory with what must be there, and changes nothing.
+"""Read-only check of a data directory against its marker, MANIFEST and synced mark.
 
-The MANIFEST lists the sorted files with their sizes and the first log that is needed; the synced mark says how much of
-the MANIFEST and of the logs a flush has covered. What is missing of that is damage. The end of a log that no flush has
-covered may be torn, as a loss of power leaves it: it is dropped, and that is logged.
-
-The changes in the logs are numbered, from the last one of the MANIFEST on: a number that does not follow the one before
-it is damage as well, such as blocks in another order or the log of another directory.
+* The MANIFEST lists the sorted files with their sizes, and the first log still needed. The synced mark tells how much
+  of the MANIFEST and of the logs a flush has covered. Anything missing of that is damage.
+* An unsynced end of a log may be torn by a power loss: it is dropped, and that is logged.
+* Changes in the logs are numbered, continuing the MANIFEST. A gap in the numbers is damage: blocks out of order, or the
+  log of another directory.
 """
 
 from __future__ import annotations
@@ -49,28 +48,28 @@ from docstore.storage.rocks_format import (
 
 
 class Kind(Enum):
-    """What a directory is, by its files."""
+    """Kind of a directory, by its files."""
 
     NEW = "new"
-    """It holds no file of a database."""
+    """It contains no database file."""
     UNFINISHED = "unfinished"
-    """It was being made when the process ended: nothing was ever acknowledged."""
+    """Its creation was interrupted: nothing was acknowledged."""
     MADE = "made"
     EARLIER = "earlier"
-    """It was written by a version that made no marker, or is the copy of one."""
+    """It was written by a version without markers, or is a copy of such a directory."""
 
 
 class DirectoryDamaged(StorageError):
-    """Something that must be in a data directory is not there, or not as it was written."""
+    """Part of a data directory is missing or altered."""
 
 
 @dataclass(slots=True)
 class LogReading:
-    """What a write-ahead log holds. `readable` bytes are good from its begin on; `sequence` is their last change.
+    """The readable part of a write-ahead log: the first `readable` bytes, up to the change `sequence`.
 
-    `later_sequence` is the last change that can be read behind damage, if any; `first_sequence` the first of all.
-    `disorder`: the first change that does not follow the one before it, and that one. `is_foreign`: it is not the log
-    that the mark knows by that number.
+    * `first_sequence`: the first change of the log. `later_sequence`: the last readable change behind damage, if any.
+    * `disorder`: the first change that does not follow its predecessor, and the predecessor.
+    * `is_foreign`: the log is not the one that the mark has under this number.
     """
 
     number: int
@@ -89,24 +88,24 @@ class LogReading:
 
 @dataclass(slots=True)
 class Inspection:
-    """`damage` says what is missing or wrong; `torn`, which ends of logs were never synced and cannot be read."""
+    """The result of an inspection. `damage`: problems found; `torn`: unsynced and unreadable ends of logs."""
 
     kind: Kind
     marker: Marker | None = None
     mark: SyncedMark | None = None
     version: Version | None = None
     missing: list[tuple[int, TableFile]] = field(default_factory=list)
-    """(family, file) of each sorted file that is not there, or has another size."""
+    """(Family, file) of each sorted file that is missing, or has another size."""
     logs: list[LogReading] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
     stored_format: bytes | None = None
-    """What the database says of its format, if that is known before it is opened."""
+    """The stored format version, if it is known before the database is opened."""
     beyond_tear: list[int] = field(default_factory=list)
-    """The logs behind a torn end: nothing of them was ever synced, and what they change may lack what was before."""
+    """The logs behind a torn end: none of them was synced, and their changes may depend on lost ones."""
 
     def require_sound(self, path: Path) -> None:
-        """Errors: DirectoryDamaged."""
+        """Check that there is no damage. Errors: DirectoryDamaged."""
         if self.damage:
             raise DirectoryDamaged(
                 f"the data directory {path} is damaged: {'; '.join(self.damage)}. Nothing was changed. Put back what "
@@ -116,7 +115,7 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Return what a directory is and what is wrong with it. Errors: StorageError for a layout of another version."""
+    """Return the kind and the problems of a directory. Errors: StorageError for another version's layout."""
     damage: list[str] = []
     marker = mark = None
     try:
@@ -155,9 +154,9 @@ def inspect(path: Path) -> Inspection:
 
 
 def _inspect_origin(path: Path, result: Inspection) -> None:
-    """Read what the database says of itself before it is opened: its catalog, its format and whose it is.
+    """Read the database's own catalog, format and identity before it is opened.
 
-    That tells a directory of an earlier version from one of this version whose marker and mark are missing.
+    They tell a directory of an earlier version from one of this version whose marker and mark are missing.
     """
     version = result.version
     assert version is not None
@@ -171,19 +170,19 @@ def _inspect_origin(path: Path, result: Inspection) -> None:
         result.damage.append(f"the database cannot be read: {error}")
         return
     if result.marker is not None:
-        # Both may be in the logs yet.
+        # Both may still be in the logs.
         if identity not in (None, result.marker.identity.encode()):
             result.damage.append(f"the file {MARKER} and the sorted files belong to different directories")
     elif identity is not None:
         result.kind = Kind.MADE
         result.damage.append(f"the files {MARKER} and {SYNCED}, which this directory had, are missing")
     elif result.stored_format is None:
-        # Where this version has made the directory both are in one batch.
+        # If this version created the directory, both are in one batch.
         result.damage.append(f"the file {MARKER} is missing, and so is what says the format of the database")
 
 
 def _inspect_manifest(path: Path, result: Inspection, files: dict[str, int]) -> None:
-    """Read the list of files; `result.version` stays None where it is not whole."""
+    """Read the list of files; `result.version` stays None if it is damaged."""
     try:
         name = (path / "CURRENT").read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
@@ -208,7 +207,7 @@ def _inspect_manifest(path: Path, result: Inspection, files: dict[str, int]) -> 
 
 
 def read_manifest(file: Path, mark: SyncedMark | None) -> Version | str:
-    """Return the state that a MANIFEST describes, or why it is not whole."""
+    """Return the state that a MANIFEST describes, or a description of its damage."""
     number = int(file.name.partition("-")[2])
     if mark is not None and number < mark.manifest:
         return f"the file {file.name} is older than the last one, MANIFEST-{mark.manifest:06}"
@@ -282,10 +281,10 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
 
 
 def _inspect_order(result: Inspection, version: Version, synced: dict[int, int]) -> None:
-    """Hold the numbers of the changes of each log against the logs before it, the MANIFEST and the mark."""
+    """Check the change numbers of each log against the preceding logs, the MANIFEST and the mark."""
     promised = 0 if result.mark is None else result.mark.sequence
     logs = [log for log in result.logs if log.first_sequence]
-    # The MANIFEST also counts changes that the first log has.
+    # The MANIFEST also counts changes that are in the first log.
     last = version.last_sequence if not logs else min(version.last_sequence, logs[0].first_sequence - 1)
     for at, log in enumerate(logs):
         if not is_next_sequence(log.first_sequence, last, version.logless_sequences):
@@ -306,7 +305,7 @@ def _inspect_order(result: Inspection, version: Version, synced: dict[int, int])
 
 
 def synced_logs(mark: SyncedMark | None, version: Version | None) -> dict[int, int]:
-    """Return how many bytes of each log that is still needed have been synced, by the log's number."""
+    """Return the synced bytes of each log that is still needed, by log number."""
     first = 0 if version is None else version.first_log
     return {} if mark is None else {number: size for number, size in mark.logs.items() if number >= first}
 
@@ -320,7 +319,7 @@ def _missing_changes(log: LogReading, mark: SyncedMark | None) -> str:
 def read_log(path: Path, number: int, logless: set[int] | None = None, mark: SyncedMark | None = None) -> LogReading:
     """Return how far a write-ahead log can be read.
 
-    `logless`: changes that stand in no log; None where these are not known.
+    `logless`: changes that are in no log; None if unknown.
     """
     reading = LogReading(number, os.stat(path / f"{number:06}.log").st_size)
     is_damaged = is_behind_gap = False
@@ -353,14 +352,14 @@ def read_log(path: Path, number: int, logless: set[int] | None = None, mark: Syn
         reading.readable = reading.size
     if mark is not None and mark.identity and not mark.logs.get(number):
         is_foreign = 0 < reading.first_sequence <= mark.sequence
-    # The first block may also have been another one of this log.
+    # The first block may also be another block of this log.
     reading.is_foreign = is_foreign and reading.disorder is None
     return reading
 
 
 @contextmanager
 def open_log(path: Path, number: int) -> Iterator[bytes | mmap.mmap]:
-    """Give the bytes of a write-ahead log."""
+    """Open a write-ahead log as bytes or an mmap."""
     with (path / f"{number:06}.log").open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             yield b""

@@ -1,6 +1,6 @@
-"""Many new entries that come together: `Load` of the engine contract, but for how they get into the engine.
+"""The engine-independent part of a bulk load (`Load` of the engine contract).
 
-What is written below the range of the entries meanwhile is noted and comes after them, so that it stands in the end.
+Writes to the range during the load are recorded and applied after its entries, so that they prevail.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ _BATCH_ENTRIES = 1_024
 
 
 def entries_between(start: bytes, end: bytes) -> GatheredEntries:
-    """Room for entries whose keys lie in `[start, end)`."""
+    """Return an empty collection for entries whose keys lie in `[start, end)`."""
     same = next((at for at, (one, other) in enumerate(zip(start, end, strict=False)) if one != other), 0)
     return GatheredEntries(same)
 
 
 class Later:
-    """What has been written to [`start`, `end`) of a family since a load began, as a batch."""
+    """A batch of all writes to [`start`, `end`) of a family since a load began."""
 
     def __init__(self, family: Family, start: bytes, end: bytes) -> None:
         self._family = family
         self._start = start
         self._end = end
         self.batch = Batch()
-        # It was accepted once, whatever room there is now.
+        # It was accepted before, so the current free space does not matter.
         self.batch.urgency = Urgency.CONSENSUS
 
     def note(self, batch: Batch) -> None:
-        """A batch has been written."""
+        """Record a batch that was written."""
         family, low, high = self._family, self._start, self._end
         for of, start, end in batch.ranges:
             if of is family and start < high and low < end:
@@ -43,12 +43,12 @@ class Later:
 
 
 class BatchLoad:
-    """Satisfies `Load` by batches, for engines to which a sorted file would be nothing else."""
+    """Implements `Load` by write batches, for engines that gain nothing from sorted files."""
 
     def __init__(
         self, loads: list[BatchLoad], write: Callable[[Batch], None], family: Family, start: bytes, end: bytes
     ) -> None:
-        """`loads`: those that the engine tells of each write; `write` is how it writes."""
+        """`loads`: the loads to which the engine reports each write; `write`: its write function."""
         self.later = Later(family, start, end)
         self._loads = loads
         self._write = write

@@ -1,6 +1,6 @@
-"""One process a data directory: `mongod.lock` is locked while the directory is open and holds the process's id.
+"""Lock of a data directory: `mongod.lock` is locked while a process has the directory open, and holds its process id.
 
-The lock goes with the process, however that ends; what the file says counts only while it is locked.
+The lock ends with the process in any case; the file's content is valid only while it is locked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FILE = "mongod.lock"
 
 
 def lock_directory(path: str) -> int:
-    """Lock the directory and return the descriptor to close in the end. Errors: DatabaseLocked, StorageError.
+    """Lock the directory and return the descriptor that holds the lock. Errors: DatabaseLocked, StorageError.
 
     The file's content stays: `claim` writes it once the directory is known to be sound.
     """
@@ -37,13 +37,13 @@ def lock_directory(path: str) -> int:
 
 
 def claim(descriptor: int) -> None:
-    """Write this process's id into the lock."""
+    """Write this process's id into the lock file."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
 def owner_of(path: Path) -> int | None:
-    """The id of the process that has the directory open; None when none has."""
+    """Return the id of the process that has the directory open, or None."""
     try:
         descriptor = os.open(path / _FILE, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

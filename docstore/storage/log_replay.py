@@ -1,7 +1,7 @@
-"""Replays write-ahead logs into another database, also behind damage, and says what is missing of them.
+"""Replays write-ahead logs into another database, also behind damage, and reports missing changes.
 
-RocksDB stops at the first damage, and passes over families that no sorted file names. Here every record that can be
-read counts, as it holds the newest state of what it changes.
+RocksDB stops at the first damage, and skips families that no sorted file names. Here every readable record is applied,
+because it holds the newest value of its keys.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FAMILIES = {family.name.lower(): family for family in Family}
 def replay_logs(
     path: Path, state: Inspection, version: Version | None, target: RocksEngine, *, is_whole_history: bool
 ) -> list[Loss]:
-    """Apply what the logs hold and no sorted file does; return what is missing of the logs.
+    """Apply the changes of the logs that no sorted file has; return the losses.
 
     `is_whole_history`: there is neither a list of files nor a file, so the logs must begin with the first change.
     """
@@ -79,7 +79,7 @@ def replay_logs(
 
 
 class _Order:
-    """Holds the number of each change against the one before it. `has_gap`: what stands before it cannot be read."""
+    """Checks that change numbers are consecutive. `has_gap`: the preceding records are unreadable."""
 
     def __init__(self, last: int | None, version: Version | None) -> None:
         self.last = last
@@ -88,7 +88,7 @@ class _Order:
         self._listed = None if version is None else version.last_sequence
 
     def place(self, sequence: int, count: int) -> tuple[list[Loss], bool]:
-        """Return what is missing before a batch, and whether it comes after those before."""
+        """Return (the losses before a batch, True if it comes after the preceding ones)."""
         last, has_gap = self.last, self.has_gap
         if count and last is not None and sequence <= last:
             return [Loss(f"changes {sequence} to {sequence + count - 1} of the log are there a second time")], False
@@ -97,7 +97,7 @@ class _Order:
             listed = sequence - 1 if self._listed is None else min(self._listed, sequence - 1)
             if has_gap or not is_next_sequence(sequence, listed, self.logless or set()):
                 return [Loss(f"the changes of the log before number {sequence} are missing")], True
-        # Without the list of files it is not known which numbers are those of files that came in whole.
+        # Without the list of files, the numbers taken by ingested files are unknown.
         elif (has_gap or self.logless is not None or last == 0) and not is_next_sequence(
             sequence, last, self.logless or set()
         ):
@@ -136,9 +136,9 @@ def _first_sequence(record: LogRecord | Gap | None) -> int | None:
 
 
 def _sorted_batches(path: Path, log: LogReading) -> list[bytes | None]:
-    """Return the write batches of a log whose blocks are in another order, as they were written.
+    """Return the write batches of a log whose blocks are out of order, in the order of writing.
 
-    A record of fragments in two blocks is left out, unless the one behind it follows: they may belong to two records.
+    A record with fragments in two blocks is left out unless its successor follows: the fragments may be of two records.
     """
     LOG.warning("A log is out of order", log=log.number)
     batches: list[bytes] = []
@@ -152,13 +152,13 @@ def _sorted_batches(path: Path, log: LogReading) -> list[bytes | None]:
             batches.append(payload)
     in_order: list[bytes | None] = []
     for payload in sorted(batches, key=batch_sequences):
-        # Their numbers tell whether anything is missing between them.
+        # Their numbers show if anything is missing between them.
         in_order += [payload, None]
     return in_order
 
 
 def _batch_of(payload: bytes, families: dict[int, str], flushed: set[str]) -> tuple[Batch, int]:
-    """Return the changes of a record that no sorted file holds, and how many are of unknown families."""
+    """Return (the changes of a record that no sorted file has, how many are of unknown families)."""
     batch = Batch()
     batch.urgency = Urgency.CONSENSUS
     unknown = 0
@@ -179,7 +179,7 @@ def _batch_of(payload: bytes, families: dict[int, str], flushed: set[str]) -> tu
 
 
 def _family_numbers(path: Path, state: Inspection, version: Version | None) -> dict[int, str]:
-    """Return the names of RocksDB's families by their numbers, as far as anything says so."""
+    """Return the names of RocksDB's families by number, as far as recorded."""
     if version is not None:
         return {number: family.name for number, family in version.families.items()}
     numbers: dict[int, str] = {0: "default"}

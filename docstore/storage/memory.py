@@ -1,10 +1,11 @@
-"""The engine that keeps everything in memory: for tests, and for `--storageEngine inMemory`.
+"""The in-memory engine, for tests and for `--storageEngine inMemory`.
 
-Each family is a `SortedDict`. A snapshot costs nothing when taken; while one is open, a write saves the values that it
-replaces in the newest open snapshot. An older snapshot reads its own saved values, then those of every newer one,
-then the present. A closed snapshot hands its saved values to the next older one. Invariants: a version stands in the
-list while it has a handle; its `saved` holds the value a key had when the version was made for every key changed
-before a newer version was made.
+Each family is a `SortedDict`. Taking a snapshot copies nothing: while one is open, a write saves the values that it
+replaces in the newest open version. An older snapshot reads its own saved values, then those of every newer version,
+then the present. A closed version passes its saved values to the next older one.
+
+* A version is in the list while it has a handle.
+* Its `saved` has the value, as of the version's creation, of every key changed before the next version was created.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CHUNK = 256
 
 
 class _Version:
-    """A state that somebody still reads, in a list from old to new."""
+    """A state that still has readers; versions form a list from old to new."""
 
     __slots__ = ("handles", "newer", "older", "saved")
 
@@ -37,7 +38,7 @@ class _Version:
 
 
 class MemoryEngine:
-    """See the module; satisfies `Engine`. Nothing survives `close`, and `flush` has nothing to do."""
+    """The engine; see the module. Nothing survives `close`, and `flush` does nothing."""
 
     def __init__(self) -> None:
         self._maps: tuple[SortedDict, ...] = tuple(SortedDict() for _ in Family)
@@ -93,7 +94,7 @@ class MemoryEngine:
         return MemorySnapshot(self, newest)
 
     def release(self, version: _Version) -> None:
-        """One handle less; the last one hands what it saved to the next older version and leaves the list."""
+        """Drop one handle; the last one passes the saved values to the next older version and unlinks this one."""
         version.handles -= 1
         if version.handles:
             return
@@ -134,7 +135,7 @@ class MemoryEngine:
         return
 
     def at(self, version: _Version, family: Family, key: bytes) -> bytes | None:
-        """The value of `key` in `version`."""
+        """Return the value of `key` in `version`."""
         value: bytes | None
         step: _Version | None = version
         while step is not None:
@@ -149,8 +150,9 @@ class MemoryEngine:
     def next_keys(
         self, version: _Version, family: Family, low: bytes, high: bytes, closed: tuple[bool, bool], reverse: bool
     ) -> list[bytes]:
-        """Up to `_CHUNK` keys that stood in the range at some time since `version`, in order; the caller drops the
-        dead.
+        """Return up to `_CHUNK` keys in order that existed in the range at some time since `version`.
+
+        The caller skips those that did not exist in `version`.
         """
         found: set[bytes] = set(islice(self._maps[family].irange(low, high, closed, reverse), _CHUNK))
         step: _Version | None = version
@@ -163,7 +165,7 @@ class MemoryEngine:
 
 
 class MemorySnapshot:
-    """See the module; satisfies `Snapshot`."""
+    """A snapshot; see the module."""
 
     __slots__ = ("_engine", "_version")
 
@@ -180,7 +182,7 @@ class MemorySnapshot:
         return self._engine.at(self._open_version(), family, key)
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        # The generator keeps its own handle on the version, so that it outlives the snapshot it came from.
+        # The generator has its own handle on the version, so that it outlives the snapshot.
         version = self._open_version()
         version.handles += 1
         return self._walk(MemorySnapshot(self._engine, version), family, start, end, reverse)
@@ -217,5 +219,5 @@ class MemorySnapshot:
             self._engine.release(version)
 
     def __del__(self) -> None:
-        # An iterator that is dropped half-way, or a reader that forgot: the version must not be kept for ever.
+        # For abandoned iterators and unclosed snapshots: release the version.
         self.close()

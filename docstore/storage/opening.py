@@ -1,7 +1,6 @@
-"""Opens data directories: a new one is made, one that was made is opened as it is or not at all.
+"""Opening of data directories: a new one is created, an existing one is opened as it is or rejected.
 
-A refused open leaves every file as it was, but for RocksDB's `LOG` where RocksDB itself refuses, and for an empty lock
-file where there was none.
+A rejected open changes no file, except RocksDB's `LOG` if RocksDB itself fails, and an empty lock file.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from docstore.storage.rocks import RocksEngine
 LOG = component("STORAGE")
 
 FORMAT_VERSION = 4
-"""Raised when older programs could no longer read what newer ones write."""
+"""Increased when older programs can no longer read what newer ones write."""
 
 _READABLE_VERSIONS = (3, FORMAT_VERSION)
-"""Directories of the earlier ones hold nothing that this program does not read. An open makes them the newest."""
+"""Readable format versions; opening upgrades a directory to the newest."""
 
 
 class UnknownFormat(StorageError):
-    """A directory is in a format that this program does not know."""
+    """The directory has a format that this program does not know."""
 
 
 _FORMAT = struct.Struct(">I")
@@ -38,10 +37,10 @@ _CACHE_BYTES = 64 << 20
 
 
 def open_directory(path: str, *, cache_bytes: int = _CACHE_BYTES) -> RocksEngine:
-    """Return the engine over a directory, which is made if it holds no database.
+    """Return the engine over a directory, creating the database if there is none.
 
-    Errors: DatabaseLocked; DirectoryDamaged; StorageError where a repair was not finished, where RocksDB cannot open
-    the directory, and for a format that this program does not know.
+    Errors: DatabaseLocked; DirectoryDamaged; StorageError for an unfinished repair, a failure of RocksDB, and an
+    unknown format.
     """
     directory = Path(path)
     os.makedirs(directory, exist_ok=True)
@@ -58,7 +57,7 @@ def open_directory(path: str, *, cache_bytes: int = _CACHE_BYTES) -> RocksEngine
 
 
 def refuse_foreign(directory: Path) -> None:
-    """Errors: StorageError for the directory of another server."""
+    """Reject the directory of another server. Errors: StorageError."""
     if (directory / "WiredTiger").exists():
         raise StorageError(
             f"the directory {directory} holds the data of another server (WiredTiger): give another --dbpath"
@@ -68,8 +67,9 @@ def refuse_foreign(directory: Path) -> None:
 def open_locked(
     directory: Path, *, cache_bytes: int = _CACHE_BYTES, on_sound: Callable[[], None] = lambda: None
 ) -> RocksEngine:
-    """As `open_directory`, for a directory that is locked, and whose repair may be under way. `on_sound` is called
-    before anything is changed.
+    """Open a directory that this process has locked, even during its repair; otherwise like `open_directory`.
+
+    `on_sound` is called after the checks and before anything is changed.
     """
     state = inspect(directory)
     state.require_sound(directory)
@@ -102,7 +102,7 @@ def open_locked(
 
 
 def make_directory(directory: Path, *, identity: str | None = None, cache_bytes: int = _CACHE_BYTES) -> RocksEngine:
-    """Make a database in a directory that holds none, or one that was never finished."""
+    """Create a database in a directory that has none, or an unfinished one."""
     identity = identity or new_identity()
     Marker(identity, MAKING).write(directory)
     for file in [*engine_files(directory), directory / SYNCED]:
@@ -114,7 +114,7 @@ def make_directory(directory: Path, *, identity: str | None = None, cache_bytes:
 
 
 def _adopt(directory: Path, begun: Marker | None, cache_bytes: int) -> RocksEngine:
-    """Open a directory of an earlier version and give it a marker; `begun` is that of an attempt that was ended."""
+    """Open a directory of an earlier version and give it a marker; `begun` is that of an interrupted attempt."""
     identity = new_identity() if begun is None else begun.identity
     Marker(identity, ADOPTING).write(directory)
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
@@ -123,8 +123,8 @@ def _adopt(directory: Path, begun: Marker | None, cache_bytes: int) -> RocksEngi
         _write_identity(engine, identity)
     finally:
         engine.close()
-    # Opened once more it has the identity in a sorted file, as it has the format: without marker, mark and logs it must
-    # not pass for a directory of an earlier version again.
+    # Reopening writes the identity, like the format, into a sorted file. Otherwise the directory, if it lost its
+    # marker, mark and logs, would again look like one of an earlier version.
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
     _complete(engine, directory, identity)
     LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=False)
@@ -157,7 +157,7 @@ def _family_numbers(directory: Path) -> dict[str, int]:
 
 
 def check_format(engine: RocksEngine) -> None:
-    """Make the format the newest. Errors: UnknownFormat."""
+    """Upgrade the stored format to the newest. Errors: UnknownFormat."""
     stored = engine.get(Family.META, FORMAT_KEY)
     refuse_unknown_format(engine.path, stored or b"")
     if stored != _FORMAT.pack(FORMAT_VERSION):
@@ -165,14 +165,14 @@ def check_format(engine: RocksEngine) -> None:
 
 
 def write_format(engine: RocksEngine) -> None:
-    """Write that the directory has the newest format."""
+    """Store the newest format version."""
     batch = Batch()
     batch.put(Family.META, FORMAT_KEY, _FORMAT.pack(FORMAT_VERSION))
     engine.write(batch)
 
 
 def refuse_unknown_format(path: str | Path, stored: bytes) -> None:
-    """Errors: UnknownFormat."""
+    """Reject an unknown stored format. Errors: UnknownFormat."""
     if stored not in tuple(map(_FORMAT.pack, _READABLE_VERSIONS)):
         version = _FORMAT.unpack(stored)[0] if len(stored) == _FORMAT.size else "unreadable"
         raise UnknownFormat(

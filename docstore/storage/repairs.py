@@ -1,13 +1,13 @@
-"""The journal of the repairs of a data directory: which phase each is in, and what it says is lost.
+"""The journal of a data directory's repairs: the phase of each, and the losses that it reports.
 
-Each repair has a directory of its own, `repair/1` and so on, with its `journal`, the `damaged` files that it has
-replaced (kept until an operator removes them) and, until it is done, what it works on. A phase is on disk before
-anything of it is done, so a repair that was killed goes on where it was:
+Each repair has its own directory, `repair/1` and so on, with its `journal`, the `damaged` files that it has replaced
+(kept until an operator removes them) and, until it is done, its working files. A phase is recorded on disk before it
+begins, so an interrupted repair can resume:
 
-* `filling`: `fresh` is being filled; the directory's own files are untouched. Begun anew.
-* `moving out`: the directory's files are being moved to `damaged`. Gone on with.
-* `moving in`: those of `fresh` are being moved to their place. Gone on with.
-* `checking`: collections and indexes are held against the records. Begun anew.
+* `filling`: `fresh` is being filled; the directory's own files are untouched. Restarted.
+* `moving out`: the directory's files are being moved to `damaged`. Continued.
+* `moving in`: the files of `fresh` are being moved into place. Continued.
+* `checking`: collections and indexes are compared with the records. Restarted.
 * `done`.
 """
 
@@ -35,9 +35,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something that a repair could not save. `family` and the keys `[start, end]` say where; without a family it may
-    be anywhere.
-    """
+    """Data that a repair could not save: in `family`, keys `[start, end]`; without a family, anywhere."""
 
     text: str
     family: str = ""
@@ -47,14 +45,14 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair, as its journal tells it; `directory` is its own. `is_resumed`: an earlier process has begun it."""
+    """One repair, as recorded in its journal. `directory`: its own; `is_resumed`: an earlier process began it."""
 
     directory: Path
     phase: Phase
     losses: tuple[Loss, ...] = ()
     reason: str = ""
     moved: tuple[str, ...] = field(default=())
-    """The names of the files that the phases of moving are about."""
+    """The files concerned by the moving phases."""
     is_resumed: bool = False
 
     @property
@@ -70,7 +68,7 @@ class Repair:
         return self.directory / "damaged"
 
     def enter(self, phase: Phase, losses: tuple[Loss, ...] | None = None, moved: tuple[str, ...] = ()) -> Repair:
-        """Write the next phase down. Errors: OSError."""
+        """Record the next phase. Errors: OSError."""
         following = replace(self, phase=phase, losses=self.losses if losses is None else losses, moved=moved)
         content = {
             "phase": phase.value,
@@ -83,7 +81,7 @@ class Repair:
 
 
 def begin_repair(path: Path, reason: str, losses: tuple[Loss, ...] = ()) -> Repair:
-    """Write down that a repair of `path` begins. `losses`: those of one that it takes the place of. Errors: OSError."""
+    """Record the start of a repair of `path`. `losses`: those of a repair that it replaces. Errors: OSError."""
     parent = path / DIRECTORY
     parent.mkdir(exist_ok=True)
     number = max((int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()), default=0) + 1
@@ -95,7 +93,7 @@ def begin_repair(path: Path, reason: str, losses: tuple[Loss, ...] = ()) -> Repa
 
 
 def unfinished_repair(path: Path) -> Repair | None:
-    """Return the repair of `path` that was begun and not finished. Errors: StorageError where that cannot be told."""
+    """Return the unfinished repair of `path`, or None. Errors: StorageError if the journal is unreadable."""
     for name in _EARLIER:
         if (path / name).exists():
             raise StorageError(
@@ -107,12 +105,12 @@ def unfinished_repair(path: Path) -> Repair | None:
         repair = read_repair(parent / str(number))
         if repair is not None:
             return None if repair.phase is Phase.DONE else repair
-        # It was not begun, so the one before it may be under way still.
+        # That repair never began, so the one before it may still be unfinished.
     return None
 
 
 def read_repair(directory: Path) -> Repair | None:
-    """Return what the journal of a repair says; None where none was written, so nothing was done yet.
+    """Return the state in a repair's journal; None without one, when nothing was done yet.
 
     Errors: StorageError.
     """
@@ -133,7 +131,7 @@ def read_repair(directory: Path) -> Repair | None:
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Errors: StorageError where a repair of `path` was begun and not finished."""
+    """Reject a directory with an unfinished repair. Errors: StorageError."""
     repair = unfinished_repair(path)
     if repair is not None:
         raise StorageError(

@@ -1,7 +1,7 @@
-"""The identity of a database directory, which a restore gives anew.
+"""The identity of a database directory, renewed by a restore.
 
-RocksDB has its identity in the files that a backup copies, so a restored database would pass for the one that was
-backed up. A file `RESTORED` beside them, which no checkpoint has, tells the two apart.
+RocksDB's identity is in the files that a backup copies, so a restored database would have the identity of the original.
+The additional file `RESTORED`, which no checkpoint has, distinguishes the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MARK = "RESTORED"
 
 
 def mark_restored(directory: Path) -> None:
-    """Give a directory an identity that no other has; it is on disk then but for the name. Errors: OSError."""
+    """Give a directory a unique identity; synced except for the file's name. Errors: OSError."""
     with (directory / _MARK).open("w") as file:
         file.write(uuid4().hex)
         file.flush()
@@ -22,7 +22,7 @@ def mark_restored(directory: Path) -> None:
 
 
 def is_restored(directory: Path) -> bool:
-    """Return whether a restore has made the directory."""
+    """Return True if the directory was created by a restore."""
     return (directory / _MARK).exists()
 
 

@@ -1,22 +1,23 @@
 # cython: annotation_typing=False
-"""The engine on RocksDB, through `rocksdict` in raw mode. The only module that knows the library.
+"""The RocksDB engine, through `rocksdict` in raw mode. The only module that depends on the library.
 
 One directory, one write-ahead log, one column family per `Family`. Traps of rocksdict 0.3.29 that shape the code:
 
-* the lower bound of `ReadOptions` sets the upper one, so only upper bounds are used, and a reverse walk checks its
-  start;
-* an iterator does not keep its `ReadOptions`, and reads the bound where it stood when they are gone: rows are then
-  missed;
-* a `WriteBatch` is used up by `write`; `raw_mode` is wanted by `Options` and by `WriteBatch`;
-* iterators of a snapshot show the newest state, only its `[key]` shows its own: see `docstore.storage.rocks_snapshot`;
-* a snapshot's miss is a plain `Exception`, told from others by its text;
-* a write with `sync` holds the interpreter lock through the fsync; `flush_wal(True)` releases it. So nothing is ever
-  written with `sync`: the writer goes on, and `flush` runs in a thread of its own;
-* iterators end at a damaged block without a word: `docstore.storage.rocks_snapshot` looks why they have ended;
-* a log that has met a full disk takes nothing more until it is opened again, not even `flush_wal`, and `close` says so
-  once more;
-* iterators that are still alive keep the directory locked after `close`: the snapshots made here are closed with the
-  engine, iterators are their makers' duty.
+* The lower bound of `ReadOptions` sets the upper one, so only upper bounds are used, and a reverse scan checks its
+  start itself.
+* An iterator does not keep its `ReadOptions` alive, but reads the bound from their memory: if they are freed, rows are
+  missed.
+* `write` consumes a `WriteBatch`; `raw_mode` must be set on `Options` and on `WriteBatch`.
+* Iterators of a snapshot show the newest state; only its `[key]` reads the snapshot: see
+  `docstore.storage.rocks_snapshot`.
+* A missing key in a snapshot raises a plain `Exception`, distinguishable only by its text.
+* A write with `sync` holds the interpreter lock during the fsync; `flush_wal(True)` releases it. So writes never use
+  `sync`, and `flush` runs in a thread of its own.
+* Iterators end silently at a damaged block: `docstore.storage.rocks_snapshot` checks why they ended.
+* After a full disk the log accepts nothing until it is opened again, not even `flush_wal`, and `close` reports the
+  error once more.
+* Live iterators keep the directory locked after `close`. Snapshots are closed with the engine; closing iterators is up
+  to their creators.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _CONFIGURATION = "rocksdict-config.json"
 _FIGURE = re.compile(r"(raw (?:key|value) size)=(\d+)")
 _RATIO_SECONDS = 5.0
 
-# Records take most of the writes; the other families flush small memtables so that an idle node stays small.
+# Most writes are records; the other families have small memtables so that an idle node stays small.
 _MEMTABLE_BYTES = {
     Family.RECORDS: 16 * _MIB,
     Family.INDEXES: 16 * _MIB,
@@ -83,31 +84,34 @@ _MEMTABLE_BYTES = {
 
 
 _SETTLING = {"bottommost_file_compaction_delay": str(24 * 3_600)}
-"""A file at the last level is written once more when the snapshot that was open while it was made has gone: then it may
-say less of versions. Here some snapshot always is open, and every file was written twice, the second time for nothing,
-as nearly no key stands in it twice. What does have such versions is merged by later files, or after this long.
+"""Delay of the second rewrite of files at the last level.
+
+RocksDB rewrites such a file when the snapshot that was open at its creation is closed, to drop old versions. Here a
+snapshot is always open, so every file was written twice, nearly always in vain, as few keys have several versions.
+Files that do are compacted with later ones, or after this delay.
 """
 _LASTING = (Family.RECORDS, Family.INDEXES, Family.OPLOG, Family.WIDE)
-"""What there is much of at the last level. (Setting an option takes some milliseconds.)"""
+"""Families with much data at the last level. (Setting an option takes some milliseconds.)"""
 
 _KEPT_PARTS = {Family.RECORDS: 4, Family.INDEXES: 12}
-"""What is kept of what is read by key, and which part of the cache's room may be taken beside it."""
+"""Families whose values are cached by key, each with the divisor of the block cache size that gives its cache size."""
 
 
 class RocksEngine:
-    """See the module; satisfies `Engine`.
+    """The engine; see the module.
 
-    `cache_bytes` bounds the block cache (uncompressed blocks of sorted files). A third of that more is taken by what is
-    kept of what was read by key, and up to 64 MiB by memtables, together. `create` makes what is missing: for a
-    directory that is made for the first time. Raises StorageError when RocksDB cannot open it. A
-    `lock` that is set is closed in the end.
-    Directories that hold data are opened by `docstore.storage.opening`, which looks at them first.
+    * `cache_bytes` bounds the block cache (uncompressed blocks of sorted files). The cache of values by key takes a
+      third of that in addition, and all memtables together up to 64 MiB.
+    * `create`: create missing files, for a new directory. Errors: StorageError if RocksDB cannot open it.
+    * `lock`, if set, is closed with the engine.
+
+    Directories with data are opened through `docstore.storage.opening`, which inspects them first.
     """
 
     def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB, create: bool = False) -> None:
         self.path = path
-        # The plain cache is 64 small ones, and a block that holds a large document fits in none of them: it would be
-        # read and unpacked anew for every small document that stands in it.
+        # The default cache has 64 shards, none of which fits a block with a large document: that block would be read
+        # and uncompressed again for every small document in it.
         cache = Cache.new_hyper_clock_cache(cache_bytes, 0)
         try:
             self._db = Rdict(
@@ -138,7 +142,7 @@ class RocksEngine:
         self._writes = 0
         self._removed = RemovedKeys(self._families, path)
         self._marks = SyncedMarks(Path(path))
-        # What a log held when it was opened is in sorted files now, which are synced.
+        # The changes of logs found at opening are in sorted files now, which are synced.
         self._marks.record(self._marks.observe(), self._db.latest_sequence_number())
         self.lock: int | None = None
         self._open = True
@@ -147,7 +151,7 @@ class RocksEngine:
         return self._gets[family](key)
 
     def getter(self, family: Family) -> Get:
-        """What gives the value behind a key (`docstore.storage.engine.getter_of`)."""
+        """Return the function of `docstore.storage.engine.getter_of`."""
         return self._gets[family]
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -160,15 +164,15 @@ class RocksEngine:
         return values_of(self._families[family], start, end, reverse)
 
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
-        """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
+        """Return the keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         return within(self._families[family], ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought:
-        """An iterator that can be moved (`docstore.storage.engine.seeking`)."""
+        """Return a seekable iterator (`docstore.storage.engine.seeking`)."""
         return sought(self._families[family], end, pairs=pairs)
 
     def walk(self, family: Family) -> Any:
-        """rocksdict's own iterator over a family, which can step over damage."""
+        """Return rocksdict's own iterator over a family, which can step over damage."""
         return self._families[family].iter()
 
     def write(self, batch: Batch) -> None:
@@ -182,7 +186,7 @@ class RocksEngine:
             self._db.write(target, self._write_options)
         except Exception as error:  # rocksdict raises nothing narrower
             if self._out_of_space or NO_SPACE in str(error):
-                # The log takes nothing more after this, so nothing can follow what is half in it.
+                # The log accepts nothing after this, so nothing can follow a partial record.
                 self._out_of_space = True
                 raise DiskFull(f"the disk of {self.path} is full; make room and start again: {error}") from error
             raise StorageError(f"the write to {self.path} failed: {error}") from error
@@ -206,7 +210,7 @@ class RocksEngine:
         return self._files.begin(family, start, end)
 
     def _bring_in(self, family: Family, file: str, later: Batch) -> None:
-        # Snapshots learn of it as of the removal of a range: what changes is not told key by key.
+        # Snapshots treat it as the removal of a range, because the changed keys are not listed.
         everything = Batch()
         everything.ranges.append((family, b"", b""))
         self._versions.before_write(everything)
@@ -222,7 +226,7 @@ class RocksEngine:
     def flush(self) -> None:
         try:
             if self._out_of_space:
-                # A log may end with half a record, which no mark may cover.
+                # A log may end with a partial record, which no mark may cover.
                 _sync_logs(self.path)
                 return
             sequence = self._db.latest_sequence_number()
@@ -234,7 +238,7 @@ class RocksEngine:
 
     def checkpoint(self, path: str) -> None:
         try:
-            # A checkpoint that must first write the memtables holds the interpreter as long as that takes.
+            # A checkpoint that has to flush memtables would hold the interpreter lock meanwhile.
             for family in self._families:
                 family.flush(wait=False)
             while any(family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families):
@@ -295,14 +299,14 @@ def _set_compaction(families: tuple[Any, ...], *, disabled: bool) -> None:
 
 
 def _measured_ratio(source: Any) -> float:
-    """Bytes in a family's files for each byte of its keys and values."""
+    """Return the bytes in a family's files per byte of its keys and values."""
     metrics = dict(_FIGURE.findall(source.property_value("rocksdb.aggregated-table-properties") or ""))
     raw = int(metrics.get("raw key size", 0)) + int(metrics.get("raw value size", 0))
     return (source.property_int_value("rocksdb.total-sst-files-size") or 0) / raw if raw else 1.0
 
 
 def _reading(get: Get) -> Get:
-    """rocksdict's method, which raises what our readers raise."""
+    """Return rocksdict's `get` with its errors converted to those of this package."""
 
     def read(key: bytes) -> bytes | None:
         try:
@@ -314,7 +318,7 @@ def _reading(get: Get) -> Get:
 
 
 def _sync_logs(path: str) -> None:
-    """What was written before the disk was full is in the files of the log: RocksDB keeps none of it back."""
+    """Sync the log files directly: RocksDB has passed all writes before the full disk to them."""
     for log in Path(path).glob("*.log"):
         descriptor = os.open(log, os.O_RDONLY)
         try:
@@ -324,14 +328,15 @@ def _sync_logs(path: str) -> None:
 
 
 def read_unopened(path: Path, family: Family, keys: Sequence[bytes], *, with_logs: bool) -> list[bytes | None]:
-    """Return the values behind keys in a directory that nobody has open, and change nothing in it. StorageError.
+    """Return the values of keys in a directory that no process has open, without changing it. Errors: StorageError.
 
-    The whole family is read, so damage of it is an error. `with_logs`: what the write-ahead logs hold is seen as well.
+    The whole family is read, so damage in it is an error. `with_logs`: include the write-ahead logs.
     """
     name = family.name.lower()
     options = Options(raw_mode=True)
     stored: dict[bytes, bytes] = {}
-    # RocksDB writes notes where it reads, so it reads links; rocksdict writes to its own file through one.
+    # RocksDB writes its text log beside the files it reads, so it reads links; rocksdict writes its own file through
+    # one.
     with tempfile.TemporaryDirectory() as links:
         for file in engine_files(path):
             if file.name not in ("LOCK", _CONFIGURATION) and (with_logs or file.suffix != ".log"):
@@ -350,7 +355,7 @@ def read_unopened(path: Path, family: Family, keys: Sequence[bytes], *, with_log
 
 
 def remake_file_list(path: str) -> None:
-    """Make the list of files, without which a database cannot be opened, from the files. StorageError."""
+    """Rebuild the MANIFEST, without which a database cannot be opened, from the sorted files. Errors: StorageError."""
     try:
         Rdict.repair(path, _options(Cache(_MIB), 4 * _MIB, create=True))
     except Exception as error:  # rocksdict raises nothing narrower
@@ -366,15 +371,15 @@ def _options(cache: Cache, memtable_bytes: int, *, create: bool = False) -> Opti
     options = Options(raw_mode=True)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
-    # Up to the first damage: `docstore.storage.inspection` has seen that a flush covers nothing behind it.
+    # Recover up to the first damage: `docstore.storage.inspection` has verified that nothing behind it was synced.
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(memtable_bytes)
     options.set_max_write_buffer_number(3)
     options.set_db_write_buffer_size(64 * _MIB)
     options.set_max_total_wal_size(128 * _MIB)
-    # At the last level too: zstd takes a quarter less disk there, and a scan of what is not in the cache 1.6 times as
-    # long (documents of 300 bytes: 0.47 us each instead of 0.29), a lookup 1.5 times.
+    # At the last level too: there zstd takes a quarter less disk, while an uncached scan takes 1.6 times as long
+    # (documents of 300 bytes: 0.47 us each instead of 0.29), a lookup 1.5 times.
     options.set_compression_type(DBCompressionType.lz4())
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_background_jobs(2)

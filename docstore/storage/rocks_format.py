@@ -1,7 +1,7 @@
 """RocksDB's record logs, version edits and write batches, as bytes.
 
-The write-ahead logs and the MANIFEST are record logs: blocks of 32 KiB that hold fragments, each with a CRC-32C. The
-forms are those of RocksDB's published descriptions. Nothing here opens a file or knows a directory.
+The write-ahead logs and the MANIFEST are record logs: blocks of 32 KiB with fragments, each with a CRC-32C. The formats
+follow RocksDB's published descriptions. This module opens no files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BATCH_HEADER = struct.Struct("<QI")
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The bytes `[start, end)` of a record log that hold no readable record."""
+    """The bytes `[start, end)` of a record log without a readable record."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record; `end` is the offset behind its last byte. `is_joined`: of fragments in several blocks."""
+    """A record; `end` is the offset behind its last byte. `is_joined`: it has fragments in several blocks."""
 
     payload: bytes
     end: int
@@ -41,8 +41,8 @@ class LogRecord:
 def read_records(data: Any) -> Iterator[LogRecord | Gap]:
     """Yield the records of a log (bytes or an mmap) in order, and the gaps between them.
 
-    Behind damage, reading goes on with the first fragment of a whole record: of the next record, if the length of the
-    damaged one leads to it, else of the next block.
+    Behind damage, reading resumes with the first fragment of a whole record: in the same block if the damaged record's
+    length leads there, else in the next block.
     """
     size = len(data)
     position = begin = 0
@@ -86,7 +86,7 @@ def read_records(data: Any) -> Iterator[LogRecord | Gap]:
 
 
 def _fragment(data: Any, position: int, room: int) -> tuple[int, bytes] | None:
-    """Return (type, payload) of the fragment at `position`, None where there is no intact one in `room` bytes."""
+    """Return (type, payload) of the fragment at `position`, or None if there is no intact one in `room` bytes."""
     if room < _HEADER_BYTES:
         return None
     checksum, length, kind = _HEADER.unpack(data[position : position + _HEADER_BYTES])
@@ -97,17 +97,17 @@ def _fragment(data: Any, position: int, room: int) -> tuple[int, bytes] | None:
 
 
 def log_head(log: bytes) -> int:
-    """Return the checksum that a log begins with, by which two logs are told apart; 0 where nothing is written yet."""
+    """Return the checksum at the start of a log, which distinguishes logs; 0 if nothing is written yet."""
     return int.from_bytes(log[:4], "little")
 
 
 def is_head_intact(log: Any) -> bool:
-    """Return whether the first fragment of a log (bytes or an mmap) has the checksum that it begins with."""
+    """Return True if the first fragment of a log (bytes or an mmap) has the checksum that it begins with."""
     return _fragment(log, 0, min(_BLOCK_BYTES, len(log))) is not None
 
 
 def _damaged_bytes(data: Any, position: int, room: int) -> int:
-    """Return how many bytes to pass by where no intact fragment begins, of the `room` bytes to the end of the block."""
+    """Return the bytes to skip behind a damaged fragment, of the `room` bytes to the end of the block."""
     if room >= _HEADER_BYTES:
         _, length, _ = _HEADER.unpack(data[position : position + _HEADER_BYTES])
         passed = _HEADER_BYTES + int(length)
@@ -144,7 +144,7 @@ def append_record(data: bytes, payload: bytes) -> bytes:
 
 
 class FormatError(Exception):
-    """The bytes are not of a form that this module knows."""
+    """The bytes have an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class TableFile:
 
 @dataclass(slots=True)
 class ColumnFamily:
-    """What a MANIFEST says of one family: its live files by number, and the first log that it still needs."""
+    """The state of one family in a MANIFEST: its live files by number, and the first log that it still needs."""
 
     name: str
     log_number: int = 0
@@ -171,19 +171,17 @@ class ColumnFamily:
 
 @dataclass(slots=True)
 class Version:
-    """The state that the version edits of a MANIFEST make, applied in order."""
+    """The state after the version edits of a MANIFEST, applied in order."""
 
     families: dict[int, ColumnFamily] = field(default_factory=lambda: {0: ColumnFamily("default")})
     min_log_number: int = 0
     last_sequence: int = 0
     logless_sequences: set[int] = field(default_factory=set)
-    """The numbers that files took which came in whole: no record of a log has them. (A file of one change is among
-    them as well.)
-    """
+    """The sequence numbers of ingested files, which appear in no log. (Files with a single change are included.)"""
 
     @property
     def first_log(self) -> int:
-        """The number of the first write-ahead log that holds data of no sorted file."""
+        """The number of the first write-ahead log with data of no sorted file."""
         return max(self.min_log_number, min(family.log_number for family in self.families.values()))
 
     def apply(self, edit: bytes) -> None:
@@ -215,7 +213,7 @@ class Version:
 
 
 _SKIPPED_NUMBERS, _SKIPPED_TEXTS = (3, 9, 203, 300), (1,)
-"""Tags of fields without a meaning here, and the form of their values."""
+"""Tags of fields that do not matter here, by the form of their values."""
 
 
 @dataclass(slots=True)
@@ -232,7 +230,7 @@ class _Edit:
     files: list[TableFile] = field(default_factory=list)
 
     def read_field(self, fields: _Fields) -> None:
-        """Errors: FormatError, IndexError."""
+        """Read one field. Errors: FormatError, IndexError."""
         tag = fields.number()
         if tag in _NUMBERS:
             setattr(self, _NUMBERS[tag], fields.number())
@@ -270,7 +268,7 @@ def _table_file(fields: _Fields) -> TableFile:
 
 
 def removal_edit(family: int, file: TableFile) -> bytes:
-    """Return the version edit that takes a file out of a family."""
+    """Return the version edit that removes a file from a family."""
     return b"".join(map(_varint, (200, family, 6, file.level, file.number)))
 
 
@@ -284,7 +282,7 @@ def _varint(number: int) -> bytes:
 
 
 class _Fields:
-    """Reads varints and length-prefixed strings one after the other. Errors: IndexError."""
+    """Reads varints and length-prefixed strings in sequence. Errors: IndexError."""
 
     __slots__ = ("_data", "_position")
 
@@ -322,7 +320,7 @@ class _Fields:
 
 PUT, DELETE, DELETE_RANGE = "put", "delete", "delete range"
 Operation = tuple[str, int, bytes, bytes]
-"""(kind, family, key, value); a range's end stands as its value."""
+"""(Kind, family, key, value); a range has its end as the value."""
 
 _OPERATIONS = {
     0x0: (DELETE, False), 0x1: (PUT, False), 0x4: (DELETE, True), 0x5: (PUT, True), 0x7: (DELETE, False),
@@ -339,7 +337,10 @@ def batch_sequences(batch: bytes) -> tuple[int, int]:
 
 
 def is_next_sequence(sequence: int, last: int, logless: set[int]) -> bool:
-    """Return whether the change `sequence` of a log follows the change `last`: `logless` ones may lie between them."""
+    """Return True if the change `sequence` of a log follows the change `last`.
+
+    Only `logless` ones may lie between them.
+    """
     if sequence == last + 1:
         return True
     return 0 < sequence - last - 1 <= len(logless) and logless.issuperset(range(last + 1, sequence))

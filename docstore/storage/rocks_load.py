@@ -1,7 +1,7 @@
-"""Many new entries as a sorted file of its own, which RocksDB takes as it is: neither log nor memtable see them.
+"""Bulk load by a sorted file that RocksDB ingests as it is, bypassing log and memtable.
 
-The file is written below `loading`, in slices, and is on disk before RocksDB learns of it; from then on it is one of
-its files. What a process that was killed has left there is removed when the directory is opened again.
+The file is written below `loading`, in slices, and synced before RocksDB ingests it; then it is one of its own files.
+Files of a killed process are removed when the directory is opened again.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from docstore.storage.engine import Batch, DiskFull, Family, StorageError
 from docstore.storage.load import Later, entries_between
 
 NO_SPACE = "No space left on device"
-"""In RocksDB's words for a full disk."""
+"""RocksDB's message for a full disk."""
 
 _FILE_BYTES = 32 << 20
-"""Keys of so many bytes make a file, and take twice as much while they are gathered. Files of one index overlap, so
-RocksDB merges each few that have come with all that are there: the fewer files, the less often.
+"""Bytes of keys per file; they take twice as much while they are gathered.
+
+The files of one index overlap, so RocksDB repeatedly merges a few new ones with all existing ones: the fewer files, the
+less often.
 """
 
 _PUT_AT_ONCE = 2_048
-"""So many entries go into a file between two looks at the clock."""
+"""Entries written to a file between two looks at the clock."""
 
 
 class LoadedFiles:
-    """The files of one engine that are being made, and the loads that are told of each write."""
+    """The files of one engine that are being written, and the loads to which each write is reported."""
 
     def __init__(
         self, path: str, options: Options, room: DiskSpace, bring_in: Callable[[Family, str, Batch], None]
     ) -> None:
-        """`bring_in(family, file, later)` has the engine take a file and then writes the batch, if it changes
-        anything.
-        """
+        """`bring_in(family, file, later)` ingests a file and then writes the batch, if it is not empty."""
         self.loads: list[FileLoad] = []
         self.directory = Path(path) / "loading"
         self.options = options
@@ -47,7 +47,7 @@ class LoadedFiles:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def note(self, batch: Batch) -> None:
-        """A batch has been written."""
+        """Report a batch that was written to the loads."""
         for load in self.loads:
             load.later.note(batch)
 
@@ -57,14 +57,14 @@ class LoadedFiles:
         return load
 
     def new_file(self) -> str:
-        """Where a file is to be written."""
+        """Return the path for a new file."""
         self._files += 1
         self.directory.mkdir(exist_ok=True)
         return str(self.directory / f"{self._files}.sst")
 
 
 class FileLoad:
-    """Satisfies `Load`."""
+    """Implements `Load` by a sorted file."""
 
     def __init__(self, files: LoadedFiles, family: Family, start: bytes, end: bytes) -> None:
         self.later = Later(family, start, end)
@@ -89,7 +89,7 @@ class FileLoad:
                     return False
             if self._writer is not None:
                 self._writer.finish()
-                # What follows now is not for this load to note.
+                # Later writes no longer concern this load.
                 self._end()
                 self._files.bring_in(self._family, self._file, self.later.batch)
         except StorageError:

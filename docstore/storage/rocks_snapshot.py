@@ -1,17 +1,20 @@
 # cython: annotation_typing=False
-"""Snapshots over RocksDB, whose own can be read by key but, through rocksdict, not be iterated.
+"""Snapshots over RocksDB, whose own ones rocksdict can read by key but not iterate.
 
-An iterator of rocksdict shows the state at the moment it was made, also one that a snapshot was asked for. So a
-snapshot that was followed by writes is iterated as another state, the base, with the keys that have been written in
-between put right: their values at the snapshot can be read by key. The base is the newest state while few keys were
-written; when they become many, or a range is removed, iterators are made just before the write and kept as the base,
-and nothing more is remembered. While the base is the newest state, reads by key of what was not written, and ranges
-without written keys, are reads of the newest state, and cost what those cost.
+An iterator of rocksdict shows the state at its creation, even if requested from a snapshot. So a snapshot that is older
+than the last write is iterated through another state, the base, and the keys written in between are corrected: their
+values at the snapshot can be read by key.
 
-A version is one state that somebody may still read; versions form a list from old to new. Invariants: `touched`
-holds every key written since the version was made, until the next one was made or until it was `pinned`; a pinned
-version's iterators show the state in which only keys of `touched` differ from its own; so what differs between a
-version and its base are the keys touched in it and in the newer ones up to the first pinned one.
+* While few keys were written the base is the newest state. Reads of other keys, and ranges without written keys, then
+  cost as much as reads of the newest state.
+* When they become many, or a range is removed, iterators are created just before the write and kept as the base
+  (pinned), and no further keys are recorded.
+
+A version is one state that may still have readers; versions form a list from old to new. Invariants:
+
+* `touched` has every key written since the version was created, until the next one was created or it was `pinned`.
+* A pinned version's iterators show a state that differs from its own only in keys of `touched`.
+* Hence a version and its base differ only in keys touched in it and in newer versions up to the first pinned one.
 """
 
 from __future__ import annotations
@@ -40,25 +43,27 @@ from docstore.storage.engine import (
 
 _MISS = "key not found"
 MOST_TOUCHED = 4_096
-"""Written keys that are remembered for open snapshots before iterators are pinned instead."""
+"""Maximum number of written keys recorded for open snapshots before iterators are pinned."""
 
 _CHUNK = 128
 _FEW_KEYS = 64
-"""Keys that are put into a sorted list one by one; more are sorted with it."""
+"""Maximum number of keys inserted singly into a sorted list; more are sorted with it."""
 
 _key_of = itemgetter(0)
 
 
 class _Version:
-    """One state. `snapshots` are RocksDB's, one for each family, empty once the engine is closed. `touched`: by
-    family, the touched keys in the order in which they were written first; `count`: how many; `number`: no other
-    version has it.
+    """One state.
+
+    * `snapshots`: RocksDB's, one per family; empty once the engine is closed.
+    * `touched`: by family, the touched keys in the order of their first write; `count`: their number.
+    * `number`: unique among versions.
     """
 
     __slots__ = ("count", "handles", "newer", "number", "older", "pinned", "snapshots", "touched", "written")
 
     def __init__(self, families: tuple[Any, ...], older: _Version | None, number: int) -> None:
-        # Nothing is written between these calls: writes come from this thread.
+        # Consistent: writes come from this thread only.
         self.snapshots: tuple[Any, ...] = tuple([family.snapshot() for family in families])
         self.number = number
         self.handles = 0
@@ -73,10 +78,10 @@ class _Version:
 
 
 class Versions:
-    """The versions of one engine. `writes` counts the writes so far."""
+    """The versions of one engine. `writes`: the number of writes so far."""
 
     def __init__(self, families: tuple[Any, ...], newest: tuple[Get, ...]) -> None:
-        """`newest`: what gives the value behind a key, by family."""
+        """`newest`: by family, the function that returns the newest value of a key."""
         self._families = families
         self.newest = newest
         self._newest: _Version | None = None
@@ -84,7 +89,7 @@ class Versions:
         self.writes = 0
 
     def hold(self) -> _Version:
-        """The present state, held until `release`."""
+        """Return the present state with a handle; `release` it."""
         version = self._newest
         if version is None or version.written:
             self._made += 1
@@ -93,7 +98,7 @@ class Versions:
         return version
 
     def release(self, version: _Version) -> None:
-        """One holder less. The newest version stays until the next write: the next reader is likely to want it."""
+        """Drop one handle. The newest version stays until the next write, because the next reader probably needs it."""
         version.handles -= 1
         if not version.handles and version is not self._newest:
             self._drop(version)
@@ -114,7 +119,7 @@ class Versions:
             self._newest = older
 
     def before_write(self, batch: Batch) -> None:
-        """Note what the batch is going to change."""
+        """Record the keys that the batch is going to change."""
         self.writes += 1
         version = self._newest
         if version is not None and not version.handles:
@@ -131,7 +136,7 @@ class Versions:
             version.count = note_keys(_touched(version), batch.changes)
 
     def base_of(self, version: _Version, family: Family) -> Any | None:
-        """Return the iterator that a version is iterated by, None for the newest state."""
+        """Return the iterator that serves as the version's base; None for the newest state."""
         step: _Version | None = version
         while step is not None:
             if step.pinned:
@@ -140,7 +145,7 @@ class Versions:
         return None
 
     def may_differ(self, version: _Version, family: Family, key: bytes) -> bool:
-        """Return False only where the newest state has the value that the version has."""
+        """Return False only if the newest state has the same value as the version."""
         step: _Version | None = version
         while step is not None:
             if step.pinned or (step.touched and key in step.touched[family]):
@@ -149,11 +154,11 @@ class Versions:
         return False
 
     def base(self, family: Family) -> Any:
-        """What to iterate for the newest state."""
+        """Return the column family that iterates the newest state."""
         return self._families[family]
 
     def close(self) -> None:
-        """Let every snapshot and iterator go."""
+        """Release all snapshots and iterators."""
         version = self._newest
         while version is not None:
             version.snapshots = version.pinned = ()
@@ -170,7 +175,7 @@ def _touched(version: _Version) -> tuple[dict[bytes, None], ...]:
 
 
 class _Differences:
-    """The keys of a family that may differ between a version and its base, in order, kept up with what is written."""
+    """The sorted keys of a family that may differ between a version and its base, updated incrementally."""
 
     __slots__ = ("_seen", "keys", "writes")
 
@@ -178,10 +183,10 @@ class _Differences:
         self.keys: list[bytes] = []
         self.writes = -1
         self._seen: dict[int, int] = {}
-        """Touched keys that were taken over, by the number of the version."""
+        """Number of touched keys already added, by version number."""
 
     def update(self, version: _Version, family: Family) -> None:
-        """Take over what was touched since the last call."""
+        """Add the keys touched since the last call."""
         keys = self.keys
         seen: dict[int, int] = {}
         step: _Version | None = version
@@ -203,7 +208,7 @@ class _Differences:
 
 
 class RocksSnapshot:
-    """See the module; satisfies `Snapshot`."""
+    """A snapshot; see the module."""
 
     __slots__ = ("_differences", "_versions", "version")
 
@@ -227,7 +232,7 @@ class RocksSnapshot:
         return value
 
     def getter(self, family: Family) -> Get:
-        """What gives the value behind a key (`docstore.storage.engine.getter_of`)."""
+        """Return the function of `docstore.storage.engine.getter_of`."""
         return CurrentValues(self, self._versions.newest[family], partial(self.get, family)).get
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
@@ -246,13 +251,13 @@ class RocksSnapshot:
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
-        """The keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
+        """Return the keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         if not self._open_version().written:
             return within(self._versions.base(family), ranges, values)
         return self._changed_ranges(family, ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
-        """An iterator that can be moved (`docstore.storage.engine.seeking`)."""
+        """Return a seekable iterator (`docstore.storage.engine.seeking`), or None if the state has changed since."""
         return None if self._open_version().written else sought(self._versions.base(family), end, pairs=pairs)
 
     def close(self) -> None:
@@ -261,7 +266,7 @@ class RocksSnapshot:
             self._versions.release(version)
 
     def __del__(self) -> None:
-        # A reader that forgot: the version must not be kept for ever.
+        # For an unclosed snapshot: release the version.
         self.close()
 
     def _open_version(self) -> _Version:
@@ -270,7 +275,7 @@ class RocksSnapshot:
         return self.version
 
     def _changed_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
-        """The keys or values in the ranges; those in a row without changed keys are read at once."""
+        """Return the keys or values in the ranges; consecutive ranges without changed keys are read in one scan."""
         read = self.values if values else self.keys
         first = 0
         while first < len(ranges):
@@ -286,7 +291,7 @@ class RocksSnapshot:
             first = end
 
     def _changed_items(self, family: Family, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """The pairs of the base, with those keys put right that may differ from the snapshot."""
+        """Return the pairs of the base, with the changed keys corrected."""
         if start >= end:
             return iter(())
         keys = self._changed_keys(family)
@@ -300,14 +305,14 @@ class RocksSnapshot:
             return stored
         if reverse:
             own.reverse()
-        # Read now: the snapshot may be closed before the iterator has been read.
+        # Read now: the snapshot may be closed before the iterator is consumed.
         found = [(key, value) for key in own if (value := self.get(family, key)) is not None]
         changed = set(own)
         kept = (item for item in stored if item[0] not in changed)
         return merge(kept, found, key=_key_of, reverse=reverse)
 
     def _changed_keys(self, family: Family) -> list[bytes]:
-        """The keys that may differ between the snapshot and its base, in order."""
+        """Return the sorted keys that may differ between the snapshot and its base."""
         differences = self._differences.get(family)
         if differences is None:
             differences = self._differences[family] = _Differences()
@@ -318,13 +323,13 @@ class RocksSnapshot:
 
 
 def _has_key_within(keys: list[bytes], bounds: Range) -> bool:
-    """Return whether one of the sorted keys lies in the range."""
+    """Return True if one of the sorted keys lies in the range."""
     place = bisect_left(keys, bounds[0])
     return place < len(keys) and keys[place] < bounds[1]
 
 
 def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Pairs from an iterator that others use too: it is moved to its place for every chunk."""
+    """Return pairs from a shared iterator, which is repositioned for every chunk."""
     place = end if reverse else start
     while True:
         chunk: list[tuple[bytes, bytes]] = []
@@ -352,15 +357,15 @@ def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterato
 
 
 def _watched(source: Any, make: str, start: bytes, end: bytes, reverse: bool, **traits: bool) -> Iterator[Any]:
-    """What rocksdict's method `make` iterates of `[start, end)`, ended by the range and by nothing else.
+    """Iterate `[start, end)` by rocksdict's method `make`; end only at the end of the range.
 
-    rocksdict's iterators end at a damaged block as they do at the end of their range. So a second iterator over the
-    same state looks, when the first one has ended, whether what was given last is the last there is.
+    rocksdict's iterators end silently at a damaged block. So when the iterator ends, a second one over the same state
+    checks that the last result was really the last of the range.
     """
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
     walk = getattr(source, make)(reverse, end if reverse else start, options)
-    # The bound is read where it stands in the options: they live as long as the iteration because they are named here.
+    # The iterator reads the bound from the options: referring to them here keeps them alive.
     at_end = partial(_check_end, options, source.iter(), make, start, end, reverse)
     return Watched(walk, at_end, start if reverse else None, **traits)
 
@@ -368,7 +373,7 @@ def _watched(source: Any, make: str, start: bytes, end: bytes, reverse: bool, **
 def _check_end(
     _options: ReadOptions, probe: Any, make: str, start: bytes, end: bytes, reverse: bool, newest: Any
 ) -> None:
-    """DataCorrupted unless `newest` is the last of the range in the state of `probe`."""
+    """Check that `newest` is the last result of the range in the state of `probe`. Errors: DataCorrupted."""
     if reverse:
         probe.seek(start)
     else:
@@ -385,7 +390,7 @@ def _check_end(
 
 
 def check_status(walk: Any) -> None:
-    """Raise what has ended an iterator of rocksdict; nothing when it was the end of the data."""
+    """Raise the error that ended an iterator of rocksdict, if it was an error."""
     try:
         walk.status()
     except Exception as error:  # rocksdict raises nothing narrower
@@ -393,7 +398,7 @@ def check_status(walk: Any) -> None:
 
 
 def read_error(error: Exception) -> StorageError:
-    """What a read that failed in rocksdict means."""
+    """Return this package's error for a failed read in rocksdict."""
     text = str(error)
     return DataCorrupted(text) if text.startswith("Corruption") else StorageError(f"a read failed: {text}")
 
@@ -413,10 +418,9 @@ def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[
 
 
 def within(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
-    """The keys or values in the ranges, by an iterator made now that is moved from one to the next.
+    """Return the keys or values in the ranges, by one iterator created now that seeks from one range to the next.
 
-    That one tells damage from an end itself. What was removed behind the last range is not gone through: it is the
-    bound.
+    It detects damage itself. Its bound is the end of the last range, so tombstones behind that are not scanned.
     """
     options = ReadOptions()
     options.set_iterate_upper_bound(ranges[0][1] if len(ranges) == 1 else max([end for _, end in ranges], default=b""))
@@ -424,7 +428,7 @@ def within(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes
 
 
 def sought(source: Any, end: bytes, *, pairs: bool) -> Sought:
-    """An iterator, made now, over what stands below `end`, that can be moved upwards."""
+    """Return an iterator, created now, over the entries below `end`, that can seek upwards."""
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
     return Sought(source.iter(options), options, pairs, check_status)

@@ -1,11 +1,11 @@
-"""Saves what can be read of a damaged data directory: a fresh database is filled and takes its place.
+"""Salvage of a damaged data directory: a fresh database is filled with all readable data and replaces it.
 
-The directory's own files stay as they are until the fresh ones are complete, and are kept after that
-(`docstore.storage.repairs` says in which phases, each written down before it begins). The sources, in this order:
+The directory's own files stay untouched until the fresh ones are complete, and are kept afterwards
+(`docstore.storage.repairs` records the phases). The sources, in this order:
 
-* the sorted files that the MANIFEST lists, but for those that are missing or that RocksDB cannot open. Where no
-  MANIFEST is whole, all sorted files there are: older versions of documents may then come back, which is said;
-* the write-ahead logs, read here and not by RocksDB: behind damage, and also for families that no sorted file names.
+* The sorted files of the MANIFEST, except missing ones and those that RocksDB cannot open. If no MANIFEST is intact,
+  all existing sorted files: old versions of documents may then reappear, which is reported.
+* The write-ahead logs, parsed here and not by RocksDB: also behind damage, and for families that no sorted file names.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ LOG = component("STORAGE")
 
 
 def salvage(path: Path) -> Repair:
-    """Return a repair of the directory, which is locked, in the phase of checking: all files can be read then.
+    """Return a repair of the locked directory, in the phase of checking: all files are readable then.
 
-    Errors: UnknownFormat; StorageError where nothing can be opened at all, or there is no room for a copy.
+    Errors: UnknownFormat; StorageError if nothing can be opened at all, or there is no room for a copy.
     """
     repair = unfinished_repair(path)
     if repair is None:
@@ -56,14 +56,14 @@ def salvage(path: Path) -> Repair:
     LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)
     was_filled = repair.phase is not Phase.FILLING
     repair = _replace_files(path, repair)
-    # What an earlier process has filled may have been damaged since.
+    # The files of an earlier process may have been damaged since.
     if was_filled and (reason := _find_damage(path)):
         repair = _replace_files(path, begin_repair(path, reason, repair.losses))
     return repair
 
 
 def _replace_files(path: Path, repair: Repair) -> Repair:
-    """Go on with a repair up to the phase of checking, and return it then."""
+    """Continue a repair up to the phase of checking, and return it."""
     if repair.phase is Phase.FILLING:
         repair = _fill(path, repair)
     if repair.phase is Phase.MOVING_OUT:
@@ -88,7 +88,7 @@ def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
 
 
 def _find_damage(path: Path) -> str:
-    """Return what is wrong with the files of a directory; empty where everything can be read."""
+    """Return a description of the damage in a directory's files; empty if all are readable."""
     state = inspect(path)
     if state.damage:
         return "; ".join(state.damage)
@@ -150,7 +150,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
 
 
 def _check_origin(source: RocksEngine, marked: str | None) -> list[Loss]:
-    """Return a loss where the sorted files are those of another directory. Errors: UnknownFormat."""
+    """Return a loss if the sorted files belong to another directory. Errors: UnknownFormat."""
     try:
         version = source.get(Family.META, FORMAT_KEY)
         stored = source.get(Family.META, DIRECTORY_IDENTITY_KEY)
@@ -172,7 +172,7 @@ def _marked_identity(path: Path) -> str | None:
 
 
 def _whole_manifest(path: Path, state: Inspection) -> tuple[Path, Version] | None:
-    """Return the newest MANIFEST that is whole, and the state that it describes."""
+    """Return the newest intact MANIFEST and the state that it describes."""
     for file in manifests(path):
         version = read_manifest(file, state.mark)
         if isinstance(version, Version):
@@ -183,7 +183,7 @@ def _whole_manifest(path: Path, state: Inspection) -> tuple[Path, Version] | Non
 def _open_tables(
     path: Path, work: Path, state: Inspection, manifest: tuple[Path, Version] | None, losses: list[Loss]
 ) -> RocksEngine | None:
-    """Return an engine over the sorted files alone, in a directory of links; None where there are none to read."""
+    """Return an engine over the sorted files alone, in a directory of links; None if none is readable."""
     tables = {file.name: file for file in engine_files(path) if file.suffix == ".sst"}
     if manifest is None:
         return _open_unlisted(work, tables, losses) if tables else None
@@ -213,7 +213,7 @@ def _open_tables(
 
 
 def _open_unlisted(work: Path, tables: dict[str, Path], losses: list[Loss]) -> RocksEngine:
-    """Return an engine over all sorted files there are, by a list that RocksDB makes of them."""
+    """Return an engine over all existing sorted files, with a MANIFEST that RocksDB rebuilds from them."""
     for file in tables.values():
         link(file, work / file.name)
     remake_file_list(str(work))

@@ -1,4 +1,4 @@
-"""Copies what can be read of the sorted files of a damaged database into another one, and says where the gaps are."""
+"""Copies the readable part of a damaged database's sorted files into another database, and reports the gaps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH = 1_000
 
 
 def copy_readable(source: RocksEngine, target: RocksEngine, family: Family) -> list[Loss]:
-    """Copy what can be read of a family; return the gaps."""
+    """Copy the readable entries of a family; return the gaps."""
     losses: list[Loss] = []
     batch = Batch()
     last, in_gap = b"", False
@@ -48,9 +48,9 @@ def _gap(family: Family, start: bytes, end: bytes) -> Loss:
 
 
 def _readable(make_walk: Callable[[], Any]) -> Iterator[tuple[bytes, bytes] | None]:
-    """The pairs that can be read, in order, and None for each gap between them.
+    """Yield the readable pairs in order, and None for each gap between them.
 
-    After an error every look is made with a new iterator: an old one remembers the damaged block.
+    After an error every attempt uses a new iterator, because the old one keeps the damaged block.
     """
     last = start = b""
     while True:
@@ -79,9 +79,9 @@ def _failed(walk: Any) -> bool:
 
 
 def _first_readable(make_walk: Callable[[], Any], last: bytes) -> bytes | None:
-    """About the lowest key above `last` from which can be read; None when nothing after it can.
+    """Return approximately the lowest readable key above `last`; None if nothing after it is readable.
 
-    Keys are taken as numbers of equal width: steps that double find a place behind the damage, halving its end.
+    Keys are treated as numbers of equal width: doubling steps find a position behind the damage, bisection its end.
     """
     width = len(last) + 16
     base = int.from_bytes(last.ljust(width, b"\0"), "big")

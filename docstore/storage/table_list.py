@@ -1,6 +1,6 @@
-"""Opens a database by a MANIFEST without the sorted files that cannot be opened, which it finds.
+"""Opens a database by a MANIFEST, finding and leaving out sorted files that cannot be opened.
 
-A file is left out by a version edit behind the others, so all that stay keep their levels.
+A file is removed by a version edit appended to the MANIFEST, so the others keep their levels.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class ListedTable:
 
 @dataclass(frozen=True, slots=True)
 class TableList:
-    """A MANIFEST's content and all its files. `is_earlier`: families that it does not name may be made."""
+    """A MANIFEST's content and its files. `is_earlier`: families that it does not name may be created."""
 
     manifest: bytes
     tables: Sequence[ListedTable]
     is_earlier: bool
 
     def open(self, directory: Path, missing: Iterable[ListedTable]) -> tuple[RocksEngine, list[ListedTable]]:
-        """Return an engine over the files of the list in a directory, and those that RocksDB cannot open.
+        """Return (an engine over the files of the list in a directory, the files that RocksDB cannot open).
 
-        `missing` are not there. Errors: StorageError where it opens nothing.
+        `missing`: files known to be absent. Errors: StorageError if nothing can be opened.
         """
         missing, damaged = list(missing), list[ListedTable]()
         while True:
@@ -52,7 +52,7 @@ class TableList:
             except StorageError as error:
                 present = [table for table in self.tables if table not in missing and table not in damaged]
                 numbers = {int(name) for name in _NAMED_TABLE.findall(str(error))}
-                # Not every message names the file.
+                # Not every error message names the file.
                 culprits = [table for table in present if table.file.number in numbers]
                 culprits = culprits or self._find_damaged(directory, present)
                 if not culprits:
@@ -68,7 +68,7 @@ class TableList:
         return RocksEngine(str(directory), create=self.is_earlier)
 
     def _find_damaged(self, directory: Path, tables: list[ListedTable]) -> list[ListedTable]:
-        """Return the files that cannot be opened, by halves."""
+        """Return the files that cannot be opened, found by bisection."""
         if not tables or self._opens(directory, tables):
             return []
         if len(tables) == 1:
@@ -92,7 +92,7 @@ class TableList:
 
 
 def link(source: Path, target: Path) -> None:
-    """Give a file another name, or copy it where the file system has no links. Errors: OSError."""
+    """Hard-link a file, or copy it if the file system has no links. Errors: OSError."""
     try:
         os.link(source, target)
     except OSError:
