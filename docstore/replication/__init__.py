@@ -1,5 +1,5 @@
-"""The protocol of replica sets as a pure core: `core.Core` takes events and gives effects.
+"""The replica set protocol as a pure core: `core.Core` takes events and returns effects.
 
-No clock, no random numbers, no I/O: the simulation in `tests/simulation` and the driver in `docstore.replicaset` run
-the same code.
+It uses no clock, random numbers or I/O: the simulation in `tests/simulation` and the driver in `docstore.replicaset`
+run the same code.
 """

@@ -1,6 +1,6 @@
-"""The replica set's configuration document: values, parsing, defaults, the rules a document obeys by itself.
+"""The replica set configuration document: values, parsing and defaults.
 
-What a configuration must be by itself is in `config_rules`, how one may be changed into another in `reconfig`.
+`config_rules` validates a configuration by itself, `reconfig` the change from one to the next.
 
 Invariants of a `ReplicaSetConfig`:
 
@@ -9,7 +9,7 @@ Invariants of a `ReplicaSetConfig`:
 * hidden, delayed and non-voting members have priority 0 (rule 23b);
 * a `newly_added` member counts as a non-voter with priority 0 until it has been seen as SECONDARY (rule 19).
 
-Configurations are ordered by (term, version) (rule 21). Departures from MongoDB: `buildIndexes: false` is refused.
+Configurations are ordered by (term, version) (rule 21). Difference from MongoDB: `buildIndexes: false` is rejected.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from docstore.query.value.values import type_name
 
 DEFAULT_PORT = 27017
 CUSTOMIZED_DEFAULTS = 5624102
-"""MongoDB's code for `getLastErrorDefaults` that are not the defaults."""
+"""MongoDB's error code for a `getLastErrorDefaults` that differs from the default."""
 
 
 class ConfigVersion(NamedTuple):
-    """Which configuration. A forced one has term -1 until a primary gives it its own."""
+    """Identifies a configuration. A forced one has term -1 until a primary assigns its own."""
 
     term: int
     version: int
 
     def newer_than(self, other: ConfigVersion) -> bool:
-        """By term first; when either has none, by version alone (rule 21)."""
+        """Return True if this one is newer: by term first, or by version alone if either has no term (rule 21)."""
         if self.term == other.term or self.term < 0 or other.term < 0:
             return self.version > other.version
         return self.term > other.term
@@ -48,7 +48,7 @@ class ConfigVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberConfig:
-    """One member; `votes`, `priority` are as configured: see `voter` and `effective_priority` for what counts."""
+    """One member. `votes` and `priority` are as configured; `voter` and `effective_priority` are in effect."""
 
     id: int
     host: str
@@ -62,7 +62,7 @@ class MemberConfig:
 
     @property
     def identity(self) -> tuple[int, str]:
-        """Who it is: another host under the same id is another member, with another log."""
+        """(id, host): another host under the same id is another member, with another log."""
         return self.id, self.host
 
     @property
@@ -75,7 +75,7 @@ class MemberConfig:
 
     @property
     def electable(self) -> bool:
-        """Priority 0 and arbiters never run (rule 8)."""
+        """False for priority 0 and for arbiters, which never run (rule 8)."""
         return self.effective_priority > 0 and not self.arbiter_only
 
     @property
@@ -99,7 +99,7 @@ class MemberConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The set-wide timings and switches; milliseconds and seconds as their names say."""
+    """Set-wide timings and switches; the names tell milliseconds from seconds."""
 
     chaining_allowed: bool = True
     heartbeat_interval_millis: int = 2000
@@ -120,7 +120,7 @@ class Settings:
 
     @property
     def heartbeat_timeout(self) -> float:
-        """A heartbeat that outlives the election timeout proves nothing any more, so it ends there."""
+        """Timeout of a heartbeat, capped at the election timeout: a later answer proves nothing."""
         return min(float(self.heartbeat_timeout_secs), self.election_timeout)
 
     def to_document(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSetConfig:
-    """A whole configuration. `term` is -1 when a forced reconfiguration made it."""
+    """A configuration. `term` is -1 after a forced reconfiguration."""
 
     set_name: str
     version: int
@@ -155,7 +155,7 @@ class ReplicaSetConfig:
     """Votes that win an election; acknowledgements that commit."""
     writable_voters: int = field(init=False, repr=False, compare=False)
     write_majority: int = field(init=False, repr=False, compare=False)
-    """Members that satisfy w: "majority": arbiters do not count (rule 16)."""
+    """Members that satisfy w: "majority"; arbiters do not count (rule 16)."""
 
     def __post_init__(self) -> None:
         voters = tuple(member for member in self.members if member.voter)
@@ -175,7 +175,10 @@ class ReplicaSetConfig:
 
     @property
     def defaults_to_majority(self) -> bool:
-        """The implicit write concern: majority, but 1 when arbiters leave too few data-bearing voters (rule 16)."""
+        """True if the implicit write concern is majority.
+
+        False if arbiters leave too few data-bearing voters (rule 16).
+        """
         voters = self.voters
         arbiters = sum(member.arbiter_only for member in voters)
         return arbiters == 0 or len(voters) - arbiters > self.majority_votes
@@ -187,11 +190,11 @@ class ReplicaSetConfig:
         return next((member for member in self.members if member.host == host), None)
 
     def priority_rank(self, member: MemberConfig) -> int:
-        """How many members have a higher priority (rule 8)."""
+        """Return the number of members with a higher priority (rule 8)."""
         return sum(other.effective_priority > member.effective_priority for other in self.members)
 
     def to_document(self, *, stored: bool = False) -> dict[str, Any]:
-        """Every default spelled out; `stored` keeps the private field `newlyAdded`."""
+        """Return the document with all defaults; `stored` includes the private field `newlyAdded`."""
         document: dict[str, Any] = {"_id": self.set_name, "version": self.version, "term": self.term}
         if self.config_server:
             document["configsvr"] = True
@@ -205,17 +208,23 @@ class ReplicaSetConfig:
 
 
 def is_foreign(ours: ObjectId | None, theirs: ObjectId | None) -> bool:
-    """Whether two `replica_set_id`s are of different sets. Before a configuration a member is of none."""
+    """Return True if two `replica_set_id`s are of different sets.
+
+    A member without configuration has None, which matches all.
+    """
     return ours is not None and theirs is not None and ours != theirs
 
 
 def different_sets(ours: ObjectId | None, theirs: ObjectId | None) -> str:
-    """Says so."""
+    """Return the error message for two different set ids."""
     return f"replica set IDs do not match, ours: {ours}; remote node's: {theirs}"
 
 
 def parse_config(document: Mapping[str, Any]) -> ReplicaSetConfig:
-    """Parse and fill in defaults; InvalidReplicaSetConfig (93) names the field that is wrong. Does not check values."""
+    """Parse a configuration and fill in defaults; values are not validated.
+
+    Errors: InvalidReplicaSetConfig (93), which names the field.
+    """
     take = _Fields("ReplSetConfig", document)
     set_name = take.required("_id", str)
     version = take.integer("version", 1)
@@ -302,12 +311,12 @@ def _parse_settings(document: Mapping[str, Any]) -> Settings:
 
 
 def invalid(message: str) -> CommandError:
-    """InvalidReplicaSetConfig."""
+    """Return an InvalidReplicaSetConfig error."""
     return CommandError(Code.InvalidReplicaSetConfig, message)
 
 
 class _Fields:
-    """Takes typed fields out of a document and refuses what is left over."""
+    """Extracts typed fields from a document and rejects unknown ones."""
 
     def __init__(self, place: str, document: Mapping[str, Any]) -> None:
         self._place = place

@@ -1,7 +1,9 @@
-"""What a configuration must be by itself, whichever came before it.
+"""Validation of a configuration by itself, independent of its predecessor.
 
-Two kinds of rules, as a change that breaks them is refused with different codes: those about a field or a member
-(InvalidReplicaSetConfig, always), and those about the whole, which a next configuration breaks by not fitting.
+There are two kinds of rules, because a reconfiguration reports them with different codes:
+
+* Rules for single fields and members: always InvalidReplicaSetConfig.
+* Rules for the whole configuration: a next one that breaks them is incompatible.
 """
 
 from __future__ import annotations
@@ -20,14 +22,17 @@ MAX_DELAY_SECONDS = 366 * 24 * 3600
 
 
 def validate(config: ReplicaSetConfig) -> None:
-    """Refuse a configuration that breaks a rule (InvalidReplicaSetConfig)."""
+    """Validate a configuration. Errors: InvalidReplicaSetConfig."""
     _check_members_number(config)
     check_fields(config)
     _check_whole(config)
 
 
 def check_next(config: ReplicaSetConfig) -> None:
-    """As a next configuration: what breaks the rules as a whole is refused as one that does not fit."""
+    """Validate the next configuration.
+
+    Errors: InvalidReplicaSetConfig for fields and members, NewReplicaSetConfigurationIncompatible for the whole.
+    """
     check_fields(config)
     try:
         _check_members_number(config)
@@ -37,7 +42,7 @@ def check_next(config: ReplicaSetConfig) -> None:
 
 
 def check_initial(document: Mapping[str, Any]) -> None:
-    """What the document of a first configuration may not say."""
+    """Reject fields that the document of a first configuration may not have. Errors: InvalidReplicaSetConfig."""
     settings = document.get("settings")
     if isinstance(settings, Mapping) and "replicaSetId" in settings:
         raise invalid("replica set configuration cannot contain 'replicaSetId' field when called from replSetInitiate")
@@ -51,7 +56,7 @@ def check_initial(document: Mapping[str, Any]) -> None:
 
 
 def check_fields(config: ReplicaSetConfig) -> None:
-    """Every field and every member by itself. Errors: InvalidReplicaSetConfig."""
+    """Validate every field and every member by itself. Errors: InvalidReplicaSetConfig."""
     if not config.set_name:
         raise invalid("Replica set configuration must have non-empty _id field")
     settings = config.settings
@@ -73,7 +78,7 @@ def check_fields(config: ReplicaSetConfig) -> None:
         for tag, count in mode.items():
             if count <= 0:
                 raise invalid(f"Value of getLastErrorModes.{name}.{tag} must be positive, but found {count}")
-            # A mode that cannot be met now may be met later; a member with its last value may be removed.
+            # A mode that cannot be satisfied now may be later; a member with its last value may be removed.
             if not any(tag in member.tags for member in config.members):
                 raise invalid(f"No replica set tag key {tag} in config")
 

@@ -1,15 +1,15 @@
-"""The member's protocol, whole: events in, effects out.
+"""The complete protocol of one member: events in, effects out.
 
-The driver calls `receive(event, now)` for everything that happens and `tick(now)` when `next_wakeup()` has come, and
-performs the effects in order: a `Persist` is on disk before anything after it leaves the process. `now` is any clock in
-seconds that never goes back. Nothing here reads a clock, makes random numbers or does I/O.
+The driver calls `receive(event, now)` for each event and `tick(now)` at `next_wakeup()`, and performs the effects in
+order: a `Persist` is on disk before anything after it leaves the process. `now` is a monotonic clock in seconds. This
+package reads no clock, makes no random numbers and does no I/O.
 
     election        heartbeats fall silent -> tick -> VoteRequest (dry run) -> VoteRequest -> Drain -> BecomePrimary
     write           Progress -> PositionUpdate from the others -> commit point
     configuration   Initiate or Reconfigure -> Persist -> heartbeats carry it
 
-Sources: rules 1-21 of the replication protocol (MongoDB's protocol version 1), cited by number where they are obeyed;
-Raft (Ongaro and Ousterhout, 2014) for the arguments. Departures are listed in the modules that make them.
+Sources: rules 1-21 of the replication protocol (MongoDB's protocol version 1), cited by number; Raft (Ongaro and
+Ousterhout, 2014) for the arguments. Differences are listed in their modules.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Core:
         last_op: OpTime = NULL_OPTIME,
         now: float,
     ) -> None:
-        """`config`, `vote` and `last_op` are what the disk remembers; the term is the highest of them (rule 6)."""
+        """`config`, `vote` and `last_op` are restored from disk; the term is the highest of theirs (rule 6)."""
         self.state = State(set_name, rng, set(own_hosts))
         self.state.vote = vote
         self.state.term = max(vote.term, last_op.term, 0)
@@ -76,7 +76,7 @@ class Core:
             reconfig.await_primary(self.state, config, now)
 
     def receive(self, event: Event, now: float) -> Effects:
-        """Take in one event; the effects of it, in order."""
+        """Process one event; return its effects in order."""
         out: Effects = []
         match event:
             case Progress():
@@ -107,13 +107,13 @@ class Core:
         return out
 
     def tick(self, now: float) -> Effects:
-        """Do what the time has come for."""
+        """Process what is due at `now`; return the effects."""
         out: Effects = []
         self._tick(now, out)
         return out
 
     def next_wakeup(self) -> float:
-        """When `tick` must be called at the latest, on the clock of `now`; infinity for never."""
+        """Return the latest time for the next `tick`, on the clock of `now`; infinity for never."""
         state = self.state
         if state.config is None:
             return NEVER
@@ -139,7 +139,8 @@ class Core:
         state.applied, state.durable = event.applied, event.durable
         if state.config is None:
             return
-        # Terms come with what is fetched, too: a log's terms never fall, so no leader may write behind a later one.
+        # Fetched entries carry terms too: terms in a log never fall, so a leader may not write after an entry of a
+        # later term.
         adopt_term(state, event.applied.term, now, out)
         if state.role is Role.LEADER:
             leadership.advance(state, now, out)
@@ -174,14 +175,14 @@ class Core:
                 if isinstance(event.reply, PositionReply):
                     adopt_term(state, event.reply.term, now, out)
                     if event.reply.config == state.config_version:
-                        # Else its ids may mean others.
+                        # Otherwise its member ids may mean other members.
                         heartbeats.note_living_primary(state, event.reply.primary_id, event.reply.term, now)
                     following.learn_commit_point(state, event.reply.commit_point)
                 elif event.refused:
                     primary_loss.suspect(state, event.peer, now)
                 following.answered(state, event, now, out)
             case StepUpRequest():
-                pass  # Whether the successor runs and wins is its own affair.
+                pass  # The successor's election is its own affair.
 
     def _follower_state(self, event: FollowerState, now: float, out: Effects) -> None:
         state = self.state
@@ -202,7 +203,7 @@ class Core:
             case Reconfigure():
                 reconfig.reconfigure(self.state, event, now, out)
                 if self.state.role is Role.LEADER:
-                    # Fewer may be a majority now, and nobody left to say so.
+                    # The majority may be smaller now, and no other event may follow.
                     leadership.advance(self.state, now, out)
             case Initiate():
                 reconfig.initiate(self.state, event, now, out)

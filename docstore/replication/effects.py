@@ -1,7 +1,7 @@
-"""What comes out of the core, in the order in which the driver must do it.
+"""Effects of the core, in the order in which the driver must perform them.
 
-The one rule: `Persist` is durable before any later `Send` or `Reply` of the same list, and before those of later lists.
-`EffectQueue` keeps it, for every driver.
+A `Persist` must be durable before any later `Send` or `Reply` of the same list or of later lists. `EffectQueue`
+enforces this for every driver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from docstore.replication.messages import LastVote, Request, Term
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persist:
-    """Make the vote or the configuration durable (fsync) before going on."""
+    """Make the vote or the configuration durable (fsync) before the next effect."""
 
     vote: LastVote | None = None
     config: ReplicaSetConfig | None = None
@@ -26,7 +26,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """Send and report the outcome as `Answered`; no answer within `timeout` seconds is a failure."""
+    """Send a request and report the outcome as `Answered`; after `timeout` seconds without an answer it has failed."""
 
     to: str
     request: Request
@@ -35,7 +35,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to the request or command that came with `token`; a `CommandError` is a refusal."""
+    """The reply to the request or command with this `token`; a `CommandError` rejects it."""
 
     token: int
     result: Any | CommandError
@@ -43,29 +43,28 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
-    """Fetch the log from `source`, or from nobody. Any earlier fetch ends."""
+    """Fetch the oplog from `source`, or from no member. An earlier fetch ends."""
 
     source: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Stop fetching, apply what has been fetched, then report `Drained(term)`."""
+    """Stop fetching, apply all fetched entries, then report `Drained(term)`."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BecomePrimary:
-    """Write the first entry of `term` to the log, then report `BecamePrimary(term)`; skip if the term is over."""
+    """Write the first entry of `term` to the oplog, then report `BecamePrimary(term)`; skip it if the term is over."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteppedDown:
-    """No longer primary: end the operations that only a primary may finish, wake those that wait for
-    acknowledgement."""
+    """The member is no longer primary: end operations that need a primary, and wake waiters for acknowledgement."""
 
     term: Term
     reason: str
@@ -73,7 +72,7 @@ class SteppedDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """A line for the operator: a change and its reason, once. `component` is the log's, the message a constant text."""
+    """A log line: a change and its reason, once. `component`: that of the log; `message`: a constant text."""
 
     component: str
     message: str
@@ -89,8 +88,10 @@ Effects = list[Effect]
 
 
 class EffectQueue:
-    """The effects that are still to be done. Between `hold` and `release` none comes out: a driver holds the queue when
-    it has written a `Persist`, and releases it when that is on disk."""
+    """Pending effects. Between `hold` and `release` it returns none.
+
+    A driver holds the queue after writing a `Persist`, and releases it when that is on disk.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Effect] = deque()
@@ -100,7 +101,7 @@ class EffectQueue:
         self._waiting.extend(effects)
 
     def next(self) -> Effect | None:
-        """The next effect, which leaves the queue; None when there is none, or none may come out yet."""
+        """Remove and return the next effect; None if there is none, or the queue is held."""
         return self._waiting.popleft() if self._waiting and not self._held else None
 
     def hold(self) -> None:

@@ -1,8 +1,8 @@
-"""Running for primary (rules 3, 4, 8).
+"""Elections (rules 3, 4, 8).
 
-A round: a dry run that asks whether votes would be given, without raising the term; then the real one: term + 1, own
-vote durable, then the others are asked. Taking over from a primary of lower priority, or from one that is stuck
-behind us in catch-up, goes the same way. A hand-over by a leaving primary skips the dry run.
+A round starts with a dry run, which asks for votes without raising the term. The real one follows: raise the term, make
+the own vote durable, then request votes. A takeover from a primary of lower priority, or from one that lags in
+catch-up, works the same way. A hand-over by a primary that steps down skips the dry run.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _WHY = {
     BY_STEP_UP: "Starting an election due to step up request",
 }
 FRESHNESS_SECONDS = 2
-"""How far behind the newest member a priority takeover may start."""
+"""Maximum lag in seconds behind the newest member for a priority takeover."""
 EAGER_RETRY_SECONDS = 0.05
 
 
 def unelectable(state: State, now: float) -> str:
-    """Why this member may not run now; empty when it may."""
+    """Return the reason why this member may not run now; empty if it may."""
     if state.config is None or state.me is None:
         return "the configuration does not name this member"
     if not state.me.electable:
@@ -71,7 +71,7 @@ def unelectable(state: State, now: float) -> str:
 
 
 def next_wakeup(state: State) -> float:
-    """When `tick` has something to do, or may have."""
+    """Return the time of the next `tick`."""
     candidacy = state.candidacy
     if state.role is not Role.FOLLOWER:
         return NEVER
@@ -79,7 +79,7 @@ def next_wakeup(state: State) -> float:
 
 
 def tick(state: State, now: float, out: Effects) -> None:
-    """Start a round whose time has come."""
+    """Start a round that is due."""
     if state.role is not Role.FOLLOWER or state.config is None:
         return
     if now >= state.candidacy.takeover_at:
@@ -110,7 +110,7 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     state.candidacy.takeover_at = NEVER
     out.append(_why(state, reason))
     if reason != BY_REFUSED_PORT:
-        # Else the election timeout goes on: a primary that only we have lost is still there.
+        # Otherwise the election timeout continues: only this member may have lost the primary.
         state.candidacy.election_at = NEVER
     if dry_run:
         out.append(
@@ -137,7 +137,7 @@ def _why(state: State, reason: str) -> Log:
 
 
 def consider_takeover(state: State, now: float, out: Effects) -> None:
-    """After news of the primary: plan to take over from it, or drop the plan (rule 8)."""
+    """Plan a takeover after news of the primary, or cancel the plan (rule 8)."""
     reason = _takeover_reason(state)
     if reason == state.candidacy.takeover_reason and (state.candidacy.takeover_at != NEVER) == bool(reason):
         return
@@ -157,7 +157,7 @@ def consider_takeover(state: State, now: float, out: Effects) -> None:
 
 
 def counted(state: State, event: Answered, now: float, out: Effects) -> None:
-    """An answer to our request for a vote, or its failure."""
+    """Process the reply to a vote request, or its failure."""
     request, reply = event.request, event.reply
     assert isinstance(request, VoteRequest)
     election = state.candidacy.election
@@ -187,7 +187,7 @@ def _counted(event: Answered, request: VoteRequest) -> Log:
 
 
 def step_up(state: State, request: StepUpRequest, now: float, out: Effects) -> None:
-    """The leaving primary hands over: run at once."""
+    """Run at once: the primary that steps down hands over."""
     why = "it is already running or primary" if state.role is not Role.FOLLOWER else unelectable(state, now)
     if why:
         out.append(
@@ -199,7 +199,7 @@ def step_up(state: State, request: StepUpRequest, now: float, out: Effects) -> N
 
 
 def freeze(state: State, event: Freeze, now: float, out: Effects) -> None:
-    """`replSetFreeze`."""
+    """Process `replSetFreeze`."""
     try:
         refuse_unless_initiated(state)
         if state.role is not Role.FOLLOWER:
@@ -218,7 +218,7 @@ def freeze(state: State, event: Freeze, now: float, out: Effects) -> None:
 
 
 def maintain(state: State, event: Maintenance, out: Effects) -> None:
-    """`replSetMaintenance`."""
+    """Process `replSetMaintenance`."""
     try:
         refuse_unless_initiated(state)
         if state.role is Role.LEADER:
@@ -235,7 +235,7 @@ def maintain(state: State, event: Maintenance, out: Effects) -> None:
 
 
 def _canvass(state: State, now: float, out: Effects) -> None:
-    """Ask every voter of the round, then see whether our own vote is enough already."""
+    """Request the vote of every voter, then check if the own vote is enough."""
     election, config = state.candidacy.election, state.config
     assert election is not None
     assert config is not None
@@ -259,8 +259,9 @@ def _request(state: State, election: Election, config: ReplicaSetConfig) -> Vote
 
 
 def reached(state: State, peer: Peer, now: float, out: Effects) -> None:
-    """A member answers heartbeats. Where a broken network has just been mended, nobody waits for what was lost in it: a
-    request for its vote is sent again, and a round that was lost for want of voters is run anew.
+    """Handle a member that answers heartbeats again, so that a recovered network does not have to wait for timeouts.
+
+    A pending vote request to it is sent again. A round that failed because too few voters were reachable is repeated.
     """
     candidacy, config = state.candidacy, state.config
     election, member = candidacy.election, state.member_of(peer.host)
@@ -281,7 +282,7 @@ def _majority_up(state: State, config: ReplicaSetConfig) -> bool:
 
 
 def _run(state: State, now: float, out: Effects, reason: str) -> None:
-    """The real round: the new term and our vote for ourselves in it are durable before anybody is asked (rule 4)."""
+    """Start the real round: the new term and the own vote are durable before any request (rule 4)."""
     dry_run = state.candidacy.election is not None
     state.term += 1
     done = "Dry election run succeeded" if dry_run else "Skipping dry run"

@@ -1,13 +1,13 @@
-"""Whom to fetch the log from (rule 13), and how progress goes back up the tree (rule 15).
+"""Choice of the sync source (rule 13), and propagation of positions up the sync tree (rule 15).
 
-A source is another data-bearing member in PRIMARY or SECONDARY that is not behind us. Among those the nearest by
-ping is taken, in classes of 5 ms; within a class the primary goes first, then who is furthest ahead. Departure from
-MongoDB, which prefers strictly the nearest: on one machine all are equally near, and going through a third member
-only adds a hop to every majority write.
-
-`settings.chainingAllowed: false` leaves only the primary. A member that syncs from us, over whichever others, is never
-our source. A copy from nothing (STARTUP2) is not given up for a better source: it would start over. It bears with an
-outage by itself and says when it has failed.
+* A source is another data-bearing member in PRIMARY or SECONDARY that is not behind this one.
+* The nearest by ping is chosen, in classes of 5 ms; within a class first the primary, then the furthest ahead.
+  Difference from MongoDB, which strictly prefers the nearest: on one machine all are equally near, and a third member
+  in between only adds a hop to every majority write.
+* `settings.chainingAllowed: false` allows only the primary.
+* A member that syncs from this one, directly or through others, is never its source.
+* An initial sync (STARTUP2) never changes to a better source, because it would start over. It handles outages itself
+  and reports failure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_LAG_SECONDS = 30
 
 
 def follows(state: State) -> bool:
-    """Whether this member wants a sync source at all."""
+    """Return True if this member needs a sync source."""
     if state.me is None or not state.me.data_bearing:
         return False
     if state.role is Role.LEADER:
@@ -48,9 +48,9 @@ def follows(state: State) -> bool:
 
 
 def review(state: State, now: float, out: Effects) -> None:
-    """Leave a source that is no good any more; look for one when there is none."""
+    """Leave a source that is no longer suitable; choose one if there is none."""
     if not follows(state):
-        # A rollback goes on talking to the source that it found itself apart from.
+        # A rollback continues with the source from which it found itself diverged.
         if state.sync_source.host is not None and state.follower_state is not MemberState.ROLLBACK:
             _follow(state, None, now, out)
         return
@@ -72,7 +72,7 @@ def review(state: State, now: float, out: Effects) -> None:
 
 
 def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None:
-    """The driver could not use the source: avoid it for a while and choose again."""
+    """Avoid a source that the driver could not use, for a while, and choose again."""
     peer = state.peers.get(event.peer)
     if peer is not None:
         peer.avoid(now + event.seconds)
@@ -83,7 +83,7 @@ def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None
 
 
 def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:
-    """`replSetSyncFrom`: use this source once; the answer names the one before."""
+    """Process `replSetSyncFrom`: use this source once; the reply names the previous one."""
     try:
         peer = _checked_target(state, event.host)
     except CommandError as refusal:
@@ -98,11 +98,10 @@ def sync_from(state: State, event: SyncFrom, now: float, out: Effects) -> None:
 
 
 def copy_counts(state: State, last: OpTime) -> bool:
-    """Whether a copy whose log ends at `last` is a member's log from here on: what it holds, and what it votes by.
+    """Return True if an initial sync ending at `last` makes this a full member, with a log that counts and votes.
 
-    A voter may have lost its disk: what it acknowledged before is in the log of whoever is primary now, as nobody was
-    elected by it since, but perhaps not in the log that it has copied. Before there was a primary nothing was
-    acknowledged.
+    A voter may have lost its disk. The current primary's log has all that it acknowledged before, because it has
+    elected nobody since; the log it copied may lack some. Before the first primary nothing was acknowledged.
     """
     if state.me is None or not state.me.voter:
         return True
@@ -112,7 +111,7 @@ def copy_counts(state: State, last: OpTime) -> bool:
 
 
 def progressed(state: State, now: float, out: Effects) -> None:
-    """Our position, or that of a member behind us, has changed: tell the source; one update is under way at a time."""
+    """Report a new position, of this member or of one behind it, to the source; one update is in flight at a time."""
     if state.sync_source.host is None or state.role is Role.LEADER or state.follower_state is MemberState.STARTUP2:
         return
     if state.sync_source.position_in_flight:
@@ -128,7 +127,7 @@ def progressed(state: State, now: float, out: Effects) -> None:
 
 
 def answered(state: State, event: Answered, now: float, out: Effects) -> None:
-    """The source has taken our position (or has not: then the next one, or the keep-alive, tells it)."""
+    """Process the source's reply to a position update; after a failure the next update or keep-alive repeats it."""
     if event.peer != state.sync_source.host:
         return
     state.sync_source.position_in_flight = False
@@ -141,7 +140,7 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
 
 
 def next_wakeup(state: State) -> float:
-    """When `tick` has something to do, or may have."""
+    """Return the time of the next `tick`."""
     source = state.sync_source
     if source.host is not None:
         return source.position_at
@@ -149,7 +148,7 @@ def next_wakeup(state: State) -> float:
 
 
 def tick(state: State, now: float, out: Effects) -> None:
-    """Retry the search for a source; keep the position fresh upstream (rule 10)."""
+    """Retry the search for a source; refresh the position upstream (rule 10)."""
     if state.sync_source.host is None and now >= state.sync_source.retry_at and follows(state):
         review(state, now, out)
     if state.sync_source.host is not None and now >= state.sync_source.position_at:
@@ -158,11 +157,10 @@ def tick(state: State, now: float, out: Effects) -> None:
 
 
 def learn_commit_point(state: State, commit_point: OpTime) -> None:
-    """Take over a commit point heard of, if it is of the term of our own last entry (rule 15).
+    """Adopt a reported commit point if it is of the term of the newest own entry (rule 15).
 
-    Then it holds even when it is ahead of us: our whole log is a part of what the primary of that term wrote. In
-    another term our last entries may be the ones that will be rolled back, whoever tells. Arbiters have no log to be
-    wrong about.
+    Then it is valid even if it is ahead: the whole own log is a prefix of what that term's primary wrote. In another
+    term the last own entries may have to be rolled back. Arbiters have no log that could diverge.
     """
     if state.role is Role.LEADER:
         return
@@ -217,7 +215,7 @@ def _preference(state: State, peer: Peer) -> tuple[int, bool, int, int]:
 
 
 def _discouraged(state: State, peer: Peer) -> bool:
-    """Hidden and delayed members serve only those that are as hidden or as delayed."""
+    """Return True for a source that is hidden or more delayed, unlike this member: it serves only its like."""
     member = state.member_of(peer.host)
     assert member is not None
     assert state.me is not None
@@ -232,7 +230,7 @@ def _no_source(state: State, host: str) -> str:
 
 
 def _unfit(state: State, host: str, now: float) -> str:
-    """Why `host` cannot be our source; empty when it can."""
+    """Return the reason why `host` cannot be the source; empty if it can."""
     if why := _no_source(state, host):
         return why
     peer = state.peers[host]
@@ -252,7 +250,7 @@ def _unfit(state: State, host: str, now: float) -> str:
     if peer.applied < state.applied:
         return "sync source is behind"
     if state.role is not Role.LEADER and _fetches_from_us(state, peer):
-        # A new primary that catches up fetches from whoever is ahead, though all have turned to it already.
+        # A new primary in catch-up fetches from members that are ahead, although they already follow it.
         return "sync source syncs from us"
     if primary is not None and primary.up and primary.avoid_until <= now:
         if primary.applied.seconds - peer.applied.seconds > MAX_LAG_SECONDS:
@@ -265,9 +263,9 @@ def _unfit(state: State, host: str, now: float) -> str:
 
 
 def _fetches_from_us(state: State, peer: Peer) -> bool:
-    """Whether what `peer` fetches comes from us in the end, or from nobody, in a circle of others.
+    """Return True if the entries that `peer` fetches come from this member, or from a cycle of other members.
 
-    A link over a member that is down is about to change, and a primary fetches from nobody.
+    A link through a member that is down is about to change, and a primary fetches from no one.
     """
     passed: set[str] = set()
     while peer.up and peer.state is not MemberState.PRIMARY and peer.sync_source:

@@ -1,8 +1,8 @@
-"""Heartbeats: every member asks every other (rule 2), and what is learned from the asking and from the answers.
+"""Heartbeats: every member requests them from every other (rule 2); requests and replies both carry news.
 
-A heartbeat carries the configuration's version both ways. Whoever learns of a newer one asks its holder, and a
-replier that has a newer one sends it along, so a configuration spreads in two exchanges (rule 21). Only answers
-count as proof of life.
+* Both carry the configuration's version. A member that learns of a newer one requests it from the holder, and a replier
+  with a newer one includes it, so a configuration spreads in two exchanges (rule 21).
+* Only replies count as proof of life.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 UNKNOWN_HOST_TIMEOUT = 2.0
 _OF_SILENCE = (BY_TIMEOUT, BY_REFUSED_PORT)
-"""Elections that word of a primary ends."""
+"""Reasons of elections that news of a primary cancels."""
 PING_WEIGHT = 0.2
-"""Of the newest measurement in the moving average."""
+"""Weight of the newest measurement in the moving average."""
 
 
 def tick(state: State, now: float, out: Effects) -> None:
-    """Send the heartbeats that are due; one per member is under way at a time."""
+    """Send the heartbeats that are due; one per member is in flight at a time."""
     if state.config is None:
         return
     for peer in state.peers.values():
@@ -47,7 +47,7 @@ def next_wakeup(state: State) -> float:
 
 
 def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> None:
-    """Answer a heartbeat, and ask back when the sender knows of a newer configuration."""
+    """Reply to a heartbeat, and request the configuration if the sender has a newer one."""
     if request.set_name != state.set_name:
         refusal = CommandError(
             Code.InconsistentReplicaSetNames,
@@ -56,7 +56,7 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
         out.append(Reply(token=request.token, result=refusal))
         return
     if is_foreign(state.replica_set_id, request.replica_set_id):
-        # It sees by our id that we are not of its set. Nothing that it says means anything here.
+        # The sender sees by the set id that this member is of another set. Its news means nothing here.
         out.append(Reply(token=request.token, result=_reply(state, now, with_config=False)))
         return
     peer = state.peers.get(request.sender)
@@ -66,7 +66,7 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
     if peer is not None:
         peer.request_at = now
         if peer.config != request.config == state.config_version:
-            # With our configuration it may be what it was not before: electable, a voter.
+            # With this configuration the member may have become electable, or a voter.
             peer.ask_at(now)
         peer.config = request.config
     newer_here = state.config is not None and state.config_version.newer_than(request.config)
@@ -76,7 +76,7 @@ def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> 
 
 
 def answered(state: State, event: Answered, now: float, out: Effects) -> None:
-    """The outcome of a heartbeat of ours."""
+    """Process the outcome of an own heartbeat."""
     peer = state.peers.get(event.peer)
     if peer is not None:
         peer.in_flight = False
@@ -113,8 +113,10 @@ def answered(state: State, event: Answered, now: float, out: Effects) -> None:
 
 
 def _advance(state: State, peer: Peer, event: Answered, now: float, out: Effects) -> None:
-    """A leader goes on with what the heartbeat has told, or its failure. What was asked before its election tells it
-    nothing of what the member holds now."""
+    """Let a leader proceed after the outcome of a heartbeat.
+
+    Only heartbeats sent since its election tell what the member holds now.
+    """
     if state.role is not Role.LEADER:
         return
     if isinstance(event.request, HeartbeatRequest) and event.request.term == state.term:
@@ -123,7 +125,7 @@ def _advance(state: State, peer: Peer, event: Answered, now: float, out: Effects
 
 
 def note_living_primary(state: State, member_id: int, term: int, now: float) -> None:
-    """Word of a primary in our term: it is alive, so the election timer starts anew (rule 3)."""
+    """Restart the election timer on news of a living primary in the current term (rule 3)."""
     if term != state.term or member_id == NO_MEMBER or member_id == state.my_id or state.role is Role.LEADER:
         return
     state.primary_id = member_id
@@ -149,7 +151,7 @@ def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, n
     if peer.state is not reply.state:
         out.append(log("REPL", "Member is in new state", hostAndPort=peer.host, newState=reply.state.name))
     if not peer.up or (reply.state is MemberState.PRIMARY and peer.state is not MemberState.PRIMARY):
-        # As a source it had failed when it was something else.
+        # It failed as a source in another state.
         peer.avoid(now)
     if not peer.up:
         peer.up_since = now
@@ -161,7 +163,7 @@ def _learn(state: State, peer: Peer, reply: HeartbeatReply, round_trip: float, n
     peer.state = reply.state
     peer.config = reply.config
     if reply.state in (MemberState.STARTUP, MemberState.STARTUP2):
-        # A member that starts from nothing does not have what it had before (SERVER-47852).
+        # A member that starts from nothing has lost what it had before (SERVER-47852).
         peer.has_nothing()
     else:
         peer.advance(reply.applied, reply.durable)

@@ -1,9 +1,9 @@
-"""Being primary: catching up, draining, committing, leaving (rules 7, 9, 10, 15).
+"""The primary: catch-up, drain, commit and step-down (rules 7, 9, 10, 15).
 
-A winner first asks every member how far its log goes and fetches what they have beyond it (they may hold w:1 writes
-that only they saw), then lets its applier run dry, then writes the first entry of its term; only then it takes
-writes. It commits by counting positions, and leaves when told, when a higher term appears, or when a majority has not
-been heard of for an election timeout.
+* A winner asks every member for its position and fetches entries beyond its own log (w:1 writes that only they have).
+  Then it drains its applier and writes the first entry of its term; only then it accepts writes.
+* It commits by counting positions.
+* It steps down on request, on a higher term, and after an election timeout without a majority.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from docstore.replication.state import State
 
 HEARTBEATS_OF_SILENCE = 2
-"""After so many without an answer we no longer vouch for a primary."""
+"""Missed heartbeat replies after which a member no longer vouches for a primary."""
 DOWN_PATIENCE_SECONDS = 0.1
-"""How long a winner waits for members that it believes down: they may be up again since they were last asked."""
+"""Time that a winner waits for members believed down: they may have come up since they were last asked."""
 COMMIT_PUSH_SECONDS = 0.05
-"""How long a new commit point waits for a natural message before heartbeats carry it to the others."""
+"""Time that a new commit point waits for a regular message before heartbeats carry it."""
 
 
 def begin_primary(state: State, now: float, out: Effects) -> None:
-    """The election is won: tell everyone by heartbeat and catch up."""
+    """Start as primary after a won election: inform all by heartbeat and catch up."""
     config, me = state.config, state.me
     assert config is not None
     assert me is not None
@@ -79,7 +79,7 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
 
 
 def advance(state: State, now: float, out: Effects) -> None:
-    """Something was learned by a primary: go as far as it allows."""
+    """Proceed as far as the latest news allows."""
     if state.primary_state is PrimaryState.CATCHING_UP:
         _catch_up(state, now, out)
     _commit(state, now)
@@ -88,7 +88,7 @@ def advance(state: State, now: float, out: Effects) -> None:
 
 
 def tick(state: State, now: float, out: Effects) -> None:
-    """Time limits of a leader: hearing of a majority, catching up, stepping down, spreading the commit point."""
+    """Process a leader's time limits: contact with a majority, catch-up, step-down, spreading the commit point."""
     if now >= state.leadership.heard_until:
         state.leadership.heard_until = _silence_ends(state)
     if now >= state.leadership.heard_until:
@@ -109,7 +109,7 @@ def tick(state: State, now: float, out: Effects) -> None:
 
 
 def next_wakeup(state: State) -> float:
-    """When `tick` has something to do, or may have."""
+    """Return the time of the next `tick`."""
     waiting = state.leadership.step_down.until if state.leadership.step_down is not None else NEVER
     leadership = state.leadership
     return min(
@@ -122,7 +122,7 @@ def next_wakeup(state: State) -> float:
 
 
 def positions(state: State) -> dict[int, Position]:
-    """Every member's position as far as known, by member id; our own included."""
+    """Return the known positions of all members, including this one, by member id."""
     known: dict[int, Position] = {}
     if state.config is not None:
         for member in state.config.members:
@@ -139,16 +139,16 @@ def positions(state: State) -> dict[int, Position]:
 
 
 def take_positions(state: State, update: PositionUpdate, now: float, out: Effects) -> None:
-    """Progress from those that sync from us: count it, or pass it on upstream; the answer carries the commit point.
+    """Process positions of members that sync from this one: count them or pass them upstream.
 
-    What is no news waits for our next keep-alive: members that fetch from each other in a circle would tell each other
-    the same for ever.
+    The reply has the commit point. Positions without news wait for the next keep-alive: members that fetch from each
+    other in a cycle would otherwise repeat them forever.
     """
     assert state.config is not None
     news = False
     for position in update.positions:
         member = state.config.member(position.member)
-        # The sender's configuration may not be ours: the same id at another host is another member.
+        # The sender's configuration may differ: the same id at another host is another member.
         peer = None if member is None or member.host != position.host else state.peers.get(member.host)
         if peer is not None:
             before = (peer.applied, peer.durable)
@@ -171,8 +171,10 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
 
 
 def _primary_seen(state: State, now: float) -> int:
-    """The primary, as long as it answers us: members that fetch from each other in a circle would go on assuring each
-    other of one that is gone. One that is silent for some heartbeats may be gone, long before the timeout says so.
+    """Return the primary's id while it answers this member; else NO_MEMBER.
+
+    Otherwise members in a sync cycle would keep confirming a dead primary to each other. After some silent heartbeats
+    it may be gone, long before the timeout.
     """
     primary, config = state.primary, state.config
     if primary is None or config is None or not primary.up:
@@ -182,13 +184,13 @@ def _primary_seen(state: State, now: float) -> int:
 
 
 def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:
-    """There is nothing more to fetch for us."""
+    """End catch-up: there is nothing more to fetch."""
     if state.primary_state is PrimaryState.CATCHING_UP and event.term == state.term:
         _drain(state, out)
 
 
 def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
-    """The administrator gives up what others have beyond the new primary."""
+    """End catch-up by an administrator's request, abandoning entries that only others have."""
     if state.primary_state is PrimaryState.CATCHING_UP:
         out.append(Reply(token=event.token, result=None))
         _drain(state, out)
@@ -198,13 +200,13 @@ def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
 
 
 def drained(state: State, event: Drained, out: Effects) -> None:
-    """The applier has run dry."""
+    """Continue after the applier has drained."""
     if state.primary_state is PrimaryState.DRAINING and event.term == state.term:
         out.append(BecomePrimary(term=state.term))
 
 
 def became_primary(state: State, event: BecamePrimary, now: float, out: Effects) -> None:
-    """The first entry of the term is written: writes are accepted from here on."""
+    """Accept writes: the first entry of the term is written."""
     if state.primary_state is not PrimaryState.DRAINING or event.term != state.term:
         return
     assert state.applied.term == state.term
@@ -219,7 +221,7 @@ def became_primary(state: State, event: BecamePrimary, now: float, out: Effects)
 
 
 def begin_step_down(state: State, event: StepDown, now: float, out: Effects) -> None:
-    """`replSetStepDown`: stop taking writes, and leave as soon as somebody can take over (rule 9)."""
+    """Process `replSetStepDown`: stop accepting writes, and step down as soon as a successor is ready (rule 9)."""
     try:
         refuse_unless_initiated(state)
         if state.role is not Role.LEADER:
@@ -306,10 +308,10 @@ def _try_step_down(state: State, now: float, out: Effects) -> None:
 
 
 def _successor(state: State, *, any_configuration: bool) -> Peer | None:
-    """The electable member to hand over to, once a majority has everything we have (rule 9).
+    """Return the electable member to hand over to, once a majority has the whole log (rule 9); else None.
 
-    With an older configuration than ours it would get no vote of those that have ours, and ours would reach it in the
-    middle of its election: while there is time, such a member is no successor.
+    A member with an older configuration would get no votes from those with the current one, and would receive that one
+    during its election. Before the deadline it is no successor.
     """
     assert state.config is not None
     caught_up = {member.id for member in state.config.voters if member.id == state.my_id}
@@ -328,7 +330,7 @@ def _successor(state: State, *, any_configuration: bool) -> Peer | None:
 
 
 def _successor_reachable(state: State) -> bool:
-    """Whether a majority is heard of, and in it somebody who could be primary sooner or later."""
+    """Return True if a majority is up, including a member that can eventually become primary."""
     assert state.config is not None
     up = [member for member in state.config.members if member.host in state.peers and state.peers[member.host].up]
     if not progress.on_majority(state.config, [state.my_id, *(member.id for member in up)]):
@@ -337,7 +339,7 @@ def _successor_reachable(state: State) -> bool:
 
 
 def _majority_heard_at(state: State) -> float:
-    """Since when a majority of the voters, we among them, has been heard of."""
+    """Return since when a majority of the voters, including this one, has been in contact."""
     assert state.config is not None
     heard = sorted((peer.heard_at for peer in state.voting_peers()), reverse=True)
     others_needed = state.config.majority_votes - (state.me is not None and state.me.voter)
@@ -347,6 +349,6 @@ def _majority_heard_at(state: State) -> float:
 
 
 def _silence_ends(state: State) -> float:
-    """When a leader that hears no more from a majority must go."""
+    """Return the time at which a leader without contact to a majority must step down."""
     assert state.config is not None
     return max(_majority_heard_at(state), state.leadership.since) + state.config.settings.election_timeout

@@ -1,9 +1,10 @@
-"""What goes into the core: requests of other members, answers to our own, progress of the local log, commands.
+"""Events for the core: requests of other members, replies to own requests, progress of the local log, commands.
 
-Members are known by host ("name:port") and by an id that another host may have in another configuration: positions
-name both. Requests and replies carry the `replica_set_id` of their sender's configuration, None before the first: what
-comes from another set of the same name is never counted. A request that wants an answer carries a `token`, the driver's
-own name for the conversation; the answer comes back as a `Reply` effect with the same token.
+* Members are identified by host ("name:port"), and by an id that another configuration may assign to another host.
+  Positions carry both.
+* Requests and replies carry the sender's `replica_set_id`, None before its first configuration. Messages from another
+  set of the same name are ignored.
+* A request that needs a reply has a `token`, chosen by the driver; the `Reply` effect has the same token.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from docstore.replication.states import MemberState
 Term = int
 NO_MEMBER = -1
 NO_CONFIG = ConfigVersion(-1, -2)
-"""What a member reports that has no configuration yet."""
+"""The configuration version reported by a member without configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastVote:
-    """The vote a member may never contradict; durable before any answer that depends on it (rule 5)."""
+    """The vote that a member may never contradict; durable before any reply that depends on it (rule 5)."""
 
     term: Term
     candidate: int
@@ -35,7 +36,7 @@ NO_VOTE = LastVote(term=0, candidate=NO_MEMBER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """Every member to every member (rule 2). `commit_point` saves an idle set the wait for the next reply."""
+    """From every member to every other (rule 2). In an idle set `commit_point` need not wait for the next reply."""
 
     set_name: str
     sender: str
@@ -49,7 +50,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatReply:
-    """`config_document` is the replier's configuration when it is newer than the asker's."""
+    """Reply to a heartbeat. `config_document`: the replier's configuration if it is newer than the requester's."""
 
     set_name: str
     state: MemberState
@@ -68,7 +69,7 @@ class HeartbeatReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """Ask for a vote in `term`; in a real round the sender has made its own vote durable before (rule 4)."""
+    """Request for a vote in `term`; in a real round the sender's own vote is durable before (rule 4)."""
 
     set_name: str
     dry_run: bool
@@ -77,14 +78,14 @@ class VoteRequest:
     config: ConfigVersion
     last_op: OpTime
     if_no_primary: bool = False
-    """A dry run that nobody shall grant who hears a primary."""
+    """A dry run that members in contact with a primary must reject."""
     replica_set_id: ObjectId | None = None
     token: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteReply:
-    """`reason` says why not."""
+    """Reply to a vote request. `reason`: why it was rejected."""
 
     term: Term
     granted: bool
@@ -93,7 +94,7 @@ class VoteReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far one member has come. `durable <= applied`."""
+    """Log position of one member. `durable <= applied`."""
 
     member: int
     host: str
@@ -103,7 +104,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionUpdate:
-    """Progress going upstream along the sync tree: the sender's and that of those that sync from it (rule 15)."""
+    """Positions sent up the sync tree: the sender's and those behind it (rule 15)."""
 
     term: Term
     config: ConfigVersion
@@ -114,7 +115,7 @@ class PositionUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionReply:
-    """What the sync source knows; proof of life of the primary for those that sync from it (rule 3)."""
+    """State of the sync source; proof of life of the primary for the members behind it (rule 3)."""
 
     term: Term
     commit_point: OpTime
@@ -124,7 +125,7 @@ class PositionReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepUpRequest:
-    """The leaving primary asks its best secondary to run at once, without a dry run (rule 4)."""
+    """A request of the primary that steps down: its best secondary runs at once, without a dry run (rule 4)."""
 
     token: int = field(default=0, compare=False)
 
@@ -134,8 +135,10 @@ Request = HeartbeatRequest | VoteRequest | PositionUpdate | StepUpRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The answer of `peer` to a request of ours, or None when none came (refused, unreachable, too late). `refused`:
-    its port refused the connection, or closed it: nobody is there."""
+    """The outcome of an own request to `peer`; `reply` is None if none came (rejected, unreachable, too late).
+
+    `refused`: the port refused or closed the connection, so no process is there.
+    """
 
     peer: str
     request: Request
@@ -147,7 +150,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The local log: everything up to `applied` is applied, up to `durable` is on disk. Falls only by rollback."""
+    """Progress of the local log: entries up to `applied` are applied, up to `durable` on disk.
+
+    Only a rollback decreases them.
+    """
 
     applied: OpTime
     durable: OpTime
@@ -155,15 +161,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerState:
-    """The driver's work decides what a member that is not primary is: STARTUP2 (initial sync), RECOVERING (too stale,
-    maintenance, start), ROLLBACK or SECONDARY."""
+    """State of a non-primary member, set by the driver: STARTUP2 (initial sync), RECOVERING, ROLLBACK or SECONDARY.
+
+    RECOVERING: start, maintenance, or too stale.
+    """
 
     state: MemberState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFailed:
-    """The sync source cannot be used: avoid it for `seconds`. `reason` is shown in the status."""
+    """The sync source is unusable: avoid it for `seconds`. `reason` is shown in the status."""
 
     peer: str
     seconds: float
@@ -172,21 +180,21 @@ class SourceFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUpEnded:
-    """The driver cannot fetch more for the new primary (nothing newer, or logs have parted): drain now."""
+    """The new primary cannot fetch more (nothing newer, or logs have diverged): drain now."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognized:
-    """These hosts mean us, too: the driver has found it out."""
+    """The driver has found that these hosts are addresses of this member."""
 
     hosts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """All that had been fetched is applied; nothing is being fetched."""
+    """All fetched entries are applied; nothing is being fetched."""
 
     term: Term
 
@@ -221,8 +229,10 @@ class Reconfigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDown:
-    """Be primary no more for `seconds`, after at most `catch_up_seconds` of waiting for a successor (rule 9).
-    `while_reachable`: only as long as somebody is heard of who could be it."""
+    """Step down for `seconds`, after waiting at most `catch_up_seconds` for a successor (rule 9).
+
+    `while_reachable`: only while a possible successor is reachable.
+    """
 
     seconds: float
     catch_up_seconds: float
@@ -233,7 +243,7 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """Do not run for `seconds`; 0 takes that back."""
+    """Do not run for `seconds`; 0 ends the freeze."""
 
     seconds: float
     token: int = field(default=0, compare=False)
@@ -249,7 +259,7 @@ class SyncFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """Stay in RECOVERING, unread and unelected, until taken back as often as asked for."""
+    """Stay in RECOVERING, without reads and elections; each request must be undone by another."""
 
     on: bool
     token: int = field(default=0, compare=False)
@@ -257,7 +267,7 @@ class Maintenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortCatchUp:
-    """`replSetAbortPrimaryCatchUp`: a new primary shall take writes without what others have beyond it."""
+    """`replSetAbortPrimaryCatchUp`: a new primary accepts writes without the entries that only others have."""
 
     token: int = field(default=0, compare=False)
 

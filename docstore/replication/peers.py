@@ -1,4 +1,4 @@
-"""The picture of the other members. `heartbeats` draws it; others add what they learn, by a peer's methods."""
+"""State of the other members. `heartbeats` maintains it; other modules add news through a peer's methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docstore.replication.states import MemberState
 
 @dataclass(slots=True)
 class Peer:
-    """Another member as we last heard of it. Times are the driver's clock in seconds; `-inf` is never."""
+    """The last known state of another member. Times are the driver's clock in seconds; `-inf` is never."""
 
     host: str
     heard_at: float = -math.inf
@@ -27,7 +27,7 @@ class Peer:
     applied: OpTime = NULL_OPTIME
     durable: OpTime = NULL_OPTIME
     reported_at: float = -math.inf
-    """Last time its position came through an update, which we then pass on upstream."""
+    """Time of its last position from an update, which is then passed on upstream."""
     ping: float = 0.0
     primary_id: int = NO_MEMBER
     sync_source: str = ""
@@ -38,44 +38,46 @@ class Peer:
     in_flight: bool = False
     told_commit: OpTime = NULL_OPTIME
     avoid_until: float = -math.inf
-    """Not to be used as sync source before."""
+    """Not to be used as sync source before this time."""
 
     def advance(self, applied: OpTime, durable: OpTime) -> None:
-        """Positions only rise: what went down was rolled back, and the entries that replace it have a higher term."""
+        """Raise its positions. They never fall: entries that replace rolled back ones have a higher term."""
         self.applied = max(self.applied, applied)
         self.durable = max(self.durable, durable)
 
     def has_nothing(self) -> None:
-        """Whatever it held before, it does not hold it now."""
+        """Reset its positions: it has lost its data."""
         self.applied = self.durable = NULL_OPTIME
 
     def report(self, applied: OpTime, durable: OpTime, now: float) -> None:
-        """Its position came through an update: it lives."""
+        """Record its position from an update, which is also a proof of life."""
         self.advance(applied, durable)
         self.heard_at = self.reported_at = now
 
     def ask_at(self, now: float) -> None:
-        """The next heartbeat goes to it then."""
+        """Schedule the next heartbeat to it."""
         self.heartbeat_at = now
 
     def told(self, commit_point: OpTime) -> None:
-        """It has been told this commit point."""
+        """Record that it has received this commit point."""
         self.told_commit = max(self.told_commit, commit_point)
 
     def may_not_know_beyond(self, commit_point: OpTime) -> None:
-        """What it was told by others before does not count."""
+        """Lower its known commit point to this one: values from other senders do not count."""
         self.told_commit = min(self.told_commit, commit_point)
 
     def avoid(self, until: float) -> None:
-        """As sync source."""
+        """Do not use it as sync source before `until`."""
         self.avoid_until = until
 
 
 def picture(
     config: ReplicaSetConfig, me: MemberConfig | None, known: Mapping[str, Peer], now: float
 ) -> dict[str, Peer]:
-    """By host, the other members of a configuration: what is known of those that stay is kept. Heartbeats go out at
-    once."""
+    """Return the other members of a configuration by host, keeping the state of known ones.
+
+    Heartbeats are due at once.
+    """
     peers = {}
     for member in config.members:
         if me is None or member.id != me.id:

@@ -1,10 +1,11 @@
-"""A primary whose port refuses: its process is gone, and nobody needs to wait for the election timeout.
+"""Early detection of a dead primary by refused connections, without waiting for the election timeout.
 
-A stopped process, a cut cable or a slow network look alike: silence, which proves nothing before the election timeout.
-A refused or closed connection does not come by itself. Twice in a row, it lets this member run at once; but in the dry
-run of that election (`VoteRequest.if_no_primary`) no voter says yes who hears the primary itself. Who says no for that
-reason asks the primary at once, and the candidate tries again a little later, as long as the port refuses and until the
-election timeout has come anyway. So a link that only this member has lost costs dry runs, and no term.
+* A stopped process, a cut cable and a slow network all look like silence, which proves nothing before the election
+  timeout. A refused or closed connection is evidence.
+* Two refusals in a row let this member run at once. In the dry run of that election (`VoteRequest.if_no_primary`) no
+  voter agrees that is in contact with the primary. A voter that refuses for this reason checks the primary at once.
+* The candidate retries a little later, while the port refuses and until the election timeout takes over. So a link that
+  only this member has lost costs dry runs, but no term.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ if TYPE_CHECKING:
 
 CONFIRM_SECONDS = 0.05
 SPREAD_SECONDS = 0.25
-"""Who sees the same refusal does not run at the same time."""
+"""Spread of the start times of members that see the same refusal."""
 RETRY_SECONDS = 0.5
 
 
 def heard(state: State, peer: Peer, now: float) -> None:
-    """The member itself has said that it is primary."""
+    """Record that the member itself reports to be primary."""
     assert state.config is not None
     state.primary_loss.heard(peer.host, now + state.config.settings.election_timeout)
 
 
 def suspect(state: State, host: str, now: float) -> None:
-    """Something else than a heartbeat has failed: ask at once, if it is the primary."""
+    """Check the primary at once after another request to `host` has failed, if that is the primary."""
     primary = state.primary
     if primary is not None and primary.host == host:
         primary.ask_at(now)
 
 
 def refused(state: State, peer: Peer, now: float) -> None:
-    """Its port has refused a heartbeat, or the connection was closed."""
+    """Record that its port refused a heartbeat, or that the connection was closed."""
     loss = state.primary_loss
     member = state.member_of(peer.host)
     if peer.host != loss.host or now >= loss.until or member is None or state.role is Role.LEADER:
@@ -52,7 +53,7 @@ def refused(state: State, peer: Peer, now: float) -> None:
 
 
 def due(state: State, now: float) -> bool:
-    """Whether the time to run has come; it is gone then."""
+    """Return True once when the time to run has come."""
     loss = state.primary_loss
     if now < loss.run_at:
         return False
@@ -61,14 +62,16 @@ def due(state: State, now: float) -> bool:
 
 
 def try_again(state: State, now: float) -> None:
-    """The election was lost: ask the primary again before the next one."""
+    """Check the primary again after a lost election, before the next one."""
     peer = state.peers.get(state.primary_loss.host)
     if peer is not None and now < state.primary_loss.until:
         peer.ask_at(now + RETRY_SECONDS * (1 + state.rng()) / 2)
 
 
 def hears_primary(state: State, candidate: int) -> bool:
-    """Whether there is a primary besides the candidate: this member, or one whose last heartbeat it has answered."""
+    """Return True if there is a primary besides the candidate: this member, or one that has answered its last
+    heartbeat.
+    """
     if state.role is Role.LEADER:
         return True
     primary = state.primary

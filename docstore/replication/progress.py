@@ -1,10 +1,10 @@
-"""From the members' positions to the commit point and to satisfied write concerns. Pure functions of their arguments.
+"""Commit point and satisfied write concerns, computed from the members' positions. Pure functions.
 
-Sources: rules 15 and 16 of the replication protocol. What counts towards them:
+Sources: rules 15 and 16 of the replication protocol.
 
-* a position counts only for entries of the term it ends in: a member whose log ends in an older term may hold, at
-  the same place, an entry that was never ours (SERVER-16570, and the commit rule of Raft section 5.4.2);
-* arbiters never count, members in initial sync never report, non-voters count for numbers but not for "majority".
+* A position counts only for entries of the term it ends in: a log that ends in an older term may have other entries at
+  the same place (SERVER-16570, and the commit rule of Raft section 5.4.2).
+* Arbiters never count, members in initial sync never report, non-voters count for numbers but not for "majority".
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from docstore.replication.messages import Position, Term
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """What a writer waits for: `w` a number of members, "majority", the name of a mode of the set's settings, or tags,
-    each with how many different values of it there must be.
+    """The acknowledgement that a writer waits for.
+
+    `w`: a number of members, "majority", the name of a mode in the settings, or tags, each with a number of distinct
+    values.
     """
 
     w: int | str | tuple[tuple[str, int], ...]
@@ -29,7 +31,10 @@ class Acknowledgement:
 
 
 def commit_point(config: ReplicaSetConfig, positions: Mapping[int, Position], term: Term, current: OpTime) -> OpTime:
-    """The newest entry of `term` on a majority of data-bearing voters (on disk, by default), never before `current`."""
+    """Return the newest entry of `term` on a majority of data-bearing voters (on disk, by default).
+
+    At least `current`.
+    """
     reached = sorted(
         (
             position.durable if config.journal_default else position.applied
@@ -46,7 +51,7 @@ def commit_point(config: ReplicaSetConfig, positions: Mapping[int, Position], te
 
 
 def holds(position: Position, optime: OpTime, *, journal: bool, term: Term) -> bool:
-    """Whether the member certainly has the entry at `optime` of the log whose primary is in `term`."""
+    """Return True if the member certainly has the entry at `optime` in the log of the primary of `term`."""
     reached = position.durable if journal else position.applied
     return reached >= optime and reached.term in (term, optime.term)
 
@@ -60,7 +65,7 @@ def satisfied(
     commit_point: OpTime,
     term: Term,
 ) -> bool:
-    """Whether the entry at `optime` has been acknowledged as asked (rule 16)."""
+    """Return True if the entry at `optime` has the requested acknowledgement (rule 16)."""
     w = acknowledgement.w
     if w == "majority":
         return commit_point >= optime
@@ -77,13 +82,13 @@ def satisfied(
 
 
 def _match_tags(members: Iterable[MemberConfig], tags: Iterable[tuple[str, int]]) -> bool:
-    """Return whether the members have as many different values of each tag."""
+    """Return True if the members have as many distinct values of each tag."""
     listed = list(members)
     return all(len({member.tags[tag] for member in listed if tag in member.tags}) >= count for tag, count in tags)
 
 
 def check_satisfiable(acknowledgement: Acknowledgement, config: ReplicaSetConfig) -> None:
-    """Refuse what the configuration can never satisfy.
+    """Reject a write concern that the configuration can never satisfy.
 
     Errors: UnsatisfiableWriteConcern, UnknownReplWriteConcern for a mode, NoSuchKey for a tag that no member has.
     """
@@ -111,11 +116,11 @@ def _check_tags(tags: Iterable[tuple[str, int]], name: str, config: ReplicaSetCo
 
 
 def on_majority(config: ReplicaSetConfig, member_ids: Iterable[int]) -> bool:
-    """Whether these members are a majority of the voters."""
+    """Return True if these members include a majority of the voters."""
     ids = set(member_ids)
     return sum(member.id in ids for member in config.voters) >= config.majority_votes
 
 
 def newest(optimes: Sequence[OpTime], default: OpTime) -> OpTime:
-    """The latest of some positions."""
+    """Return the latest position, or `default` if there is none."""
     return max(optimes, default=default)

@@ -1,15 +1,15 @@
-"""Changing the configuration (rules 19 and 21): the first one, the next one, one heard of by heartbeat.
+"""Configuration changes (rules 19 and 21): initiation, reconfiguration, and configurations from heartbeats.
 
-A safe change happens on the writable primary only, one at a time:
+A safe change runs on the writable primary only, one at a time:
 
-* the version grows; at most one voter is added or removed, so the majorities of the old and the new one overlap. A
-  voter is an id and a host: what stands at another host is another member, whatever it is called;
-* the current configuration is on a majority of its own voters, and what was committed before it is on a majority of it;
-* a new voter is stored as `newly_added` and does not count until it has caught up, so that adding an empty member never
-  takes the majority away; the primary then promotes it by a change of its own.
+* The version grows. At most one voter is added or removed, so old and new majorities overlap. A voter is an id and a
+  host: another host is another member, under any id.
+* The current configuration is on a majority of its voters, and entries committed before it are on a majority of it.
+* A new voter is stored as `newly_added` and does not count until it has caught up, so adding an empty member never
+  costs the majority. The primary then promotes it by a further change.
 
-A forced change may run on any member and skips all of that; its term is -1 and its version jumps, so that it wins.
-Whatever comes, a configuration of another set (`replica_set_id`) never becomes ours.
+A forced change may run on any member and skips these checks; its term is -1 and its version jumps, so that it wins. A
+configuration of another set (`replica_set_id`) is never adopted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def initiate(state: State, event: Initiate, now: float, out: Effects) -> None:
 
 
 def check_first(config: ReplicaSetConfig, set_name: str, own_hosts: Set[str]) -> None:
-    """What a first configuration must be, seen from the member that is asked to install it."""
+    """Validate a first configuration for the member that installs it.
+
+    Errors: InvalidReplicaSetConfig, NewReplicaSetConfigurationIncompatible.
+    """
     validate(config)
     if config.set_name != set_name:
         raise CommandError(
@@ -75,7 +78,7 @@ def check_first(config: ReplicaSetConfig, set_name: str, own_hosts: Set[str]) ->
 
 
 def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> None:
-    """`replSetReconfig`: check, complete and install the next configuration."""
+    """Process `replSetReconfig`: validate, complete and install the next configuration."""
     try:
         config = proposed(state, event.config, force=event.force, concern_is_set=event.concern_is_set)
     except CommandError as refusal:
@@ -86,7 +89,10 @@ def reconfigure(state: State, event: Reconfigure, now: float, out: Effects) -> N
 
 
 def proposed(state: State, config: ReplicaSetConfig, *, force: bool, concern_is_set: bool = False) -> ReplicaSetConfig:
-    """The configuration as it would be installed now. Errors: CommandError says why it may not be."""
+    """Return the configuration as it would be installed now.
+
+    Errors: a CommandError with the reason if it is invalid.
+    """
     refuse_unless_initiated(state)
     made = _next_forced(state, config) if force else _next_safe(state, config)
     if not concern_is_set:
@@ -96,9 +102,12 @@ def proposed(state: State, config: ReplicaSetConfig, *, force: bool, concern_is_
 
 
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
-    """Make a configuration ours, durably first. A primary that it leaves out or makes unelectable steps down, and votes
-    under the one before count no more: a candidate's round ends. One that runs because there is no primary soon runs
-    again under the new one, or the set would wait for somebody's whole election timeout."""
+    """Install a configuration, durably first.
+
+    * A primary that it removes or makes unelectable steps down.
+    * A candidate's round ends, because votes under the former configuration no longer count. If there is no primary,
+      the candidate runs again soon; otherwise the set would wait for an election timeout.
+    """
     out.append(Persist(config=config))
     out.append(log("REPL", "New replica set config in use", config=config.to_document(stored=True)))
     state.config_target = state.commit_point
@@ -115,7 +124,7 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
         round_ended = state.candidacy.election
         abandon_election(state, now)
     if state.role is not Role.LEADER and before is not None and _moved(before, config, state.vote.candidate):
-        # The vote of this term is given; whoever has that id now did not get it.
+        # The vote of this term is given; a member that has that id now did not get it.
         state.vote = replace(state.vote, candidate=NO_MEMBER)
         out.append(Persist(vote=state.vote))
     if state.role is not Role.LEADER:
@@ -125,7 +134,7 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
 
 
 def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
-    """Make `config`, which is on disk or on its way there, the current one."""
+    """Make `config`, which is or will be on disk, the current one."""
     assert state.config is None or config.config_version.newer_than(state.config.config_version)
     if state.config is not None and _moved(state.config, config, state.primary_id):
         state.primary_id = NO_MEMBER
@@ -134,14 +143,14 @@ def adopt(state: State, config: ReplicaSetConfig, now: float) -> None:
 
 
 def await_primary(state: State, config: ReplicaSetConfig, now: float) -> None:
-    """Begin to wait for word of a primary; who needs nobody's vote need not wait."""
+    """Start waiting for news of a primary; a member whose own vote suffices runs at once."""
     restart_election_timer(state, now)
     if config.majority_votes == 1 and state.me is not None and state.me.electable:
         state.candidacy.run_by(now)
 
 
 def recognize(state: State, event: Recognized, now: float, out: Effects) -> None:
-    """More addresses mean us: a member that its configuration did not seem to name may be in it after all."""
+    """Add own addresses: a configuration that did not seem to name this member may do so."""
     state.own_hosts |= event.hosts
     config = state.config
     if config is None or state.me is not None:
@@ -159,14 +168,16 @@ def _find_place(state: State, config: ReplicaSetConfig, now: float) -> None:
 
 
 def _moved(before: ReplicaSetConfig, after: ReplicaSetConfig, member_id: int) -> bool:
-    """Whether the member of that id has gone, or stands for another host now."""
+    """Return True if the member with this id was removed, or moved to another host."""
     old, new = before.member(member_id), after.member(member_id)
     return old is not None and (new is None or new.host != old.host)
 
 
 def heard_of(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
-    """A newer configuration of our set came with a heartbeat reply (rule 21). Its term was somebody's before, so a
-    member whom it makes eligible cannot run in a term whose votes were given under the ids of another one."""
+    """Adopt a newer configuration of this set from a heartbeat reply (rule 21).
+
+    A newly eligible member cannot run in the configuration's term, whose votes were given under other ids.
+    """
     if config.set_name != state.set_name or not config.config_version.newer_than(state.config_version):
         return
     if is_foreign(state.replica_set_id, config.settings.replica_set_id):
@@ -176,9 +187,9 @@ def heard_of(state: State, config: ReplicaSetConfig, now: float, out: Effects) -
 
 
 def stamp_term(state: State, now: float, out: Effects) -> None:
-    """A new primary gives the configuration its own term, so that it outranks what a lost primary may still install.
+    """Install the configuration with the new primary's term, so that it outranks those of a lost primary.
 
-    A forced one, which has no term, gets it with the next safe change: until then versions alone decide.
+    A forced one, without term, gets a term with the next safe change; until then only versions are compared.
     """
     assert state.config is not None
     if 0 <= state.config.term < state.term:
@@ -186,10 +197,10 @@ def stamp_term(state: State, now: float, out: Effects) -> None:
 
 
 def promote_newly_added(state: State, now: float, out: Effects) -> None:
-    """Let a new voter count once it is SECONDARY, has what was committed before the last change, and that has settled
-    (rule 19); also while we wait for a successor, which it may be.
+    """Promote a new voter once it is SECONDARY and has the entries committed before the last change (rule 19).
 
-    A member that was in the set before and was away for long is SECONDARY at first, then finds that it cannot follow.
+    That change must be settled. It also happens during a step-down, since the new voter may be the successor. A member
+    that was in the set before and was away for long is SECONDARY at first, then finds that it cannot follow.
     """
     config = state.config
     in_office = state.primary_state in (PrimaryState.WRITABLE, PrimaryState.STEPPING_DOWN)
@@ -210,7 +221,7 @@ def promote_newly_added(state: State, now: float, out: Effects) -> None:
 
 
 def unsettled(state: State) -> str:
-    """Why the next safe change has to wait; empty when it need not."""
+    """Return the reason why the next safe change must wait; empty if it need not."""
     config = state.config
     assert config is not None
     if not on_majority(config, _members_with_config(state, config)):
@@ -298,7 +309,10 @@ def _next_safe(state: State, config: ReplicaSetConfig) -> ReplicaSetConfig:
 
 
 def _check_pair(current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
-    """What even a forced change may not do."""
+    """Reject changes that even a forced reconfiguration may not make.
+
+    Errors: InvalidReplicaSetConfig for the set name, NewReplicaSetConfigurationIncompatible.
+    """
 
     def refuse(message: str) -> CommandError:
         return CommandError(Code.NewReplicaSetConfigurationIncompatible, message)
@@ -339,7 +353,7 @@ def _check_default_write_concern(current: ReplicaSetConfig, config: ReplicaSetCo
 
 
 def _check_one_voter(current: ReplicaSetConfig, config: ReplicaSetConfig, my_id: int) -> None:
-    """Majorities of the two overlap when their effective voters differ in one at most. We are we under any name."""
+    """Check that the effective voters differ in one at most, so majorities overlap; this member counts as unchanged."""
     before, after = (
         {member.identity if member.id != my_id else (my_id, "") for member in voters}
         for voters in (current.voters, config.voters)
@@ -354,7 +368,7 @@ def _check_one_voter(current: ReplicaSetConfig, config: ReplicaSetConfig, my_id:
 def _mark_newly_added(
     current: ReplicaSetConfig, config: ReplicaSetConfig, my_id: int, me: MemberConfig
 ) -> ReplicaSetConfig:
-    """Whoever would vote and was not there, at that host, has to catch up first. We are we under any name."""
+    """Mark new voters as `newly_added`: those that were not members at that host; this member is never new."""
     members = []
     for member in config.members:
         old = current.member_at(member.host)
@@ -364,7 +378,7 @@ def _mark_newly_added(
 
 
 def _of_this_set(current: ReplicaSetConfig, config: ReplicaSetConfig) -> ReplicaSetConfig:
-    """With the set's id, if it was left out."""
+    """Return the configuration with the set's id filled in."""
     if config.settings.replica_set_id is not None:
         return config
     return replace(config, settings=replace(config.settings, replica_set_id=current.settings.replica_set_id))

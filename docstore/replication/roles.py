@@ -1,7 +1,7 @@
-"""The state of a member's roles: candidate, primary, follower with a sync source, witness of a primary's loss.
+"""State of a member's roles: candidate, primary, follower with a sync source, observer of a primary's loss.
 
-`docstore.replication.state.State` holds one object of each. Their methods change them; `elections`, `leadership`,
-`following` and `primary_loss` call these. Times are seconds of the driver's clock.
+`docstore.replication.state.State` has one object of each. `elections`, `leadership`, `following` and `primary_loss`
+change them through their methods. Times are seconds of the driver's clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from docstore.replication.config import MemberConfig, ReplicaSetConfig
 from docstore.replication.messages import Term
 
 NEVER = math.inf
-"""The time of what is not to happen."""
+"""Time of an event that is not scheduled."""
 BY_TIMEOUT = "electionTimeout"
 BY_PRIORITY = "priorityTakeover"
 BY_CATCH_UP = "catchUpTakeover"
@@ -24,9 +24,9 @@ BY_REFUSED_PORT = "primaryPortRefused"
 TIMEOUT_SPREAD = 0.15
 """Random part of the election timeout, as a fraction of it."""
 RETRY_FRACTION = 0.5
-"""After a lost election: wait between this fraction of the timeout and all of it."""
+"""After a lost election: the least wait, as a fraction of the timeout; at most the whole."""
 REFUSALS = 2
-"""How many in a row are evidence: one may be a connection that was reset on the way."""
+"""Consecutive refusals that count as evidence: a single one may be a reset connection."""
 
 
 @dataclass(slots=True)
@@ -39,17 +39,17 @@ class Election:
     granted: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     heard: set[int] = field(default_factory=set)
-    """Who has answered, whatever the answer."""
+    """Members that have replied, with any result."""
 
     @property
     def for_want_of_primary(self) -> bool:
-        """Nobody else may be about to run: if this round is broken off, the set stays without a primary."""
+        """True if no other candidate is expected: if this round is cancelled, the set stays without a primary."""
         return self.reason in (BY_TIMEOUT, BY_STEP_UP)
 
 
 @dataclass(slots=True)
 class Candidacy:
-    """Whether this member runs, and when it will. Times are the driver's clock in seconds."""
+    """A member's candidacy and its schedule. Times are the driver's clock in seconds."""
 
     election: Election | None = None
     election_at: float = NEVER
@@ -59,31 +59,32 @@ class Candidacy:
     out_of_reach: bool = False
     """The last round was lost because too few voters could be reached to win it."""
     eager_until: float = -math.inf
-    """After initiation: run as soon as a majority has the configuration and the data that members begin with, without
-    the timeout."""
+    """After initiation: run as soon as a majority has the configuration and the initial data, without the timeout."""
     maintenance: int = 0
-    """How often maintenance mode was asked for and not taken back."""
+    """Number of maintenance requests that were not undone."""
 
     def wait_for_silence(
         self, config: ReplicaSetConfig | None, me: MemberConfig | None, now: float, rng: Callable[[], float]
     ) -> None:
-        """Run after a whole timeout from now."""
+        """Schedule an election after a full timeout from now."""
         self.election_at = NEVER
         self.out_of_reach = False
         if config is not None and me is not None and me.electable:
             self.election_at = now + config.settings.election_timeout * (1 + TIMEOUT_SPREAD * rng())
 
     def retry_later(self, timeout: float, now: float, rng: Callable[[], float]) -> None:
-        """The round was lost: the same two candidates should not meet again."""
+        """Schedule a retry after a lost round, at a random time so that the same two candidates do not collide
+        again.
+        """
         self.end_round()
         self.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * rng())
 
     def run_by(self, at: float) -> None:
-        """Do not wait longer than until then."""
+        """Schedule the election no later than `at`."""
         self.election_at = min(self.election_at, at)
 
     def run_before_timeout(self, at: float) -> None:
-        """Do not wait longer than until then, if we run at all."""
+        """Schedule the election no later than `at`, if one is scheduled."""
         if self.election_at != NEVER:
             self.run_by(at)
 
@@ -103,7 +104,7 @@ class Candidacy:
         self.election = None
 
     def won(self) -> Election:
-        """The round that was won; there is nothing to run for now."""
+        """End the won round and return it; clear the schedule."""
         election = self.election
         assert election is not None
         self.end_round()
@@ -115,20 +116,20 @@ class Candidacy:
 
 @dataclass(slots=True)
 class PrimaryLoss:
-    """The primary heard of last, and what speaks for its end. Times are the driver's clock in seconds."""
+    """The last known primary, and evidence of its end. Times are the driver's clock in seconds."""
 
     host: str = ""
     until: float = -math.inf
-    """From then on the election timeout decides."""
+    """Time from which the election timeout decides."""
     refusals: int = 0
     run_at: float = NEVER
 
     def heard(self, host: str, until: float) -> None:
-        """It lives."""
+        """Record a proof of life; discard the evidence."""
         self.host, self.until, self.refusals, self.run_at = host, until, 0, NEVER
 
     def refused(self) -> bool:
-        """Whether that is evidence."""
+        """Count a refusal; return True if they are evidence."""
         self.refusals += 1
         return self.refusals >= REFUSALS
 
@@ -136,7 +137,7 @@ class PrimaryLoss:
         self.run_at = min(self.run_at, at)
 
     def settle(self) -> None:
-        """An election is under way, or somebody else got our vote."""
+        """Cancel the election: one is running, or another candidate got this member's vote."""
         self.run_at = NEVER
 
 
@@ -153,7 +154,7 @@ class PendingStepDown:
 
 @dataclass(slots=True)
 class ElectionRecord:
-    """The last election won, for the status. Times are the driver's clock."""
+    """The last won election, for the status. Times are the driver's clock."""
 
     reason: str
     term: Term
@@ -167,51 +168,53 @@ class ElectionRecord:
 
 @dataclass(slots=True)
 class Leadership:
-    """A primary's own affairs, and what is remembered of them. Times are the driver's clock in seconds."""
+    """State of a primary, and of its last term. Times are the driver's clock in seconds."""
 
     since: float = -math.inf
     heard_until: float = -math.inf
-    """No majority can have been silent for too long before then: whoever is heard of only moves that on."""
+    """A majority is in contact until this time at least: news of members only defers it."""
     catch_up_until: float = NEVER
     catch_up_awaits: set[str] = field(default_factory=set)
-    """The members of whom no heartbeat sent since the election has brought news."""
+    """Members without a reply to a heartbeat sent since the election."""
     patient_until: float = NEVER
-    """Till then also those among them are awaited that are believed down."""
+    """Until then, members among them that are believed down are awaited too."""
     step_down: PendingStepDown | None = None
     commit_push_at: float = NEVER
     last_election: ElectionRecord | None = None
     election_time: int = 0
-    """Packed timestamp of the first entry of our last term as primary."""
+    """Packed timestamp of the first entry of the last own term as primary."""
 
     def end(self) -> PendingStepDown | None:
-        """No longer primary; the command that waited for this, if one did."""
+        """End the primary's state; return the step-down command that waits for this, if any."""
         pending, self.step_down = self.step_down, None
         self.end_catch_up()
         self.commit_push_at = NEVER
         return pending
 
     def count_silence_anew(self) -> None:
-        """Others may be a majority now, or may be silent for another time."""
+        """Recompute the contact limit: the voters or the timeout may have changed."""
         self.heard_until = -math.inf
 
     def end_catch_up(self) -> None:
-        """Nobody's answer is awaited (any more)."""
+        """Stop waiting for members' replies."""
         self.catch_up_awaits = set()
         self.catch_up_until = self.patient_until = NEVER
 
     def heard_of(self, host: str) -> None:
-        """Catching up need not wait for it (any more)."""
+        """Stop waiting for this member's reply."""
         self.catch_up_awaits.discard(host)
 
 
 @dataclass(slots=True)
 class SyncSource:
-    """The member that the log is fetched from, None for nobody, and how we tell it where we are. Times are the
-    driver's clock in seconds."""
+    """The member that the oplog is fetched from (None: no one), and the position updates to it.
+
+    Times are the driver's clock in seconds.
+    """
 
     host: str | None = None
     reason: str = ""
-    """Why the one before was left, or none is found."""
+    """Reason why the last one was left, or why none was found."""
     retry_at: float = -math.inf
     forced: str | None = None
     position_in_flight: bool = False
@@ -219,7 +222,7 @@ class SyncSource:
     position_at: float = NEVER
 
     def search_at(self, now: float) -> None:
-        """Look for one then, if there is none."""
+        """Search for a source at `now` if there is none."""
         self.retry_at = now
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
-"""What one member knows: its own position in the protocol and its picture of the others.
+"""State of one member: its own position in the protocol and the known state of the others.
 
-Only the modules of this package change a `State`, each its own part of it; the driver reads it. `check()` asserts what
-must hold between events:
+Only the modules of this package change a `State`, each its own part; the driver reads it. `check()` asserts the
+invariants between events:
 
 * a leader's term is the term of its last vote, and that vote was for itself;
 * a writable leader's log ends in its own term; only a leader has a `primary_state`;
@@ -26,8 +26,10 @@ from docstore.replication.states import MemberState, PrimaryState, Role
 
 @dataclass(slots=True)
 class State:
-    """One member's whole protocol state: what every module asks for, then the parts, which others change by their
-    methods only. `rng()` gives [0, 1); `own_hosts` are the addresses that mean us."""
+    """The protocol state of one member: shared fields, then the roles, which are changed by their methods only.
+
+    `rng()` returns numbers in [0, 1); `own_hosts` are addresses of this member.
+    """
 
     set_name: str
     rng: Callable[[], float]
@@ -35,7 +37,9 @@ class State:
     config: ReplicaSetConfig | None = None
     me: MemberConfig | None = None
     config_target: OpTime = NULL_OPTIME
-    """The commit point when the configuration was installed: must be on a majority of it before the next (rule 21)."""
+    """The commit point at the configuration's installation: it must be on a majority of it before the next change (rule
+    21).
+    """
 
     term: Term = 0
     vote: LastVote = NO_VOTE
@@ -55,7 +59,7 @@ class State:
 
     @property
     def member_state(self) -> MemberState:
-        """What we tell others (rule 23a)."""
+        """The state reported to other members (rule 23a)."""
         if self.config is None:
             return MemberState.STARTUP
         if self.me is None:
@@ -78,7 +82,7 @@ class State:
 
     @property
     def replica_set_id(self) -> ObjectId | None:
-        """Which of all the sets of our name is ours."""
+        """The set's id, which distinguishes sets of the same name; None before the first configuration."""
         return None if self.config is None else self.config.settings.replica_set_id
 
     @property
@@ -87,7 +91,7 @@ class State:
 
     @property
     def primary(self) -> Peer | None:
-        """The other member that is primary in the current term, as far as we know."""
+        """The other member that is primary in the current term, as far as known."""
         member = None if self.config is None else self.config.member(self.primary_id)
         return None if member is None else self.peers.get(member.host)
 
@@ -95,7 +99,7 @@ class State:
         return None if self.config is None else self.config.member_at(host)
 
     def voting_peers(self) -> list[Peer]:
-        """The other voters."""
+        """Return the other voters."""
         assert self.config is not None
         return [self.peers[member.host] for member in self.config.voters if member.host in self.peers]
 

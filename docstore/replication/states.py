@@ -1,7 +1,7 @@
 """Member states, numbered as `replSetGetStatus` shows them (rule 23a of the replication protocol).
 
-STARTUP -> STARTUP2 -> RECOVERING or SECONDARY -> PRIMARY. Reads need SECONDARY or PRIMARY; REMOVED is a member that its
-own configuration does not name.
+STARTUP -> STARTUP2 -> RECOVERING or SECONDARY -> PRIMARY. Reads need SECONDARY or PRIMARY. A REMOVED member is not in
+its own configuration.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 
 
 class MemberState(IntEnum):
-    """The state as numbers on the wire; never renumber."""
+    """The states by their numbers on the wire; never renumber."""
 
     STARTUP = 0
     PRIMARY = 1
@@ -25,7 +25,7 @@ class MemberState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in `stateStr`; a member never heard of shows as in the real server."""
+        """The name in `stateStr`; an unreachable or unknown member has the reference's text."""
         return "(not reachable/healthy)" if self in (MemberState.DOWN, MemberState.UNKNOWN) else self.name
 
     @property
@@ -34,7 +34,7 @@ class MemberState(IntEnum):
 
 
 class Role(Enum):
-    """What a member is in the protocol of elections."""
+    """Role of a member in elections."""
 
     FOLLOWER = "follower"
     CANDIDATE = "candidate"
@@ -42,7 +42,7 @@ class Role(Enum):
 
 
 class PrimaryState(Enum):
-    """How far a leader is (rule 7): only WRITABLE accepts writes."""
+    """Progress of a leader (rule 7): only WRITABLE accepts writes."""
 
     CATCHING_UP = "catching up"
     DRAINING = "draining"

@@ -1,4 +1,4 @@
-"""Terms, and what ends with one: being primary, candidacy, knowledge of a primary (rule 6)."""
+"""Terms, and the ends of roles with a term: primary, candidacy, knowledge of a primary (rule 6)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def restart_election_timer(state: State, now: float) -> None:
-    """A primary was heard of, or this one stepped down: run only after a whole timeout of silence."""
+    """Restart the election timer, after news of a primary or a step-down: run only after a full timeout of silence."""
     state.candidacy.wait_for_silence(state.config, state.me, now, state.rng)
 
 
 def adopt_term(state: State, term: Term, now: float, out: Effects) -> bool:
-    """Any higher term heard of becomes ours; in it, nobody is primary yet as far as we know (rule 6)."""
+    """Adopt a higher term, in which no primary is known yet (rule 6); return False if it is not higher."""
     if term <= state.term:
         return False
     state.term = term
@@ -39,8 +39,7 @@ def abandon_election(state: State, now: float) -> None:
 
 
 def stop_being_primary(state: State, now: float, out: Effects, reason: str) -> None:
-    """From leader to follower. An unconditional reason answers a pending step-down command with its success (rule
-    9)."""
+    """Change from leader to follower; a pending step-down command succeeds (rule 9)."""
     assert state.role is Role.LEADER
     state.role = Role.FOLLOWER
     state.primary_state = None
@@ -54,6 +53,6 @@ def stop_being_primary(state: State, now: float, out: Effects, reason: str) -> N
 
 
 def refuse_unless_initiated(state: State) -> None:
-    """NotYetInitialized (94) before the first configuration."""
+    """Reject commands before the first configuration. Errors: NotYetInitialized (94)."""
     if state.config is None:
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")

@@ -1,4 +1,4 @@
-"""Giving votes (rule 5)."""
+"""Voting (rule 5)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WITHOUT_DATA = (MemberState.STARTUP, MemberState.STARTUP2)
 
 
 def vote(state: State, request: VoteRequest, now: float, out: Effects) -> None:
-    """Answer a candidate; a real vote is durable before the answer (rule 5)."""
+    """Reply to a candidate; a real vote is durable before the reply (rule 5)."""
     if _of_another_set(state, request):
-        # Its terms are not ours, and ours are no news to it.
+        # Terms of another set mean nothing here, nor ours there.
         reply = VoteReply(term=request.term, granted=False, reason=refusal(state, request))
         out.append(_responding(request, reply.reason))
         out.append(Reply(token=request.token, result=reply))
@@ -57,7 +57,7 @@ def _responding(request: VoteRequest, reason: str) -> Log:
 
 
 def refusal(state: State, request: VoteRequest) -> str:
-    """Why not to vote for the candidate; empty for yes (rule 5)."""
+    """Return the reason not to vote for the candidate; empty to grant the vote (rule 5)."""
     if request.set_name != state.set_name:
         return f"candidate's set name ({request.set_name}) differs from mine ({state.set_name})"
     if _of_another_set(state, request):
@@ -66,7 +66,7 @@ def refusal(state: State, request: VoteRequest) -> str:
     if config is None or state.me is None:
         return "I have no configuration that names me"
     if state.me.data_bearing and (state.applied == NULL_OPTIME or state.follower_state in _WITHOUT_DATA):
-        # It cannot tell what it acknowledged before, so it must not say that the candidate has it.
+        # This member lost the record of what it acknowledged, so it cannot confirm that the candidate has it.
         return "I have no complete copy of the data"
     if request.term < state.term:
         return f"candidate's term ({request.term}) is lower than mine ({state.term})"
