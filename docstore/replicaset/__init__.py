@@ -1,6 +1,6 @@
-"""A member of a replica set at work.
+"""A running member of a replica set.
 
-`replicaset` is what a node composes (`standalone` where there is no set); `membership` runs the core of
-`docstore.replication` through `driver` and follows a source through `sync`; `commands` are the administrator's
-and the other members' ways in.
+* `replicaset` is the part of a node (`standalone` without a set).
+* `membership` runs the core of `docstore.replication` through `driver`, and follows a source through `sync`.
+* `commands` serve administrators and other members.
 """

@@ -1,4 +1,4 @@
-"""How the commands of this package reach the member that they are about."""
+"""Access of this package's commands to the node's replica set member."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def replica_set_of(context: Context) -> ReplicaSet:
-    """NoReplicationEnabled (76) on a node that was started without a set name."""
+    """Return the member. Errors: NoReplicationEnabled (76) on a node started without a set name."""
     found = context.services.parts.get(ReplicaSet)
     if found is None:
         raise CommandError(Code.NoReplicationEnabled, "not running with --replSet")
@@ -20,7 +20,10 @@ def replica_set_of(context: Context) -> ReplicaSet:
 
 
 def initiated_set_of(context: Context) -> ReplicaSet:
-    """NotYetInitialized (94) before the first configuration, besides."""
+    """Return the member, once initiated.
+
+    Errors: NoReplicationEnabled, NotYetInitialized (94) before the first configuration.
+    """
     replica_set = replica_set_of(context)
     if replica_set.membership.state.config is None:
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")

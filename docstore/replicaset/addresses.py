@@ -1,7 +1,7 @@
-"""Which member of a configuration is this process?
+"""Identification of this process among the members of a configuration.
 
-A host that is literally one of our addresses; else one with our port whose name resolves to an address under which
-we are known; else, once we listen, one that answers hello with our own process id (whatever name and port lead to us).
+A host is this process if it equals one of its addresses; or else if it has the same port and resolves to an address of
+this process; or else, once the listener runs, if it answers hello with this process's id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HELLO_SECONDS = 2.0
 
 
 async def own_hosts(hosts: Iterable[str], own: Set[str], pool: Pool, process_id: ObjectId) -> set[str]:
-    """Those of `hosts` ("name:port") that mean us; `own` are the addresses we know of."""
+    """Return the `hosts` ("name:port") that are this process; `own` are its known addresses."""
     hosts = list(hosts)
     found = await local_hosts(hosts, own)
     if found:
@@ -34,7 +34,7 @@ async def own_hosts(hosts: Iterable[str], own: Set[str], pool: Pool, process_id:
 
 
 async def local_hosts(hosts: Sequence[str], own: Set[str]) -> set[str]:
-    """Those that mean us as far as addresses tell, without a word to anybody."""
+    """Return the hosts that are this process according to addresses and name resolution, without connecting to any."""
     found = set(hosts) & own
     if found:
         return found

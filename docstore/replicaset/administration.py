@@ -1,7 +1,7 @@
-"""The administrator's commands that take more than one event: initiate, reconfigure, step down.
+"""Administrative commands that take several events: initiate, reconfigure, step down.
 
-Before anything is installed the members are asked (`quorum_check`). Reconfiguring waits for the configuration before to
-settle, and after the change until the new one is on a majority of its voters.
+Before a configuration is installed, its members are asked (`quorum_check`). A reconfiguration waits until the previous
+configuration has settled, and afterwards until the new one is on a majority of its voters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SETTLE_SECONDS = 10.0
 
 
 async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict[str, Any]:
-    """`replSetInitiate`; an empty document builds a set of this one member. The reply's fields."""
+    """Execute `replSetInitiate` and return the reply's fields; an empty document makes a set of this one member."""
     membership = replica_set.membership
     reply: dict[str, Any] = {}
     if membership.state.config is not None:
@@ -52,7 +52,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
         config = parse_config(document)
     else:
         config = _own_config(replica_set)
-        # The wording of 2012 in one field, that of today in the other.
+        # One field has the wording of 2012, the other today's.
         reply["info2"] = "no configuration specified. Using a default configuration for the set"
         reply["me"] = replica_set.host
         reply["info"] = "Config now saved locally.  Should come online in about a minute."
@@ -80,7 +80,7 @@ async def initiate(replica_set: ReplicaSet, document: Mapping[str, Any]) -> dict
 async def reconfigure(
     replica_set: ReplicaSet, document: Mapping[str, Any], *, force: bool, deadline: float | None
 ) -> dict[str, Any]:
-    """`replSetReconfig`: returns once the new configuration is on a majority of its voters (a forced one: at once)."""
+    """Execute `replSetReconfig`; return once the configuration is on a majority of its voters (if forced, at once)."""
     membership = replica_set.membership
     state = membership.state
     if state.config is None:
@@ -135,7 +135,10 @@ async def reconfigure(
 
 
 async def step_down(replica_set: ReplicaSet, seconds: float, catch_up_seconds: float | None, *, force: bool) -> None:
-    """`replSetStepDown`. Errors: BadValue, NotWritablePrimary, ExceededTimeLimit when nobody can take over."""
+    """Execute `replSetStepDown`.
+
+    Errors: BadValue, NotWritablePrimary, ExceededTimeLimit if no member can take over.
+    """
     membership = replica_set.membership
     if membership.state.config is None:
         raise CommandError(Code.NotYetInitialized, "no replset config has been received")

@@ -1,7 +1,7 @@
 # cython: annotation_typing=False
-"""The cluster time of a member, as it goes along with what the member asks of other processes and answers.
+"""The cluster time of a member, advanced by the replies it receives and sent with its own replies.
 
-Always true: what a process does because of a reply has a later time than what the reply tells of.
+Anything that a process does because of a reply has a later cluster time than the reply.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from docstore.security.time_proofs import TimeProofs
 
 
 class MemberTimes:
-    """Implements `docstore.net.pool.ClusterTimes`. `initiated`: whether the member belongs to a set yet. `proofs` sign
-    the times of replies.
+    """Implements `docstore.net.pool.ClusterTimes`.
+
+    `initiated` returns True once the member belongs to a set. `proofs` sign the times of replies.
     """
 
     def __init__(self, oplog: Oplog, initiated: Callable[[], bool], proofs: TimeProofs | None = None) -> None:
@@ -34,7 +35,7 @@ class MemberTimes:
         self._shown_of = (0, 0)
 
     def gossip(self) -> EncodedGossip:
-        """`operationTime` and `$clusterTime` for replies; the same object while nothing has changed."""
+        """Return `operationTime` and `$clusterTime` for replies; the same object while unchanged."""
         current = (self._oplog.cluster_time, self._oplog.last.timestamp)
         if current != self._shown_of and current[1]:
             self._shown_of = current
@@ -42,11 +43,11 @@ class MemberTimes:
         return self._shown
 
     def field(self) -> bytes:
-        """See the protocol."""
+        """Implement the protocol."""
         return encode_cluster_time(self._oplog.cluster_time) if self._oplog.last.timestamp else b""
 
     def hear(self, reply: bytes) -> None:
-        """See the protocol."""
+        """Implement the protocol."""
         heard = heard_cluster_time(reply)
         oplog = self._oplog
         if oplog.cluster_time < heard < int(time.time() + MAX_CLOCK_DRIFT_SECONDS) << 32 and self._initiated():

@@ -1,9 +1,11 @@
-"""The core's messages as commands between members: `replSetHeartbeat`, `replSetRequestVotes`, `replSetUpdatePosition`,
-`replSetStepUp`. Names and shapes are MongoDB's where it has the field.
+"""Encoding of the core's messages as commands between members.
 
-Departures: all carry the sender's `replicaSetId`, a heartbeat also its commit point (`lastOpCommitted`), a position the
-member's host, a request for a vote `ifNoPrimary`, and the reply to an update of
-positions carries what MongoDB sends as metadata of the oplog cursor.
+The commands are `replSetHeartbeat`, `replSetRequestVotes`, `replSetUpdatePosition` and `replSetStepUp`, with MongoDB's
+names and shapes if it has the field.
+
+Differences: all carry the sender's `replicaSetId`, a heartbeat also its commit point (`lastOpCommitted`), a position
+the member's host, a vote request `ifNoPrimary`. The reply to a position update contains what MongoDB sends as metadata
+of the oplog cursor.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ Document = dict[str, Any]
 
 
 def encode_request(request: Request) -> Document:
-    """The command that asks it."""
+    """Return the command of a request."""
     match request:
         case HeartbeatRequest():
             return {
@@ -133,7 +135,7 @@ def decode_positions(body: Mapping[str, Any], token: int) -> PositionUpdate:
 
 
 def encode_reply(reply: HeartbeatReply | VoteReply | PositionReply) -> Document:
-    """The fields of the command's reply."""
+    """Return the fields of a command's reply."""
     match reply:
         case HeartbeatReply():
             document: Document = {
@@ -170,7 +172,7 @@ def encode_reply(reply: HeartbeatReply | VoteReply | PositionReply) -> Document:
 
 
 def decode_reply(request: Request, body: Mapping[str, Any]) -> HeartbeatReply | VoteReply | PositionReply | None:
-    """What `encode_reply` made of the reply to `request`. Errors: CommandError for a reply that says something else."""
+    """Decode the reply to `request`, as encoded by `encode_reply`. Errors: CommandError for an invalid reply."""
     match request:
         case HeartbeatRequest():
             config = body.get("config")
@@ -208,7 +210,7 @@ def decode_reply(request: Request, body: Mapping[str, Any]) -> HeartbeatReply | 
 
 
 def _config(document: object) -> ReplicaSetConfig:
-    """A whole configuration that may be installed as it is."""
+    """Return a complete configuration that can be installed as it is."""
     if not isinstance(document, Mapping):
         raise CommandError(Code.TypeMismatch, "field 'config' must be a document")
     config = parse_config(document)
@@ -262,7 +264,7 @@ def _optime(body: Mapping[str, Any], name: str) -> OpTime:
     value = body.get(name)
     if value is None:
         return NULL_OPTIME
-    # As members send it; to ask whether something is a mapping takes longer than all else here.
+    # The usual form of members' messages; a test for Mapping would cost more than the rest of this function.
     if (type(value) is not dict and not isinstance(value, Mapping)) or not isinstance(value.get("ts"), Timestamp):
         raise CommandError(Code.TypeMismatch, f"field '{name}' must be an optime")
     return OpTime(_number(value, "t"), pack_timestamp(value["ts"]))

@@ -1,6 +1,6 @@
-"""The concerns that an operator has set for requests that name none, read from the set's own documents.
+"""Cluster-wide default read and write concerns, read from the set's own documents.
 
-They replicate like any document. What was read is kept until `config.settings` changes.
+The documents replicate like any other. They are cached until `config.settings` changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DOCUMENT_ID = "ReadWriteConcernDefaults"
 
 
 class ConcernDefaults:
-    """Of one member."""
+    """The defaults as known to one member."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,13 +32,13 @@ class ConcernDefaults:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document as it was set; empty where nothing was."""
+        """The stored document; empty if no default is set."""
         self._refresh()
         return self._document
 
     @property
     def write(self) -> WriteConcern | None:
-        """The default write concern, where one was set."""
+        """The default write concern, or None if none is set."""
         self._refresh()
         return self._write
 
@@ -54,10 +54,10 @@ class ConcernDefaults:
         try:
             self._write = None if given is None else parse_write_concern(*from_python(given))
         except CommandError:
-            self._write = None  # a client may write into that collection, if it has the privilege
+            self._write = None  # invalid: clients with the privilege may write to that collection
 
     def put(self, unit: WriteUnitOfWork, changes: dict[str, Any], now: DatetimeMS) -> None:
-        """Set some of the defaults; None takes one away."""
+        """Set some of the defaults; None removes one."""
         settings = self._store.collection(SETTINGS_NS) or self._store.create_collection(unit, SETTINGS_NS)
         names = ("defaultReadConcern", "defaultWriteConcern")
         merged = {name: {**self.document, **changes}.get(name) for name in names}

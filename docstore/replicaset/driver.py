@@ -1,8 +1,8 @@
-"""Runs the core: performs its effects in order, keeps its timer, carries its messages.
+"""Driver of the core: performs its effects in order, runs its timer, carries its messages.
 
-Effects leave one `EffectQueue`, in order: while a `Persist` is on its way to disk nothing behind it moves, and nothing
-ever does when it does not get there: the process ends. Everything the core is told goes through `deliver`; everything
-that must follow from a change of its state hangs on `after`, which is called once for each event.
+* Effects leave one `EffectQueue`, in order. While a `Persist` is being written no later effect is performed; if the
+  write fails none ever is, and the process ends.
+* All events reach the core through `deliver`. `after` is called once per event, for reactions to changes of its state.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 LOG = component("REPL")
 UNREADABLE = (BSONError, ValueError, TypeError, LookupError, ArithmeticError)
-"""What reading a broken document raises."""
+"""Errors of parsing an invalid document."""
 
 
 class ExternalState(Protocol):
-    """What the driver has done by the rest of the member."""
+    """The member's parts that perform effects for the driver."""
 
     def follow(self, source: str | None) -> None: ...
 
@@ -62,10 +62,10 @@ class ExternalState(Protocol):
     def stepped_down(self, term: int, reason: str) -> None: ...
 
     def after(self) -> None:
-        """The core has taken in an event."""
+        """React to an event that the core has processed."""
 
     async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
-        """Find out which member of a configuration we are, before the core sees it."""
+        """Find out which member of a configuration this process is, before the core sees it."""
 
 
 class Driver:
@@ -93,21 +93,21 @@ class Driver:
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._misunderstood: set[str] = set()
-        """Members whose last reply could not be read."""
+        """Members whose last reply was unreadable."""
         self._closed = False
 
     def now(self) -> float:
-        """The core's clock: monotonic seconds."""
+        """Return the core's clock: monotonic seconds."""
         return self._loop.time()
 
     def deliver(self, event: Event) -> None:
-        """Tell the core, and do what it says."""
+        """Deliver an event to the core and perform the effects."""
         if not self._closed:
             self._queue.add(self._core.receive(event, self.now()))
             self._settle()
 
     def ask(self, make_event: Callable[[int], Event]) -> asyncio.Future[Any]:
-        """Deliver a request or command; its result, which is there already where the core answers at once."""
+        """Deliver a request or command; return its future result, which is already set if the core replies at once."""
         if self._closed:
             raise CommandError(Code.ShutdownInProgress, "the server is shutting down")
         self._last_token = token = self._last_token + 1
@@ -118,11 +118,11 @@ class Driver:
         return answer
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start the timer."""
         self._tick()
 
     async def close(self) -> None:
-        """End all that is under way; the core hears nothing any more."""
+        """Cancel all running work; later events are ignored."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -136,12 +136,12 @@ class Driver:
                 answer.exception()
 
     async def sent(self, seconds: float) -> None:
-        """Return when what is under way to others has arrived, or after so many seconds."""
+        """Return when all pending messages have arrived, or after `seconds`."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that ends with us. An error in it is a broken invariant."""
+        """Run a coroutine that is cancelled on close. An error in it is a broken invariant."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -157,7 +157,7 @@ class Driver:
             try:
                 self._carry_out(effect)
             except (CommandError, StorageError) as error:
-                # What it was to write is not there: nothing that may depend on it is done any more.
+                # The write failed: no effect that may depend on it is performed any more.
                 self._queue.hold()
                 stop_the_process(self._loop, error)
 
@@ -223,7 +223,7 @@ class Driver:
         )
 
     def _readable(self, effect: Send, body: bytes) -> HeartbeatReply | VoteReply | PositionReply | None:
-        """What the reply says. Errors: CommandError, logged here, for one that says nothing that we know."""
+        """Decode a reply. Errors: CommandError for an invalid one, which is logged here."""
         try:
             reply = decode_reply(effect.request, document_to_python(body))
         except CommandError as failure:
@@ -233,7 +233,7 @@ class Driver:
         return reply
 
     def _unreadable(self, host: str, reason: str) -> None:
-        """Whatever another member sends is no reason to end: it has not answered, which is said once."""
+        """Log an unreadable reply, once per member; it counts as no reply, and never ends the process."""
         if host not in self._misunderstood:
             self._misunderstood.add(host)
             LOG.warning("The reply of a member cannot be read", hostAndPort=host, reason=reason)
@@ -242,7 +242,8 @@ class Driver:
         wakeup = self._core.next_wakeup()
         if self._timer is not None:
             if self._timer_at <= wakeup:
-                # It fires early at worst, finds nothing to do and is set anew: cheaper than moving it with each event.
+                # At worst it fires early, finds nothing to do and is set again: cheaper than rescheduling it with each
+                # event.
                 return
             self._timer.cancel()
             self._timer = None
@@ -263,7 +264,7 @@ class Driver:
 
 
 def stop_the_process(loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
-    """Replication cannot go on: the loop's handler ends the process on an AssertionError."""
+    """Pass an AssertionError to the loop's exception handler, which ends the process: replication cannot continue."""
     if not isinstance(error, AssertionError):
         wrapped = AssertionError(f"replication cannot go on: {error!r}")
         wrapped.__cause__ = error

@@ -1,14 +1,14 @@
-"""Group flush: one thread makes everything written so far durable, for all that wait.
+"""Group flush: one thread makes all writes durable, for all waiters together.
 
 Invariants:
 
-* at most one flush runs at a time; whoever asks while one runs is served by the next, which starts at once;
-* `wait_flushed()` returns only after a flush that *started* after the call;
-* `durable` is a position that was applied before the last finished flush started, so it is on disk; it never falls
-  but by `rewind`, which rollback uses;
-* without anyone waiting, writes announced by `touched()` are flushed within `interval` seconds;
-* a flush that fails is fatal: for the waiters, for every later caller, and (the loop's exception handler hears of an
-  AssertionError) for the process. What a disk has refused once is not known to be on it, whatever a second try says.
+* At most one flush runs at a time; requests during a flush are served by the next, which starts at once.
+* `wait_flushed()` returns only after a flush that *started* after the call.
+* `durable` is a position applied before the last finished flush started, so it is on disk. Only `rewind`, used by
+  rollback, decreases it.
+* Without waiters, writes announced by `touched()` are flushed within `interval` seconds.
+* A failed flush is fatal for the waiters, for all later callers and, through an AssertionError to the loop's exception
+  handler, for the process: after a failure a disk's content is unknown, even if a retry succeeds.
 
 Source: the journal of MongoDB (journalCommitInterval 100 ms, j:true waits for the next group commit).
 """
@@ -28,7 +28,7 @@ INTERVAL_SECONDS = 0.1
 class GroupFlusher:
     """Coalesces calls of a blocking `flush` (which releases the GIL) in one thread.
 
-    `position` tells the newest applied optime; it is read on the loop just before each flush.
+    `position` returns the newest applied optime; it is read on the loop just before each flush.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class GroupFlusher:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._again = False
-        """What was asked for while a flush ran is not covered by it, whether somebody waits for the next one or not."""
+        """A flush was requested during the running one, which does not cover it; with or without a waiter."""
         self._failure: OSError | RuntimeError | StorageError | None = None
         self._durable = NULL_OPTIME
         self._rewinds = 0
@@ -62,12 +62,12 @@ class GroupFlusher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was announced by `touched` is on disk."""
+        """True if all writes announced by `touched` are on disk."""
         return self._task is None and self._timer is None
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush is under way, whose end the listeners will hear of."""
+        """True if a flush is running, after which the listeners are called."""
         return self._task is not None
 
     def subscribe(self, listener: Callable[[OpTime], None]) -> None:
@@ -75,14 +75,14 @@ class GroupFlusher:
         self._listeners.append(listener)
 
     def touched(self, *, soon: bool = False) -> None:
-        """Something was written: flush it within `interval` seconds even if nobody waits, or at once if `soon`."""
+        """Announce a write: flush it within `interval` seconds, or at once if `soon`."""
         if soon and not self._stopped and self._failure is None:
             self._start()
         elif self._timer is None and not self._stopped:
             self._timer = asyncio.get_running_loop().call_later(self._interval, self._start)
 
     def wait_flushed(self) -> asyncio.Future[None]:
-        """Resolves when everything written before the call is on disk; raises what the disk raised."""
+        """Return a future that resolves when all writes before the call are on disk; it raises the disk's error."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._failure is not None:
             waiter.set_exception(self._failure)
@@ -99,12 +99,12 @@ class GroupFlusher:
             self._start()
 
     def rewind(self, position: OpTime) -> None:
-        """The log was cut back to `position`: nothing after it is durable any more."""
+        """Lower `durable` after the oplog was cut back to `position`."""
         self._durable = min(self._durable, position)
         self._rewinds += 1
 
     async def stop(self) -> None:
-        """Flush what is left and end the thread; raises if that last flush fails."""
+        """Flush pending writes and end the thread. Errors: that of a failed flush."""
         if self._stopped:
             return
         try:
@@ -155,7 +155,7 @@ class GroupFlusher:
         for waiter in [*waiters, *self._waiters]:
             if not waiter.done():
                 waiter.set_exception(error)
-                # Whoever waits may have no time left to look, as the process ends by what follows.
+                # The process ends with the next step, so waiters may have no time left to retrieve their errors.
                 waiter.exception()
         self._waiters = []
         fatal = AssertionError(f"writes could not be made durable: {error}")

@@ -1,4 +1,4 @@
-"""What hello says of a member's place in its set: a function of the core's state and the ends of the log."""
+"""The replica set fields of hello, computed from the core's state and the ends of the oplog."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ UNINITIATED: dict[str, Any] = {
 
 
 def election_id(term: int) -> ObjectId:
-    """Grows with the term: drivers tell an old primary from a new one by it."""
+    """Return an id that grows with the term: drivers use it to tell an old primary from a new one."""
     return ObjectId((0x7FFFFFFF).to_bytes(4, "big") + term.to_bytes(8, "big"))
 
 
 def hello_fields(state: State, last: OpTime, committed: OpTime) -> dict[str, Any]:
-    """The set's fields in the real server's order. A primary that is not writable yet calls itself secondary."""
+    """Return the set's fields in the reference's order.
+
+    A primary that is not writable yet reports itself as secondary.
+    """
     config, me = state.config, state.me
     if config is None or me is None:
         return dict(UNINITIATED)
@@ -55,7 +58,7 @@ def hello_fields(state: State, last: OpTime, committed: OpTime) -> dict[str, Any
 
 
 def primary_host(state: State) -> str:
-    """The writable primary as far as known; empty when there is none."""
+    """Return the host of the writable primary, as far as known; empty if there is none."""
     if state.writable and state.me is not None:
         return state.me.host
     member = None if state.config is None else state.config.member(state.primary_id)
@@ -63,7 +66,7 @@ def primary_host(state: State) -> str:
 
 
 def topology_seen(state: State) -> tuple[object, ...]:
-    """What must be different for hello to be news (the topology version grows)."""
+    """Return the values whose change increases the topology version, because hello shows them."""
     term = state.term if state.writable else 0
     return (state.member_state, state.config_version, primary_host(state), state.writable, term)
 

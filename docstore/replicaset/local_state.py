@@ -1,4 +1,4 @@
-"""What a member keeps for itself in its `local` database: plain documents, never replicated.
+"""A member's own state in its `local` database: plain documents, never replicated.
 
 | collection | document |
 |---|---|
@@ -7,8 +7,8 @@
 | `local.replset.minvalid` | `{initialSyncFlag: true}` in an initial sync; then `copiedUntil` until that is committed |
 | `local.system.rollback.id` | `{_id: "rollbackId", rollbackId}`: grows with each rollback |
 
-Writing is one unit and returns before it is on disk: who depends on it waits for the flusher. The reserve of disk space
-is there for this: a member that takes no more documents still votes.
+A write is one unit and returns before it is on disk: callers that depend on it wait for the flusher. Writes may use the
+whole disk space reserve, so a member that rejects documents still votes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROLLBACK_ID_NS = "local.system.rollback.id"
 
 
 class LocalState:
-    """Reads and replaces those documents."""
+    """Reads and replaces these documents."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -63,18 +63,21 @@ class LocalState:
 
     @property
     def initial_sync(self) -> bool:
-        """An initial sync was begun and has not ended."""
+        """True if an initial sync was begun and has not ended."""
         return bool(self._read(INITIAL_SYNC_NS).get("initialSyncFlag", False))
 
     def write_initial_sync(self, under_way: bool, *, copied_until: OpTime = NULL_OPTIME) -> None:
-        """`copied_until`: the last entry that came with the copy and so cannot be undone by itself."""
+        """Record the begin or end of an initial sync.
+
+        `copied_until`: the last entry that came with the copy, and cannot be undone separately.
+        """
         self._copied_until = copied_until
         copied = {} if copied_until == NULL_OPTIME else {"copiedUntil": copied_until.to_document()}
         self._write(INITIAL_SYNC_NS, {"initialSyncFlag": under_way, **copied})
 
     @property
     def copied_until(self) -> OpTime:
-        """Where the copy of an initial sync ended, while that is not known to be committed; else NULL_OPTIME."""
+        """The end of an initial sync's copy until it is known to be committed; else NULL_OPTIME."""
         return self._copied_until
 
     @property
@@ -82,7 +85,7 @@ class LocalState:
         return self._rollback_id
 
     def raise_rollback_id(self) -> None:
-        """Whoever reads from us must notice that our log has been cut."""
+        """Increase the rollback id, so that members that copy from this one notice that its oplog was cut."""
         self._rollback_id += 1
         self._write(ROLLBACK_ID_NS, {"_id": "rollbackId", "rollbackId": self._rollback_id})
 
@@ -95,7 +98,7 @@ class LocalState:
         return {}
 
     def _write(self, namespace: str, document: Mapping[str, Any]) -> None:
-        """Make it the collection's one document, keeping the `_id` that was there."""
+        """Replace the collection's only document, keeping its `_id`."""
         with self._store.unit(replicated=False) as unit:
             unit.batch.urgency = Urgency.CONSENSUS
             collection = self._store.collection(namespace) or self._store.create_collection(unit, namespace)

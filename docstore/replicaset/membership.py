@@ -1,8 +1,8 @@
-"""One member at work: the core with its driver, its log and its sync source.
+"""A running member: the core with its driver, its oplog and its sync source.
 
-What the core decides is done here (fetch, drain, first entry of a term); what happens to the log is told to the core
-from here, after each turn of the loop in which it moved. `on_change` follows every event: from it hang replies to
-waiting clients, snapshots and hello.
+It performs the core's decisions (fetch, drain, first entry of a term), and reports the state of the oplog to the core
+after each turn of the loop that changed it. `on_change` is called after every event: replies to waiting clients,
+snapshots and hello depend on it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ LOG = component("REPL")
 REPORT_SECONDS = 0.002
 FIRST_SEARCH_SECONDS = 0.1
 LAST_SEARCH_SECONDS = 30.0
-"""A member that its configuration does not name asks its hosts whether they are us, ever less often."""
+"""A member missing from its configuration asks the hosts if they are itself, at growing intervals up to this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberIdentity:
-    """Who this process is. `own_addresses`: every "name:port" under which a configuration may mean it."""
+    """Identity of this process. `own_addresses`: every "name:port" by which a configuration may refer to it."""
 
     set_name: str
     own_addresses: frozenset[str]
@@ -55,7 +55,10 @@ class MemberIdentity:
 
 
 class Membership:
-    """Made before the loop runs, started on it. `syncing` and `driver` are there once `start` has returned."""
+    """A member; created before the loop runs, started on it.
+
+    `syncing` and `driver` are set once `start` has returned.
+    """
 
     driver: Driver
     syncing: SyncSourceFollower
@@ -91,7 +94,7 @@ class Membership:
         return self.core.state
 
     async def start(self) -> None:
-        """Take up where the disk says: the term, the vote, the configuration, an initial sync that was cut off."""
+        """Restore term, vote, configuration and an unfinished initial sync from disk, and start."""
         assert self.store.oplog is not None
         self.store.oplog.writable = False
         await self.flusher.wait_flushed()
@@ -130,29 +133,30 @@ class Membership:
         self.driver.start()
 
     async def stop(self) -> None:
-        """End all activity; the log stays as it is."""
+        """End all activity; the oplog stays as it is."""
         await self.syncing.stop()
         await self.driver.close()
 
     async def flush(self) -> None:
-        """Return when all that is written is on disk."""
+        """Return when all writes are on disk."""
         await self.flusher.wait_flushed()
 
     def deliver(self, event: Event) -> None:
-        """Tell the core something that wants no answer."""
+        """Deliver an event without a reply to the core."""
         self.driver.deliver(event)
 
     def request(self, make_event: Callable[[int], Event]) -> asyncio.Future[Any]:
-        """Give the core a request or command, made with the token it is given; the answer, which is there already where
-        it needs nothing else. Errors: CommandError, in the answer too.
+        """Deliver a request or command, created with a token, to the core; return the future reply.
+
+        The reply is set already if the core replies at once. Errors: CommandError, also as the reply.
         """
         return self.driver.ask(make_event)
 
     def committed(self, optime: OpTime | None) -> None:
-        """A unit of the store has been written: report the log's new end in a moment.
+        """Schedule a report of the oplog's end after a committed unit.
 
-        Until then more may be written, and the flush may end that is under way: one report says all of it. Whoever
-        waits for the report asks for it (`report_soon`).
+        One report covers further writes until then, and the end of a running flush. Callers in a hurry use
+        `report_soon`.
         """
         if optime is not None and self._report_timer is None:
             self._report_timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report_due)
@@ -160,17 +164,17 @@ class Membership:
     def _report_due(self) -> None:
         self._report_timer = None
         if self.state.role is not Role.LEADER or not self.flusher.is_flushing:
-            # A primary needs to know nothing of its own log before the end of the flush, which is reported.
+            # A primary needs no news of its own oplog before the end of the flush, which is reported.
             self.report_progress()
 
     def report_soon(self) -> None:
-        """Somebody waits for what has been written: report it at the next turn of the loop."""
+        """Report at the next turn of the loop, because a caller waits for the written entries."""
         if not self._report_wanted and self.store.last_optime != self._reported[0]:
             self._report_wanted = True
             asyncio.get_running_loop().call_soon(self.report_progress)
 
     def report_progress(self) -> None:
-        """Tell the core where the log ends and how far it is on disk, if that has changed."""
+        """Report the end of the oplog and its durable position to the core, if changed."""
         self._report_wanted = False
         if self._report_timer is not None:
             self._report_timer.cancel()
@@ -183,7 +187,7 @@ class Membership:
             self._reported = reached
             self.deliver(Progress(applied=reached[0], durable=reached[1]))
 
-    # What the driver has done by us
+    # Effects that the driver delegates
 
     def follow(self, source: str | None) -> None:
         self.syncing.follow(source)
@@ -192,8 +196,9 @@ class Membership:
         self.syncing.drain(term)
 
     def become_primary(self, term: int) -> None:
-        """Write the first entry of the term; from then on clients may write. What was fetched last is told first: it
-        may be of a later term, which ends this one.
+        """Write the first entry of the term; from then on clients may write.
+
+        The entries fetched last are reported first: they may be of a later term, which ends this one.
         """
         self.report_progress()
         state = self.state
@@ -217,7 +222,7 @@ class Membership:
         self._on_stepped_down()
 
     def after(self) -> None:
-        """Leave STARTUP once there is a configuration; then whatever hangs on a change."""
+        """Leave STARTUP once there is a configuration, then call `on_change`."""
         state = self.state
         if state.config is not None and state.follower_state is MemberState.STARTUP:
             arbiter = state.me is not None and state.me.arbiter_only
@@ -233,14 +238,14 @@ class Membership:
         self._on_change()
 
     async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
-        """Learn which hosts of a configuration that is about to be installed are us."""
+        """Find the hosts of this process in a configuration that is about to be installed."""
         proposed = [member.host for member in config.members]
         found = await own_hosts(proposed, self.state.own_hosts, self.pool, self.identity.process_id)
         if not found <= self.state.own_hosts:
             self.deliver(Recognized(hosts=frozenset(found)))
 
     async def _search(self) -> None:
-        """Ask again who the members are while none is us: what leads to us may do so only once we listen."""
+        """Repeat the search for own hosts while there is none: some can be recognised only once the listener runs."""
         asked: ReplicaSetConfig | None = None
         while (config := self.state.config) is not None and self.state.me is None:
             if config is not asked:
@@ -250,24 +255,24 @@ class Membership:
             pause = min(2 * pause, LAST_SEARCH_SECONDS)
         self._searching = False
 
-    # What following a source reports
+    # Reports of the sync source follower
 
     def log_advanced(self) -> None:
-        """Entries were applied: others wait for them to be on disk here."""
+        """Flush applied entries: others wait for them to be on disk here."""
         self.flusher.flush_soon()
 
     def log_cut(self) -> None:
-        """A rollback has cut the log."""
+        """Report a rollback's cut of the oplog."""
         self.flusher.rewind(self.store.last_optime)
         self.report_progress()
 
     def initial_sync_done(self) -> None:
-        """The copy is complete and on disk."""
+        """Report a complete and durable copy, and become SECONDARY."""
         self.report_progress()
         self.deliver(FollowerState(state=MemberState.SECONDARY))
 
     def seed_log(self) -> OpTime:
-        """Write the entry that every log of a new set begins with; what is there already stays."""
+        """Write the first entry of a new set's oplog, unless there are entries; return the optime."""
         assert self.store.oplog is not None
         if self.store.last_optime == NULL_OPTIME:
             self.store.oplog.term, self.store.oplog.writable = 0, True

@@ -1,9 +1,9 @@
-"""Before a configuration is installed, its members are asked whether it can be theirs.
+"""Check of a configuration with its members before it is installed.
 
-An initiation wants a yes of every proposed member: of our name, without a configuration and without data. A change
-wants one of a majority of the voters that it would have, and waits for no more than that and the newcomers' answers.
-Members of another set, or with a configuration that the new one would not replace, are a veto either way. A forced
-change asks nobody.
+* An initiation needs the consent of every proposed member: same set name, no configuration and no data.
+* A change needs the consent of a majority of its voters, and waits only for that and for the new members' replies.
+* Members of another set, or with a configuration that the new one would not replace, veto both.
+* A forced change is not checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`reason`: why the member is not for it; empty when it is. `veto`: nor can the others be."""
+    """Reply of a member. `reason`: why it does not consent; empty if it does.
+
+    `veto`: an error that rejects the whole check.
+    """
 
     member: MemberConfig
     reason: str = ""
@@ -38,7 +41,10 @@ class _Answer:
 
 
 async def check_initiation(membership: Membership, config: ReplicaSetConfig) -> None:
-    """Errors: NewReplicaSetConfigurationIncompatible, CannotInitializeNodeWithData, NodeNotFound."""
+    """Check an initiation.
+
+    Errors: NewReplicaSetConfigurationIncompatible, CannotInitializeNodeWithData, NodeNotFound.
+    """
     own = membership.state.own_hosts
     asking = [_ask(membership, config, member) for member in config.members if member.host not in own]
     answers = await asyncio.gather(*asking)
@@ -53,7 +59,7 @@ async def check_initiation(membership: Membership, config: ReplicaSetConfig) -> 
 
 
 async def check_change(membership: Membership, current: ReplicaSetConfig, config: ReplicaSetConfig) -> None:
-    """`config` as it would come after `current`. Errors: NewReplicaSetConfigurationIncompatible, NodeNotFound."""
+    """Check `config` as the successor of `current`. Errors: NewReplicaSetConfigurationIncompatible, NodeNotFound."""
     own = membership.state.own_hosts
     here = [member for member in config.members if member.host in own]
     known = {member.identity for member in current.members}
@@ -102,7 +108,7 @@ def _raise_veto(answers: list[_Answer]) -> None:
 
 
 async def _ask(membership: Membership, config: ReplicaSetConfig, member: MemberConfig) -> _Answer:
-    # As somebody without a configuration, whom nobody takes for a member.
+    # Sent as by a process without configuration, which no member takes for a member.
     request = HeartbeatRequest(
         set_name=config.set_name,
         sender="",

@@ -1,8 +1,8 @@
-"""A member of a replica set as the node sees it: may it write, may it read, what does it say in hello, is a write safe.
+"""A replica set member as the node uses it: permission to write and read, hello, write concerns.
 
-The work is done below: `membership` (the core, its driver and its sync source), `write_concern` (waiting
-writers), `read` (waiting readers). This module joins them to the node's interface, which `Standalone` has too.
-Everything that waits here is woken by events; `_changed` is called after each of them.
+`membership` (the core, its driver and its sync source), `write_concern` (waiting writers) and `read` (waiting readers)
+do the work. This module combines them into the node's interface, which `Standalone` has too. All waiters are woken by
+events; `_changed` is called after each of them.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ HAND_OVER_SENT_SECONDS = 0.5
 
 
 class ReplicaSet:
-    """One member. Compose it with the store; start it before the listener accepts; call `hand_over` while the
-    listener still serves, and `stop` when it no longer does.
+    """One member.
 
-    `leases` are the states that `snapshot_reader` has given and would give again without a wait. `watchers` are called
-    when more has been committed, `awaiting` are asked whether somebody waits for that.
+    Create it with the store; start it before the listener accepts; call `hand_over` while the listener still serves,
+    and `stop` when it no longer does.
+
+    * `leases`: states that `snapshot_reader` has returned and can return again without waiting.
+    * `watchers` are called when the commit point advances; `awaiting` return True if someone waits for that.
     """
 
     _closing = False
@@ -70,9 +72,12 @@ class ReplicaSet:
         on_primary: Callable[[], None],
         proofs: TimeProofs | None = None,
     ) -> None:
-        """`host` is "name:port" as others reach us; `own_addresses` every "name:port" under which we listen;
-        `on_step_down` kills the operations that a lost primary may not finish; `on_primary` takes up what an earlier
-        one has left, before clients may write; `proofs` sign the times of replies.
+        """Create a member.
+
+        * `host`: "name:port" as others reach it; `own_addresses`: every "name:port" of the listener.
+        * `on_step_down` kills operations that need a primary; `on_primary` resumes unfinished work of an earlier
+          primary before clients may write.
+        * `proofs` sign the times of replies.
         """
         self.set_name = set_name
         self.host = host
@@ -116,15 +121,15 @@ class ReplicaSet:
         self.started = time.monotonic()
 
     async def start(self) -> None:
-        """Read durable state and begin heartbeats."""
+        """Restore durable state and begin heartbeats."""
         self._store.watchers.append(self._committed)
         await self.membership.start()
 
     async def hand_over(self, seconds: float = HAND_OVER_SECONDS, *, leaving: bool = False) -> CommandError | None:
-        """Step down if primary, as soon as a secondary can take over; what was refused after so many seconds.
+        """Step down if primary, once a secondary can take over; return the error if none could within `seconds`.
 
-        Secondaries can catch up only while the listener serves them; none is waited for that is not heard of. From
-        then on a member that is `leaving` refuses hello with ShutdownInProgress, also where it awaits news.
+        Secondaries can catch up only while the listener serves them; only reachable ones are waited for. From then on a
+        member that is `leaving` rejects hello with ShutdownInProgress, also a waiting one.
         """
         refused = await _stop_being_primary(self.membership, seconds)
         if leaving:
@@ -134,7 +139,7 @@ class ReplicaSet:
         return refused
 
     async def stop(self) -> None:
-        """Hand over to a secondary that has everything, end all activity, flush."""
+        """Hand over to a secondary that is up to date, if any; end all activity; flush."""
         await self.hand_over(0.0)
         await self.membership.stop()
         if self._committed in self._store.watchers:
@@ -144,36 +149,42 @@ class ReplicaSet:
 
     @property
     def defaults_to_majority(self) -> bool:
-        """Whether a write without a write concern waits for a majority (rule 16)."""
+        """True if a write without a write concern waits for a majority (rule 16)."""
         config = self.membership.state.config
         return config is not None and config.defaults_to_majority
 
     @property
     def default_write_concern(self) -> WriteConcern:
-        """That of a write that names none."""
+        """The write concern of a write that has none."""
         given = self.concern_defaults.write
         if given is not None:
             return given
         return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 
     def data_bearing_voters(self) -> int:
-        """How many members vote and keep data."""
+        """Return the number of voting members with data."""
         config = self.membership.state.config
         return 0 if config is None else sum(member.data_bearing for member in config.voters)
 
     def check_satisfiable(self, concern: WriteConcern) -> None:
-        """Refuse what the configuration can never satisfy: UnsatisfiableWriteConcern, UnknownReplWriteConcern."""
+        """Reject a write concern that the configuration can never satisfy.
+
+        Errors: UnsatisfiableWriteConcern, UnknownReplWriteConcern.
+        """
         config = self.membership.state.config
         if config is not None:
             check_satisfiable(Acknowledgement(w=concern.w, journal=False), config)
 
     def check_write(self) -> None:
-        """NotWritablePrimary (10107) unless this member is the writable primary."""
+        """Require that this member is the writable primary. Errors: NotWritablePrimary (10107)."""
         if self.membership.core.state.primary_state is not PrimaryState.WRITABLE:
             raise CommandError(Code.NotWritablePrimary, "not primary")
 
     def check_read(self, read_preference: ReadPreference | None) -> None:
-        """NotPrimaryNoSecondaryOk (13435) or NotPrimaryOrSecondary (13436) when the read may not run here."""
+        """Require that the read may run here.
+
+        Errors: NotPrimaryNoSecondaryOk (13435), NotPrimaryOrSecondary (13436).
+        """
         state = self.membership.core.state
         if state.primary_state is PrimaryState.WRITABLE:
             return
@@ -183,8 +194,9 @@ class ReplicaSet:
             raise CommandError(Code.NotPrimaryNoSecondaryOk, "not primary and secondaryOk=false")
 
     def hello(self) -> dict[str, Any]:
-        """The set's fields of a hello reply; `isreplicaset` before initiation. The legacy command renames
-        isWritablePrimary to ismaster.
+        """Return the set's fields of a hello reply; `isreplicaset` before initiation.
+
+        The legacy command renames isWritablePrimary to ismaster.
         """
         if self._closing:
             raise CommandError(Code.ShutdownInProgress, "The server is in quiesce mode and will shut down")
@@ -192,11 +204,11 @@ class ReplicaSet:
         return hello_fields(state, self._store.last_optime, state.commit_point)
 
     def topology_version(self) -> dict[str, Any]:
-        """`{processId, counter}`; the counter grows at each change that hello shows."""
+        """Return `{processId, counter}`; the counter grows with each change that hello shows."""
         return {"processId": self._process_id, "counter": Int64(self._topology_counter)}
 
     def state_version(self) -> dict[str, Any]:
-        """The topology version, for errors that tell of a change of state."""
+        """Return the topology version, for errors about a change of state."""
         return self.topology_version()
 
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
@@ -229,45 +241,49 @@ class ReplicaSet:
     async def wait_write(
         self, optime: OpTime | None, write_concern: WriteConcern, deadline: float | None
     ) -> dict[str, Any] | None:
-        """Wait for the concern; a writeConcernError document when it was not met, else None."""
+        """Wait for the write concern; return a writeConcernError document if it fails, else None."""
         config = self.membership.state.config
         journaled = write_concern.j or (write_concern.w == "majority" and config is not None and config.journal_default)
         if not journaled:
-            # Else nothing is gained before the flush has ended, and then that is reported anyway.
+            # Otherwise nothing is gained before the flush ends, which is reported anyway.
             self.membership.report_soon()
         return await self._acknowledging.wait(optime, write_concern, deadline)
 
     async def reader(
         self, read_concern: ReadConcern | None, deadline: float | None
     ) -> tuple[Reader, Callable[[], None]]:
-        """(snapshot for the read concern, call to release it); waits for afterClusterTime, and for a majority read
-        until there is a state at the commit point. Errors: MaxTimeMSExpired.
+        """Return (snapshot for the read concern, release function).
+
+        It waits for afterClusterTime, and for a majority read until there is a state at the commit point. Errors:
+        MaxTimeMSExpired.
         """
         return await self._reading.open(read_concern, deadline)
 
     def newest_state(self, read_concern: ReadConcern) -> int | None:
-        """The packed timestamp of the newest state where `reader` and `snapshot_reader` would give that, without a
-        wait; else None.
+        """Return the packed timestamp of the newest state if `reader` and `snapshot_reader` would return that without
+        waiting.
+
+        Else None.
         """
         return self._reading.newest(read_concern)
 
     async def snapshot_reader(
         self, read_concern: ReadConcern, deadline: float | None
     ) -> tuple[int, Reader, Callable[[], None]]:
-        """(packed timestamp, the majority's state at it, call to release it), for read concern "snapshot"."""
+        """Return (packed timestamp, majority-committed state at it, release function), for read concern "snapshot"."""
         return await self._reading.open_snapshot(read_concern, deadline)
 
     def observe_cluster_time(self, time: int) -> None:
-        """See `docstore.commands.host.Host`."""
+        """Implement `docstore.commands.host.Host`."""
         if self.membership.state.config is not None:
             self._oplog.observe(time)
 
     async def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Look at a condition on the core's state after each event; False after `timeout` seconds."""
+        """Check a condition on the core's state after each event; return False after `timeout` seconds."""
         return await self._events.wait(condition, timeout)
 
     def _committed(self, optime: OpTime | None) -> None:
-        """After each write of the store, in the writer's own step: wake tails, and see to it that it is reported."""
+        """Wake tailing cursors and schedule a report, after each write of the store, in the writer's step."""
         self.flusher.touched(soon=any(awaits() for awaits in self.awaiting))
         if self._tails:
             tails, self._tails = self._tails, []
@@ -276,7 +292,7 @@ class ReplicaSet:
         self.membership.committed(optime)
 
     def _changed(self) -> None:
-        """After each event of the core."""
+        """Wake all waiters after an event of the core."""
         state = self.membership.state
         noted = (self._store.last_optime, state.commit_point)
         if noted != self._noted:

@@ -1,7 +1,7 @@
-"""The face of a node without a replica set: the same methods as `ReplicaSet`, trivially true.
+"""The interface of `ReplicaSet` for a node without a replica set.
 
-A standalone accepts every write, has no oplog (so no optimes, no gossip and no retryable writes), and understands
-the write concerns that one node can satisfy: `w` up to 1 or "majority", and `j`.
+A standalone accepts every write and has no oplog, so no optimes, cluster times and retryable writes. It supports the
+write concerns that one node can satisfy: `w` up to 1 or "majority", and `j`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Standalone:
-    """Composed by a data node that was started without `--replSet`."""
+    """Part of a data node that was started without `--replSet`."""
 
     set_name: str | None = None
     leases: SnapshotLeases | None = None
-    """Its states have no timestamps to be asked for by."""
+    """None: its states have no timestamps."""
 
     def __init__(self, store: Store, *, engine_flush: Callable[[], None], snapshot: Callable[[], Any]) -> None:
         self._store = store
@@ -53,48 +53,48 @@ class Standalone:
         self.flusher.touched()
 
     async def hand_over(self, _seconds: float = 0.0, *, leaving: bool = False) -> None:
-        """A standalone does not step down, and nobody could choose another server."""
+        """Do nothing: a standalone does not step down, and clients have no other server."""
 
     @property
     def defaults_to_majority(self) -> bool:
-        """It is a majority by itself."""
+        """False: a single node is a majority."""
         return False
 
     @property
     def default_write_concern(self) -> WriteConcern:
-        """That of a write that names none."""
+        """The write concern of a write that has none."""
         return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 
     def data_bearing_voters(self) -> int:
-        """Itself."""
+        """Return 1."""
         return 1
 
     def check_satisfiable(self, concern: WriteConcern) -> None:
-        """What one node cannot meet is refused by `wait_write`."""
+        """Do nothing: `wait_write` rejects concerns that one node cannot satisfy."""
 
     def check_write(self) -> None:
-        """A standalone takes every write."""
+        """Do nothing: a standalone accepts every write."""
 
     def check_read(self, read_preference: ReadPreference | None) -> None:
-        """A standalone serves every read preference."""
+        """Do nothing: a standalone serves every read preference."""
 
     def hello(self) -> dict[str, Any]:
-        """The fields by which a driver knows a standalone."""
+        """Return the fields by which drivers recognise a standalone."""
         return {"isWritablePrimary": True}
 
     def topology_version(self) -> dict[str, Any]:
-        """`{processId, counter}`; a standalone's never changes."""
+        """Return `{processId, counter}`; a standalone's never changes."""
         return {"processId": self._process_id, "counter": Int64(0)}
 
     def state_version(self) -> None:
-        """Its errors tell of no change of state."""
+        """Return None: its errors report no change of state."""
 
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
-        """Nothing ever changes: sleep out the `timeout` (seconds)."""
+        """Sleep for `timeout` seconds: the topology never changes."""
         await asyncio.sleep(timeout)
 
     async def wait_oplog(self, after: int, timeout: float) -> None:
-        """It has no oplog to wait for: sleep out the `timeout` (seconds)."""
+        """Sleep for `timeout` seconds: there is no oplog."""
         await asyncio.sleep(timeout)
 
     async def wait_write(
@@ -114,17 +114,17 @@ class Standalone:
     async def reader(
         self, read_concern: ReadConcern | None, deadline: float | None
     ) -> tuple[Reader, Callable[[], None]]:
-        """A snapshot of now; release it with the second value."""
+        """Return (a snapshot of the present state, its release function)."""
         snapshot = self._snapshot()
         return snapshot, snapshot.close
 
     def newest_state(self, read_concern: ReadConcern) -> int | None:
-        """Its states have no timestamps."""
+        """Return None: its states have no timestamps."""
         return None
 
     def gossip(self) -> EncodedGossip:
-        """A standalone has no cluster time."""
+        """Return no cluster time."""
         return NO_GOSSIP
 
     def observe_cluster_time(self, time: int) -> None:
-        """Cluster times mean nothing to a node without an oplog."""
+        """Do nothing: without an oplog there is no cluster time."""

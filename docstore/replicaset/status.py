@@ -1,5 +1,7 @@
-"""replSetGetStatus: the set as this member sees it. Dates of entries are those of their timestamps, in whole
-seconds."""
+"""replSetGetStatus: the set as known to this member.
+
+Dates of entries are those of their timestamps, in whole seconds.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ _EMPTY_CONFIG = {
 
 
 def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float, initial_sync: bool) -> dict[str, Any]:
-    """The reply's fields. `now` and `started` are monotonic seconds, `wall` seconds since 1970;
-    `initial_sync`: with the progress of an initial sync.
+    """Return the reply's fields. `now` and `started` are monotonic seconds, `wall` seconds since 1970.
 
-    Errors: NotYetInitialized with the fields of 2012 beside today's; InvalidReplicaSetConfig for a removed member.
+    `initial_sync`: include the progress of an initial sync.
+
+    Errors: NotYetInitialized with the fields of 2012 besides today's; InvalidReplicaSetConfig for a removed member.
     """
     membership = replica_set.membership
     state = membership.state
@@ -75,14 +78,14 @@ def status(replica_set: ReplicaSet, *, now: float, wall: float, started: float, 
 
 
 class _Clock:
-    """Dates for moments of the core's clock."""
+    """Conversion of the core's clock to dates."""
 
     def __init__(self, now: float, wall: float) -> None:
         self.now = now
         self._offset = wall - now
 
     def date(self, moment: float) -> datetime:
-        """The epoch for a moment that never was."""
+        """Return the date of a moment; the epoch for one that never occurred."""
         return datetime.fromtimestamp(max(moment + self._offset, 0.0) if moment > 0 else 0.0, UTC)
 
 
@@ -99,14 +102,14 @@ def _optimes(replica_set: ReplicaSet, state: State) -> dict[str, Any]:
 
 
 def _wall_times(replica_set: ReplicaSet, applied: OpTime, durable: OpTime) -> dict[str, Any]:
-    """When the newest entries that a member has were written; of those that are in this member's oplog."""
+    """Return the wall clock times of a member's newest entries, if they are in this member's oplog."""
     optimes = {"lastAppliedWallTime": applied, "lastDurableWallTime": durable}
     walls = {name: _wall_of(replica_set, optime) for name, optime in optimes.items()}
     return {name: wall for name, wall in walls.items() if wall is not None}
 
 
 def _wall_of(replica_set: ReplicaSet, optime: OpTime) -> Any | None:
-    """When the entry was written, by its writer's clock."""
+    """Return the writer's wall clock time of an entry, or None."""
     oplog = replica_set.membership.store.oplog
     entry = None if oplog is None else oplog.entry(optime.timestamp)
     wall = None if entry is None else get_field(entry, "wall")

@@ -1,4 +1,4 @@
-"""Waiting for something that progress brings: a condition is looked at again after every event, never by a timer."""
+"""Waiting for conditions that progress makes true; they are checked after every event, never by a timer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Waiters:
-    """Coroutines that wait until their condition holds."""
+    """Coroutines that wait for their conditions."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[bool], Callable[[], bool]] = {}
@@ -16,7 +16,7 @@ class Waiters:
         return len(self._waiting)
 
     def wake(self) -> None:
-        """Look at every condition; call after whatever may have changed one."""
+        """Check every condition; call it after any change that may affect one."""
         if self._waiting:
             for future, condition in list(self._waiting.items()):
                 if not future.done() and condition():

@@ -1,6 +1,6 @@
-"""Waiting until a write is as safe as its writer asked (rule 16). Event-driven: every progress looks at all that wait.
+"""Waiting for write concerns (rule 16). Event-driven: every progress checks all waiters.
 
-The write stands whatever comes out: what is returned is a writeConcernError beside a success.
+The write stands in any case: a failure is a writeConcernError beside a success.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WriteConcernWaiters:
-    """The writers of one member that wait. `clock` is that of their deadlines, monotonic seconds."""
+    """The waiting writers of one member. `clock`: monotonic seconds, for their deadlines."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class WriteConcernWaiters:
         *,
         in_log: Callable[[OpTime], bool],
     ) -> None:
-        """`in_log`: whether this member's log has the entry at an optime."""
+        """`in_log` returns True if this member's oplog has the entry at an optime."""
         self._state = state
         self._in_log = in_log
         self._flusher = flusher
@@ -40,11 +40,11 @@ class WriteConcernWaiters:
         self._waiters = Waiters()
 
     def wake(self) -> None:
-        """Something has progressed, or this member has stepped down."""
+        """Check all waiters after progress, or after a step-down."""
         self._waiters.wake()
 
     async def wait(self, optime: OpTime | None, concern: WriteConcern, deadline: float | None) -> dict[str, Any] | None:
-        """None when the concern is met, else the writeConcernError."""
+        """Wait for the concern; return None when it is satisfied, else the writeConcernError."""
         state = self._state()
         config = state.config
         if optime is None or optime == NULL_OPTIME or config is None or concern.w == 0:
@@ -58,12 +58,12 @@ class WriteConcernWaiters:
         except CommandError as refusal:
             return _concern_error(refusal.code, refusal.code_name, refusal.message, concern)
         term = state.term
-        # A write that lost its primary before it came to wait may not be in this term's log.
+        # If this member lost its primary role before the wait, the entry may not be in the current term's oplog.
         lost = optime.term != term and not self._in_log(optime)
         acknowledged = False
 
         def met() -> bool:
-            # In a later term the same positions may be those of another log: the entry may have been rolled back.
+            # In a later term the same positions may belong to another oplog: the entry may have been rolled back.
             nonlocal acknowledged
             acknowledged = acknowledged or (state.term == term and not lost and reached())
             return acknowledged
@@ -80,7 +80,7 @@ class WriteConcernWaiters:
             ) and (not journal or self._flusher.durable >= optime)
 
         def over() -> bool:
-            # A primary that steps down goes on replicating until somebody can take over.
+            # A primary that steps down keeps replicating until another member can take over.
             return lost or state.role is not Role.LEADER or state.term != term
 
         if (journal or concern.w == "majority") and not (self._flusher.is_idle and met()):
@@ -101,7 +101,7 @@ class WriteConcernWaiters:
         return _concern_error(code, code.name, "operation exceeded time limit", concern)
 
     def _limit(self, concern: WriteConcern, deadline: float | None) -> tuple[float | None, Code]:
-        """(seconds to wait, code when they have passed)."""
+        """Return (seconds to wait, error code afterwards)."""
         own = concern.timeout_ms / 1000 if concern.timeout_ms else None
         left = None if deadline is None else max(deadline - self._clock(), 0.0)
         if left is not None and (own is None or left < own):

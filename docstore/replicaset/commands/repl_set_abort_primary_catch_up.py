@@ -1,4 +1,4 @@
-"""replSetAbortPrimaryCatchUp: a new primary shall take writes now."""
+"""replSetAbortPrimaryCatchUp: make a new primary accept writes now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetFetchSessions: the rows of retryable writes, for a member in initial sync. Not a command of MongoDB."""
+"""replSetFetchSessions: return session rows to a member in initial sync. Not a command of MongoDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetFreeze: do not run for primary for a while."""
+"""replSetFreeze: do not run for primary for a number of seconds."""
 
 from __future__ import annotations
 

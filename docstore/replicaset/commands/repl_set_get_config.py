@@ -1,4 +1,4 @@
-"""replSetGetConfig: the configuration with every default spelled out."""
+"""replSetGetConfig: return the configuration with all defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetGetRBID: how often this member has rolled back."""
+"""replSetGetRBID: return this member's rollback id, which grows with each rollback."""
 
 from __future__ import annotations
 

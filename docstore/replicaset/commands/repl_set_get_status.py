@@ -1,4 +1,4 @@
-"""replSetGetStatus: the set as this member sees it."""
+"""replSetGetStatus: return the state of the set as known to this member."""
 
 from __future__ import annotations
 

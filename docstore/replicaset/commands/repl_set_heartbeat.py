@@ -1,4 +1,4 @@
-"""replSetHeartbeat: members ask each other how they are."""
+"""replSetHeartbeat: exchange of state between members."""
 
 from __future__ import annotations
 

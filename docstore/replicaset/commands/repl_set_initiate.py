@@ -1,4 +1,4 @@
-"""replSetInitiate: make a set of members that have no data, or of this one alone."""
+"""replSetInitiate: create a set of members without data, or of this one alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docstore.replicaset.administration import initiate
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    # The shell of 2012 sends a number when it was called without an argument.
+    # The shell of 2012 sends a number if called without an argument.
     given = arguments.value
     replica_set, audit = replica_set_of(context), context.services.audit
     reply = await initiate(replica_set, document_to_python(given) if isinstance(given, bytes) else {})

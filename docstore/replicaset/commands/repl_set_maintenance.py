@@ -1,4 +1,4 @@
-"""replSetMaintenance: stay in RECOVERING for a while, neither read nor elected."""
+"""replSetMaintenance: stay in RECOVERING, without reads and elections, until undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetReconfig: the next configuration of the set."""
+"""replSetReconfig: install the set's next configuration."""
 
 from __future__ import annotations
 

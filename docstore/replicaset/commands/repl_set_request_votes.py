@@ -1,4 +1,4 @@
-"""replSetRequestVotes: a candidate asks for a vote."""
+"""replSetRequestVotes: vote request of a candidate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 async def _run(context: Context) -> Result:
-    # A vote is on disk before it is given.
+    # A vote is on disk before the reply.
     membership = initiated_set_of(context).membership
     return encode_reply(await membership.request(lambda token: decode_vote_request(context.body, token)))
 

@@ -1,4 +1,4 @@
-"""replSetStepDown: the primary steps down, once another member can take over."""
+"""replSetStepDown: make the primary step down as soon as another member can take over."""
 
 from __future__ import annotations
 

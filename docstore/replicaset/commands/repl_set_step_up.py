@@ -17,7 +17,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return {}
     await replica_set.membership.request(lambda token: StepUpRequest(token=token))
     if arguments["skipDryRun"]:
-        # A primary that hands over does not wait for how it ends.
+        # A primary that hands over does not wait for the outcome.
         return {}
     assert state.config is not None
     await replica_set.wait_for(

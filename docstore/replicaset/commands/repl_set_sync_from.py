@@ -1,4 +1,4 @@
-"""replSetSyncFrom: fetch from this member next."""
+"""replSetSyncFrom: use a given member as the next sync source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""replSetUpdatePosition: members behind us report how far they are."""
+"""replSetUpdatePosition: position report of members that sync from this one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which state a read gets by its read concern: majority snapshots, leases of cluster times."""
+"""States for reads by their read concern: majority snapshots, and leases of snapshots at cluster times."""

@@ -1,15 +1,15 @@
-"""Majority snapshots: states that no rollback can take back (rule 17).
+"""Majority snapshots: states that no rollback can undo (rule 17).
 
-A snapshot is taken after each step of the log, so that when the commit point reaches a step its state is still there.
-Where it comes to lie between two of them, a reader that must have the state there makes it from the next later one and
-leaves it here (`earlier_state`, `keep`). Invariants, once the log has made a step:
+A snapshot is taken after each step of the oplog, so that the state still exists when the commit point reaches it. If
+the commit point stays between two snapshots, a reader makes the state there from the later one and stores it here
+(`earlier_state`, `keep`). Invariants, once the oplog has made a step:
 
-* the list rises strictly and is never empty; its first is the newest at or below the commit point if any is, all others
-  are above it;
-* at most `MAX_KEPT` are kept: when there are more, every second one of those above the commit point goes, so the steps
-  get coarser but the newest and the first stay;
-* a snapshot that is being read outlives its place in the list until the last reader has released it;
-* of many that leave the list at once a few are released at a time: what was written since each is put together then.
+* The list is strictly ascending and never empty. If there are snapshots at or below the commit point, only the newest
+  of them is kept, as the first.
+* At most `MAX_KEPT` are kept. Beyond that, every second one above the commit point is dropped, so the steps get
+  coarser, but the newest and the first stay.
+* A snapshot with readers outlives its place in the list until the last reader has released it.
+* If many leave the list at once, only a few are released at a time, because each release merges the writes since it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _optime_of = attrgetter("optime")
 
 
 class _SharedSnapshot:
-    """A snapshot and how many hold it: the list counts as one."""
+    """A snapshot with the number of its holders; the list counts as one."""
 
     __slots__ = ("holders", "optime", "snapshot")
 
@@ -50,13 +50,13 @@ class _SharedSnapshot:
 
 
 def _let_go_once(held: _SharedSnapshot) -> Callable[[], None]:
-    """One holder more; the call that lets it go, which may be called twice."""
+    """Add a holder; return its release function, which is idempotent."""
     held.holders += 1
     return once(held.release)
 
 
 class _Held:
-    """A shared snapshot as one of its holders has it: closing it lets it go."""
+    """A shared snapshot for one holder: `close` releases it."""
 
     def __init__(self, snapshot: Snapshot, close: Callable[[], None]) -> None:
         self.get = snapshot.get
@@ -67,8 +67,9 @@ class _Held:
 
 
 def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime, at: int = 0) -> EarlierState | None:
-    """The state at `optime`, still to be made, from a later one, which it owns; None when there is no way back. `at`:
-    see `EarlierState`.
+    """Return the state at `optime`, to be made from a later one, which it owns; None if the undo records are gone.
+
+    `at`: see `EarlierState`.
     """
     held = _Held(snapshot, release)
     try:
@@ -92,7 +93,7 @@ class MajoritySnapshots:
         return len(self._kept)
 
     def note(self, last: OpTime, commit_point: OpTime) -> None:
-        """The log ends in `last` now, and everything up to `commit_point` is committed."""
+        """Take a snapshot for the oplog's end `last`, and advance the commit point."""
         self._commit_point = commit_point
         if last < self._last:
             self._drop(lambda held: held.optime > last)
@@ -105,32 +106,32 @@ class MajoritySnapshots:
             self._drop(doomed.__contains__)
 
     def release_some(self) -> bool:
-        """Release a few of those that have left the list; whether there are more."""
+        """Release a few snapshots that have left the list; return True if there are more."""
         for _ in range(min(_RELEASED_AT_ONCE, len(self._leaving))):
             self._leaving.popleft().release()
         return bool(self._leaving)
 
     @property
     def committed(self) -> OpTime:
-        """The position of the newest committed state that there is, NULL_OPTIME when there is none."""
+        """The position of the newest committed snapshot, or NULL_OPTIME if there is none."""
         if not self._kept or self._kept[0].optime > self._commit_point:
             return NULL_OPTIME
         return self._kept[0].optime
 
     def open(self) -> tuple[OpTime, Snapshot, Callable[[], None]] | None:
-        """(position, the state at `committed`, release); None when there is none."""
+        """Return (position, the state at `committed`, release function), or None if there is none."""
         if self.committed == NULL_OPTIME:
             return None
         held = self._kept[0]
         return held.optime, held.snapshot, _let_go_once(held)
 
     def earlier_state(self, optime: OpTime) -> EarlierState | None:
-        """The state at `optime`, still to be made, from the oldest that is later; None when there is no way back."""
+        """Return the state at `optime`, to be made from the oldest later one; None if the undo records are gone."""
         later = next((held for held in self._kept if held.optime > optime), None)
         return None if later is None else state_before(later.snapshot, _let_go_once(later), optime)
 
     def keep(self, optime: OpTime, state: Snapshot) -> None:
-        """Take over a state that has been made; `optime` is at or below the commit point."""
+        """Add a state that was made; `optime` is at or below the commit point."""
         assert optime <= self._commit_point, (optime, self._commit_point)
         if self.committed >= optime:
             state.close()
@@ -140,14 +141,14 @@ class MajoritySnapshots:
             self._forget_passed()
 
     def _forget_passed(self) -> None:
-        """Of the committed states only the newest is kept."""
+        """Release all committed snapshots except the newest."""
         passed = bisect_right(self._kept, self._commit_point, key=_optime_of)
         for held in self._kept[: max(passed - 1, 0)]:
             held.release()
         del self._kept[: max(passed - 1, 0)]
 
     def close(self) -> None:
-        """Let all go that nobody reads."""
+        """Release all snapshots without readers."""
         self._drop(lambda _held: True)
         while self._leaving:
             self._leaving.popleft().release()

@@ -1,5 +1,4 @@
-"""Which state a read gets that asks for more than the newest: one at a cluster time, one that a majority has (rule
-17)."""
+"""States for reads beyond the newest one: at a cluster time, or majority-committed (rule 17)."""
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     View = tuple[Reader, Callable[[], None]]
 
 PATIENCE_SECONDS = 0.05
-"""How long a majority read waits for the commit point to reach a snapshot before it makes the state that it needs."""
+"""Seconds that a majority read waits for the commit point to reach a snapshot before it makes the state itself."""
 
 SLICE_SECONDS = 0.002
 _BETWEEN_RELEASES_SECONDS = 0.01
 
 
 class ReadConcernWaiters:
-    """The readers of one member that wait, and the `leases` of states. Deadlines are in monotonic seconds."""
+    """The waiting readers of one member, and the `leases` of states. Deadlines are in monotonic seconds."""
 
     def __init__(self, store: Store, state: Callable[[], State]) -> None:
         self._store = store
@@ -48,9 +47,10 @@ class ReadConcernWaiters:
         self._releasing: asyncio.Handle | None = None
 
     def progressed(self, last: OpTime, commit_point: OpTime, *, keep: bool) -> None:
-        """The log or the commit point has moved. `keep`: the state is one that members may read.
+        """Note a new end of the oplog or a new commit point. `keep`: the current state may be read.
 
-        Else it is being made anew by an initial sync, and what was kept may be of a log that nobody has any more.
+        Otherwise an initial sync is rebuilding it, and older snapshots may be of an oplog that no longer exists
+        anywhere.
         """
         if keep:
             self._snapshots.note(last, commit_point)
@@ -61,11 +61,11 @@ class ReadConcernWaiters:
         self._release()
 
     def wake(self) -> None:
-        """This member has become primary, or is it no longer."""
+        """Wake the waiters after this member has become primary, or has stepped down."""
         self._waiters.wake()
 
     def _release(self) -> None:
-        """Let go of snapshots that nobody needs until none is left, also while the log stands still."""
+        """Release unneeded snapshots step by step until none is left, also while the oplog does not grow."""
         if self._releasing is not None:
             self._releasing.cancel()
             self._releasing = None
@@ -79,10 +79,11 @@ class ReadConcernWaiters:
         self._snapshots.close()
 
     def newest(self, concern: ReadConcern) -> int | None:
-        """The packed timestamp of the newest state, where that is the one that `open` or `open_snapshot` would give
-        without a wait; None where they have to look closer.
+        """Return the packed timestamp of the newest state if `open` or `open_snapshot` would return that without
+        waiting.
 
-        For read concern "snapshot" the state is kept for those who ask for its time again.
+        None if they have to check further. For read concern "snapshot" the state is kept for later requests of its
+        time.
         """
         at = self._store.last_optime.timestamp
         after = concern.after_cluster_time
@@ -103,7 +104,7 @@ class ReadConcernWaiters:
         return at
 
     async def open(self, concern: ReadConcern | None, deadline: float | None) -> View:
-        """(state, call to release it). Errors: MaxTimeMSExpired, InvalidOptions, those of `open_linearizable`."""
+        """Return (state, release function). Errors: MaxTimeMSExpired, InvalidOptions, those of `open_linearizable`."""
         if concern is not None and concern.level is ReadLevel.LINEARIZABLE:
             return await self._open_linearizable(deadline)
         after = 0
@@ -117,10 +118,11 @@ class ReadConcernWaiters:
         return committed, release
 
     async def _open_majority(self, after: int, deadline: float | None) -> tuple[OpTime, Snapshot, Callable[[], None]]:
-        """(position, committed state, release): everything is in it that was committed when the call was made, and
-        `after`, which is waited for. On a primary that includes what earlier primaries have acknowledged.
+        """Return (position, committed state, release function).
 
-        Errors: MaxTimeMSExpired; InterruptedDueToReplStateChange where it is primary no longer before it knew that.
+        The state contains everything committed before the call, and waits for `after`. On a primary that includes
+        writes acknowledged by earlier primaries. Errors: MaxTimeMSExpired; InterruptedDueToReplStateChange if it steps
+        down before it knows of these.
         """
         new_in_term = self._state().term if self._new_in_its_term() else None
         await self._wait(lambda: self._committed().timestamp >= max(after, 1) and not self._new_in_its_term(), deadline)
@@ -137,20 +139,21 @@ class ReadConcernWaiters:
         return opened
 
     def _committed(self) -> OpTime:
-        """The newest entry here that will not be rolled back."""
+        """Return the newest entry here that will not be rolled back."""
         return min(self._state().commit_point, self._store.last_optime)
 
     def _new_in_its_term(self) -> bool:
-        """Whether this member is a primary that does not know yet how far the log of its predecessors is committed: it
-        does once an entry of its own term is.
+        """Return True on a primary that does not know yet which of its predecessors' entries are committed.
+
+        It knows once an entry of its own term is committed.
         """
         state = self._state()
         return state.writable and state.commit_point.term < state.term
 
     async def _take_back(self, wanted: OpTime) -> None:
-        """Make the committed state at `wanted`, if there is a way back to it.
+        """Make the committed state at `wanted`, if the undo records allow.
 
-        The next snapshot may never be committed: the majority may be gone.
+        Waiting is not enough: the next snapshot may never be committed, as the majority may be gone.
         """
         state = await _made(self._snapshots.earlier_state(wanted), None)
         if state is not None:
@@ -159,11 +162,11 @@ class ReadConcernWaiters:
     async def open_snapshot(
         self, concern: ReadConcern, deadline: float | None
     ) -> tuple[int, Reader, Callable[[], None]]:
-        """(packed timestamp, the majority's state at it, release).
+        """Return (packed timestamp, majority-committed state at it, release function).
 
-        Without `atClusterTime` the newest such state. What was read is kept for a while for those who ask for it again;
-        other states of the last minutes are made anew from undo records.
-        Errors: InvalidOptions, MaxTimeMSExpired, SnapshotTooOld for a state that cannot be made any more.
+        Without `atClusterTime` it is the newest such state. States are kept for a while for repeated requests; other
+        states of the last minutes are made from undo records. Errors: InvalidOptions, MaxTimeMSExpired, SnapshotTooOld
+        for a state that can no longer be made.
         """
         at = concern.at_cluster_time
         if at is None:
@@ -189,18 +192,19 @@ class ReadConcernWaiters:
         await self._wait(lambda: self._committed().timestamp >= at, deadline)
         await self._wait_decided(at, deadline)
         async with self._making:
-            # One at a time: each may take the memory of many undo records.
+            # One at a time, because each may use the memory of many undo records.
             if not self.leases.has(at):
                 await self._lease_past(at, deadline)
             return at, *self.leases.open(at)
 
     async def _lease_past(self, at: int, deadline: float | None) -> None:
-        """Keep the state at `at`, which the log has passed: that of the newest entry that is not later, once it is
-        committed that there is none between. Errors: MaxTimeMSExpired, SnapshotTooOld.
+        """Keep the state at `at`, a time before the oplog's end: that of the last entry up to `at`.
+
+        It waits until it is certain that no entry lies in between. Errors: MaxTimeMSExpired, SnapshotTooOld.
         """
         oplog = self._store.oplog
         assert oplog is not None
-        # What counts as of an earlier time than it was written at must be there too.
+        # Transactions with a commit time before their entry's must be included too.
         newest = self._store.last_optime.timestamp if self._is_delayed(at) else at
         position, snapshot, release = await self._open_majority(newest, deadline)
         entry = next(oplog.scan_back(snapshot, at + 1), None)
@@ -220,15 +224,15 @@ class ReadConcernWaiters:
         self.leases.keep(at, state, state.close, state.undo_bytes)
 
     def _is_delayed(self, at: int) -> bool:
-        """Whether something behind `at` may count as written at `at` or before: what was prepared by then."""
+        """Return True if a transaction prepared by `at` may be committed as of `at` or before, by a later entry."""
         sessions = self._store.sessions
         return sessions.is_prepared_at(at) or sessions.last_delayed > at
 
     async def _lease_present(self, at: int, deadline: float | None) -> None:
-        """Keep the present state as that of `at`.
+        """Keep the present state as the one at `at`.
 
-        Whatever is written here from now on gets a later timestamp. That no later primary writes at `at` or before it
-        is certain once a majority has an entry that is not earlier. Errors: those of `_wait_committed`.
+        Later writes here have later timestamps. Once a majority has an entry at or after `at`, no later primary can
+        write at or before it. Errors: those of `_wait_committed`.
         """
         term = self._state().term
         snapshot = self._store.engine.snapshot()
@@ -242,7 +246,7 @@ class ReadConcernWaiters:
         self.leases.keep(at, snapshot, snapshot.close)
 
     async def _open_linearizable(self, deadline: float | None) -> View:
-        """The newest state, once it is certain that no other member was primary when it was taken.
+        """Return the newest state, once no other member can have been primary when it was taken.
 
         Errors: NotWritablePrimary, InterruptedDueToReplStateChange, MaxTimeMSExpired.
         """
@@ -269,14 +273,15 @@ class ReadConcernWaiters:
                 f"clusterTime: {unpack_timestamp(after)}; current clusterTime: {unpack_timestamp(oplog.cluster_time)}",
             )
         if self._state().writable and oplog.last.timestamp < after:
-            # Nothing will come by itself: an idle primary moves its own log to the time that was asked for.
+            # An idle primary receives no entries: it advances its own oplog to the requested time.
             self._write_noop("periodic noop")
         await self._wait(lambda: oplog.last.timestamp >= after, deadline)
         await self._wait_decided(after, deadline)
 
     async def _wait_decided(self, at: int, deadline: float | None) -> None:
-        """Wait until it is known of every transaction that was prepared at `at` or before how it ends: one that is
-        committed as of `at` or before belongs to what is read.
+        """Wait for the outcome of all transactions prepared at `at` or before.
+
+        Those committed as of `at` or before belong to the state.
         """
         sessions = self._store.sessions
         if sessions.is_prepared_at(at):
@@ -288,10 +293,10 @@ class ReadConcernWaiters:
             unit.commit()
 
     async def _wait_committed(self, wanted: OpTime, term: int, deadline: float | None) -> None:
-        """Wait for an entry that we have written as the primary of `term` to be committed.
+        """Wait until an entry written as the primary of `term` is committed.
 
-        A later term's commit point says nothing of it: that entry may have been rolled back.
-        Errors: InterruptedDueToReplStateChange, MaxTimeMSExpired.
+        A later term's commit point does not prove it: the entry may have been rolled back. Errors:
+        InterruptedDueToReplStateChange, MaxTimeMSExpired.
         """
         committed = False
 
@@ -311,7 +316,7 @@ class ReadConcernWaiters:
 
 
 async def _made(state: EarlierState | None, deadline: float | None) -> EarlierState | None:
-    """The state when it has been made, in slices; None where there is no way back. Errors: MaxTimeMSExpired."""
+    """Make the state in slices and return it; None if the undo records are gone. Errors: MaxTimeMSExpired."""
     if state is None:
         return None
     try:
@@ -331,6 +336,6 @@ async def _made(state: EarlierState | None, deadline: float | None) -> EarlierSt
 
 
 def _limit(deadline: float | None, most: float | None = None) -> float | None:
-    """How many seconds to wait: until the deadline, and at most so many."""
+    """Return the seconds to wait until the deadline, at most `most`; None: no limit."""
     left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
     return left if most is None else most if left is None else min(left, most)

@@ -1,8 +1,7 @@
-"""States that were read with read concern "snapshot", kept a while for those who ask for the same cluster time again.
+"""Leases of states that were read with read concern "snapshot", for further reads at the same cluster time.
 
-At most `MOST` are kept, each for `SECONDS`, and of those that take memory no more than have `MOST_BYTES` together; one
-that is being read outlives its lease until the last reader has released it. A state is whole: the majority had it, and
-nothing in it changes.
+At most `MOST` are kept, each for `SECONDS`; those in memory take at most `MOST_BYTES` in total. A state with readers
+outlives its lease until the last reader has released it. All states are majority-committed and immutable.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ MOST_BYTES = 32 << 20
 
 
 class Lease:
-    """One state. `checked`: for those who read it again and again, which collections stood in it as in a version of the
-    catalog.
-    """
+    """One state. `checked`: caches, by collection, the catalog version whose entry equals the state's."""
 
     __slots__ = ("checked", "holders", "release", "size", "snapshot", "until")
 
@@ -34,7 +31,7 @@ class Lease:
         self.checked: dict[str, int] = {}
 
     def hold(self) -> tuple[Reader, Callable[[], None]]:
-        """(the state, call to release it once)."""
+        """Return (the state, its release function, to be called once)."""
         self.holders += 1
         return self.snapshot, once(self.let_go)
 
@@ -45,7 +42,7 @@ class Lease:
 
 
 def once(action: Callable[[], None]) -> Callable[[], None]:
-    """A call that acts the first time."""
+    """Return a function that runs `action` on the first call only."""
     done = False
 
     def act() -> None:
@@ -58,7 +55,7 @@ def once(action: Callable[[], None]) -> Callable[[], None]:
 
 
 class SnapshotLeases:
-    """Leases by packed timestamp, the oldest first."""
+    """Leases by packed timestamp, oldest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -68,13 +65,14 @@ class SnapshotLeases:
         return len(self._leases)
 
     def has(self, at: int) -> bool:
-        """Whether the state at that timestamp is kept."""
+        """Return True if the state at that timestamp is kept."""
         self.expire()
         return at in self._leases
 
     def keep(self, at: int, snapshot: Reader, release: Callable[[], None], size: int = 0) -> None:
-        """Take over a state that takes `size` bytes of memory; when that of the timestamp is kept already, this one is
-        released and that one renewed.
+        """Take ownership of a state of `size` bytes in memory.
+
+        If a state of that timestamp exists, it is renewed and the new one released.
         """
         known = self._leases.pop(at, None)
         if known is not None:
@@ -90,15 +88,15 @@ class SnapshotLeases:
         self._leases[at] = Lease(snapshot, release, self._clock() + SECONDS, size)
 
     def open(self, at: int) -> tuple[Reader, Callable[[], None]]:
-        """(the state, call to release it once)."""
+        """Return (the state, its release function, to be called once)."""
         return self._leases[at].hold()
 
     def kept(self, at: int) -> Lease | None:
-        """The lease of the state at that timestamp, which lives at least as long as nothing is awaited."""
+        """Return the lease of the state at that timestamp, valid until the next await; None if there is none."""
         return self._leases[at] if self.has(at) else None
 
     def expire(self) -> None:
-        """Let go of what was kept long enough."""
+        """Release expired leases."""
         now = self._clock()
         while self._leases:
             at, lease = next(iter(self._leases.items()))
@@ -108,7 +106,7 @@ class SnapshotLeases:
             lease.let_go()
 
     def close(self) -> None:
-        """Let all go."""
+        """Release all leases."""
         for lease in self._leases.values():
             lease.let_go()
         self._leases.clear()

@@ -1,1 +1,1 @@
-"""Becoming and staying a copy: sync source, initial sync, application of entries, rollback."""
+"""Replication of data to this member: sync source, initial sync, application of oplog entries, rollback."""

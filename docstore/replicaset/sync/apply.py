@@ -1,8 +1,7 @@
-"""Applying fetched entries: in order, in slices that leave the loop to others, each slice one unit (rule 14).
+"""Application of fetched entries: in order, in slices, each slice one unit of work (rule 14).
 
-Because entries go in one after the other, every moment between two slices is a state that the primary was in;
-readers need no barrier at the end of a batch. A delayed member holds entries back until they are old enough (rule
-23b).
+Entries are applied sequentially, so the state between two slices is one that the primary had; readers need no barrier
+at the end of a batch. A delayed member holds entries back until they are old enough (rule 23b).
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.002
 ENTRIES_PER_LOOK = 8
-"""How many entries between two looks at the clock; one takes some 20 µs, unless it is long."""
+"""Entries between two looks at the clock; a short one takes some 20 µs."""
 _LONG_ENTRY = 4096
 
 
 class Applier:
-    """Applies to one store. `clock` is monotonic, `wall_clock` in seconds since 1970; `progressed()` follows each
-    slice.
+    """Applies entries to one store. `clock` is monotonic, `wall_clock` in seconds since 1970.
+
+    `progressed()` is called after each slice.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class Applier:
                 await asyncio.sleep(0)
 
     async def _build(self, entry: bytes, position: int, tolerant: bool) -> int:
-        """Apply an entry that makes an index over documents, in slices; the next position, 0 if it is none such."""
+        """Apply an entry that builds an index over documents, in slices.
+
+        Return the next position, 0 for other entries.
+        """
         if not _is_command(entry):
             return 0
         build = begin_build(self._store, entry, tolerant=tolerant)
@@ -77,7 +80,7 @@ class Applier:
         return position + 1
 
     def _slice(self, entries: list[bytes], start: int, end: int, tolerant: bool) -> int:
-        """Apply what fits into a slice; a command, which may be an index build, begins a slice and is all of it."""
+        """Apply the entries of one slice; a command, which may be an index build, has a slice of its own."""
         until = self._clock() + SLICE_SECONDS
         position = start
         if _is_command(entries[start]):
@@ -97,7 +100,7 @@ class Applier:
         return position
 
     async def _wait_until_old_enough(self, entries: Sequence[bytes], start: int, delay_seconds: int) -> int:
-        """The end of those that may be applied now; waits until there is one."""
+        """Wait until an entry may be applied; return the end of those that may."""
         while True:
             limit = int(self._wall_clock()) - delay_seconds
             end = start
@@ -111,6 +114,6 @@ class Applier:
 
 
 def _is_command(entry: bytes) -> bool:
-    """Whether it changes more than documents."""
+    """Return True if the entry changes the catalog."""
     op = get_field(entry, "op")
     return op is not None and op[1] == b"\x02\0\0\0c\0" and not groups_inserts(entry)

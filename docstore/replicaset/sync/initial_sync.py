@@ -1,19 +1,19 @@
-"""Initial sync: becoming a copy of another member from nothing (rule 19).
+"""Initial sync: copying all data of another member (rule 19).
 
-1. The flag `initialSyncFlag` is made durable: a process killed from here on starts over.
-2. Everything but `local` is dropped, the oplog too; the rollback id grows if there was one.
-3. The source's rollback id and its last entry are noted, or the first one of the transaction that this is a part of, or
-   of one that is prepared there. From that entry on its oplog is fetched, beside all that follows
+1. `initialSyncFlag` is made durable: a process killed from here on starts over.
+2. Everything except `local` is dropped, including the oplog; the rollback id grows if there was one.
+3. The source's rollback id is recorded, and the entry to start from: its last entry, or the first entry of the
+   transaction that this belongs to, or of a prepared one. From there its oplog is fetched in parallel to the next steps
    (`docstore.replicaset.sync.oplog_fetch`).
-4. Every collection is cloned with its uuid, options and indexes; one whose source was out of reach for a moment anew.
-   Then the rows of retryable writes.
-5. What was fetched is applied from the noted entry to where the source stood after the clone. Cloned documents are
-   already ahead of some of these entries, so they are applied tolerantly; at the end the copy is exact. A voter goes on
-   to where the primary is: it may have lost its disk, and has acknowledged what its source need not hold.
-6. If the source has rolled back meanwhile, the attempt is void. Else the flag is cleared. Where the copy ends is noted
-   until that is committed: these entries have no undo records.
+4. Every collection is cloned with its uuid, options and indexes; again if the source was briefly unreachable. Then the
+   session rows are copied.
+5. The fetched entries are applied, from the recorded one to the source's position after the clone. Cloned documents are
+   already ahead of some of them, so they are applied tolerantly; at the end the copy is exact. A voter continues to the
+   primary's position: it may have lost its disk, and has acknowledged entries that its source need not have.
+6. If the source has rolled back meanwhile, the attempt fails. Otherwise the flag is cleared. The end of the copy is
+   recorded until it is committed, because these entries have no undo records.
 
-A collection that was renamed during the clone voids the attempt too: it may have been missed under both names.
+A collection renamed during the clone fails the attempt too: it may have been missed under both names.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
 
 @dataclass(slots=True)
 class SyncProgress:
-    """For replSetGetStatus: how far the present attempt is."""
+    """Progress of the current attempt, for replSetGetStatus."""
 
     attempts: int = 0
     collections: int = 0
@@ -98,7 +98,10 @@ class InitialSync:
         directory: Path,
         counts: Callable[[OpTime], bool],
     ) -> None:
-        """`directory`: where the source's log is kept meanwhile. `counts`: whether a copy that ends there is enough."""
+        """`directory`: where the source's oplog is kept meanwhile.
+
+        `counts(last)`: True if a copy that ends at `last` suffices.
+        """
         self._counts = counts
         self._directory = directory
         self._reached = clock()
@@ -112,12 +115,12 @@ class InitialSync:
         self._progress = progress
 
     async def run(self) -> None:
-        """Errors: NetworkError, CommandError, AttemptFailed; the next attempt starts over."""
+        """Run the attempt. Errors: NetworkError, CommandError, AttemptFailed; the next attempt starts over."""
         self._progress.attempts += 1
         LOG.info("Starting initial sync", source=self._remote.address, attempt=self._progress.attempts)
         self._local.write_initial_sync(True)
         if self._store.last_optime != NULL_OPTIME:
-            # Who copies from us must notice that our log is another one.
+            # Members that copy from this one must notice that its oplog was replaced.
             self._local.raise_rollback_id()
         await self._flush()
         self._clear()
@@ -163,7 +166,7 @@ class InitialSync:
     async def _clone_until_done(
         self, fetch: OplogFetch, namespace: str, options: CollectionOptions, uuid: UUID
     ) -> None:
-        """Clone a collection, anew when the source was out of reach or has lost the cursor, for some seconds."""
+        """Clone a collection; retry for some seconds if the source was unreachable or has lost the cursor."""
         began, counted = self._clock(), self._progress.documents
         while True:
             fetch.check()
@@ -171,7 +174,7 @@ class InitialSync:
                 await self._clone(namespace, options, uuid)
             except (NetworkError, CommandError) as error:
                 if isinstance(error, CommandError) and error.code == Code.NamespaceNotFound:
-                    # What the log says of it, its removal at the end, finds nothing.
+                    # Its oplog entries, ending with its drop, then find nothing.
                     self._gone.add(uuid)
                     return
                 lost = isinstance(error, NetworkError) or error.code in _CURSOR_LOST
@@ -208,7 +211,7 @@ class InitialSync:
         store.sessions.forget()
 
     async def _list_collections(self) -> list[tuple[str, CollectionOptions, UUID]]:
-        """Views are not among them: what defines them is in `system.views`, which is."""
+        """Return the source's collections. Views are included through their definitions in `system.views`."""
         found = []
         reply = await self._remote.command("admin", {"listDatabases": 1, "nameOnly": True})
         for database in document_to_python(reply)["databases"]:
@@ -247,7 +250,7 @@ class InitialSync:
             await self._insert(collection, batch)
 
     async def _clone_rows(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
-        """A column family, or the mark of a keyspace, which holds nothing."""
+        """Create a column family, or the marker of a keyspace, and copy its rows."""
         with self._store.unit(replicated=False) as unit:
             collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
             unit.commit()
@@ -280,7 +283,7 @@ class InitialSync:
         self._progress.documents += len(documents)
 
     async def _apply(self, begin: OpTime, fetch: OplogFetch) -> None:
-        """From `begin`, that entry included, to the source's present end, and on until the copy counts."""
+        """Apply entries from `begin`, inclusive, to the source's present end, and on until the copy counts."""
         batches, entries = fetch.batches(), list[bytes]()
         stop = await self._end_of_source(begin)
         LOG.info("Initial sync: applying the log", begin=str(begin), end=str(stop))
@@ -288,7 +291,7 @@ class InitialSync:
         while True:
             while self._store.last_optime < stop:
                 entries = entries or await anext(batches)
-                # What comes behind the end is left to the follower, which can undo it.
+                # Later entries are left to the follower, which can undo them.
                 count = bisect_right(entries, stop, key=entry_optime)
                 if entries and not count:
                     raise AttemptFailed("the source's log no longer holds its end")

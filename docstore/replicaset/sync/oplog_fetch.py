@@ -1,7 +1,7 @@
-"""The source's log while an initial sync clones: fetched beside it and kept on disk until it is applied.
+"""Fetching of the source's oplog during an initial sync, stored on disk until it is applied.
 
-A clone may so take longer than the source keeps its log. Always true: what is kept begins with the entry it was asked
-for and has no gaps; a connection that breaks is gone on from behind the newest entry that was fetched.
+So a clone may take longer than the source keeps its oplog. The stored entries begin with the requested one and have no
+gaps; after a broken connection, fetching resumes behind the newest stored entry.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ LOG = component("INITSYNC")
 AWAIT_SECONDS = 1.0
 RETRY_SECONDS = 0.5
 OUTAGE_SECONDS = 10.0
-"""How long a source may be out of reach before the attempt is given up."""
+"""Seconds that a source may be unreachable before the attempt fails."""
 
 _ENTRIES_AT_ONCE = 500
 
 
 class AttemptFailed(Exception):
-    """The source has changed in a way that voids what was copied; start over."""
+    """The source has changed so that the copy is invalid; start over."""
 
 
 class OplogFetch:
-    """Fetches from the entry at `begin`, that one included, until `close`. `directory`: where the file stands."""
+    """Fetches from the entry at `begin`, inclusive, until `close`. `directory`: location of the file."""
 
     def __init__(self, remote: RemoteMember, begin: OpTime, directory: Path, clock: Callable[[], float]) -> None:
         self._remote = remote
@@ -48,12 +48,12 @@ class OplogFetch:
         self._task = asyncio.get_running_loop().create_task(self._fetch(), name="initial sync log")
 
     def check(self) -> None:
-        """Raise what has ended the fetching: NetworkError, CommandError, AttemptFailed, OSError."""
+        """Raise the error that ended fetching: NetworkError, CommandError, AttemptFailed, OSError."""
         if self._task.done():
             self._task.result()
 
     async def batches(self) -> AsyncIterator[list[bytes]]:
-        """What was fetched, and what is being fetched, oldest first. Errors: those of `check`."""
+        """Yield the entries, stored ones and then new ones, oldest first. Errors: those of `check`."""
         while True:
             while not self._batches:
                 self.check()
@@ -62,7 +62,7 @@ class OplogFetch:
             yield [entry for _, entry in self._batches.popleft().records()]
 
     async def close(self) -> None:
-        """End the fetching and give the space back."""
+        """End fetching and delete the file."""
         self._task.cancel()
         await asyncio.wait([self._task])
         if not self._task.cancelled():
@@ -87,7 +87,7 @@ class OplogFetch:
             self._more.set()
 
     async def _tail(self) -> AsyncGenerator[list[bytes], None]:
-        """What follows the newest entry that there is here, which the source must still have."""
+        """Yield the entries behind the newest stored one, which the source must still have."""
         after, first = self._last or self._begin, True
         async with aclosing(self._remote.tail(after, AWAIT_SECONDS)) as tail:
             async for entries in tail:

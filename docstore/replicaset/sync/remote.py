@@ -1,6 +1,6 @@
-"""Another member's log and collections, read with ordinary commands: find, getMore, listCollections, ...
+"""Reads of another member's oplog and collections by ordinary commands: find, getMore, listCollections.
 
-Everything is asked with `secondaryPreferred`, as a source may be a secondary. Errors: NetworkError, CommandError.
+All use `secondaryPreferred`, because a source may be a secondary. Errors: NetworkError, CommandError.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 SECONDARY_OK = {"mode": "secondaryPreferred"}
 SLACK_SECONDS = 5.0
-"""How much longer than it asked the other side to wait a getMore may take."""
+"""Seconds that a getMore may take beyond its own waiting time."""
 POSITIONS_AT_ONCE = 500
 TAIL_BYTES = 2 << 20
-"""How much of a log is asked for at once: a reply is copied several times on both sides, each time in one go."""
+"""Bytes of oplog per request: both sides copy a reply several times, each time without a pause."""
 KILL_SECONDS = 1.0
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
@@ -38,22 +38,23 @@ class RemoteMember:
     """One member as a source of data."""
 
     def __init__(self, pool: Pool, address: str, *, timeout: float, replica_set_id: ObjectId | None = None) -> None:
-        """`timeout`: seconds for each command, waiting for new data not counted. `replica_set_id`: of our set."""
+        """`timeout`: seconds per command, besides waits for new data. `replica_set_id`: that of this set."""
         self._pool = pool
         self._replica_set_id = replica_set_id
         self.address = address
         self._timeout = timeout
         self._unfinished: dict[int, tuple[str, str]] = {}
-        """Cursors of `cursor` that have more to give: database and collection by id."""
+        """Unfinished cursors of `cursor`: database and collection by id."""
 
     async def command(self, database: str, command: Mapping[str, Any], *, timeout: float | None = None) -> bytes:
-        """The raw reply."""
+        """Run a command; return the raw reply."""
         body = bson.encode({**command, "$readPreference": SECONDARY_OK})
         return await self._pool.command(self.address, database, body, timeout=timeout or self._timeout)
 
     async def rollback_id(self) -> int:
-        """Asked before anything is fetched. Errors: InvalidReplicaSetConfig from a member of another set: the same
-        positions in its log are other entries.
+        """Return the rollback id; call it before anything is fetched.
+
+        Errors: InvalidReplicaSetConfig from a member of another set, whose positions refer to other entries.
         """
         reply = document_to_python(await self.command("admin", {"replSetGetRBID": 1}))
         if is_foreign(self._replica_set_id, reply.get("replicaSetId")):
@@ -63,11 +64,11 @@ class RemoteMember:
         return int(reply["rbid"])
 
     async def last_optime(self) -> OpTime | None:
-        """The newest entry of its log."""
+        """Return the optime of the newest entry of its oplog."""
         return await self._end_of_log(-1)
 
     async def first_optime(self) -> OpTime | None:
-        """The oldest entry of its log."""
+        """Return the optime of the oldest entry of its oplog."""
         return await self._end_of_log(1)
 
     async def _end_of_log(self, direction: int) -> OpTime | None:
@@ -82,11 +83,11 @@ class RemoteMember:
         return optime_of(documents[0]) if documents else None
 
     async def tail(self, after: OpTime, await_seconds: float) -> AsyncGenerator[list[bytes], None]:
-        """Batches of log entries from the timestamp of `after` on, as they are written; empty ones while nothing is.
+        """Yield batches of entries from the timestamp of `after` on, as they are written.
 
-        The first batch comes at once and holds the entry at `after` if the source has it. The others come unasked, each
-        as soon as it is there: a source that is far away is not waited for twice. A tail that is closed, or that has
-        failed, leaves nothing on the source but what was read first, which is reaped there.
+        Empty ones while there are none. The first batch comes at once and contains the entry at `after` if the source
+        has it. The source pushes the others as they are written, so a distant source costs no round trips. After a
+        close or failure only the first batch's cursor stays on the source, which reaps it.
         """
         found = {
             "find": "oplog.rs",
@@ -111,10 +112,10 @@ class RemoteMember:
                     yield documents
 
     async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
-        """Positions of its log up to the timestamp of `before`, newest first, some at a time.
+        """Yield positions of its oplog up to the timestamp of `before`, newest first, in batches.
 
-        Each are asked for by a command of their own: whoever gives up in between leaves nothing on the source, where a
-        cursor would keep the whole state of then.
+        Each batch is a command of its own: an abandoned search leaves no cursor on the source, which would hold a
+        snapshot.
         """
         bound = {"$lte": unpack_timestamp(before.timestamp)}
         while True:
@@ -134,7 +135,7 @@ class RemoteMember:
             bound = {"$lt": unpack_timestamp(positions[-1].timestamp)}
 
     async def cursor(self, database: str, command: Mapping[str, Any]) -> AsyncIterator[list[bytes]]:
-        """The batches of a command that opens a cursor."""
+        """Yield the batches of a command that opens a cursor."""
         reply = await self.command(database, command)
         collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
         cursor, documents = batch_of(reply)
@@ -148,7 +149,7 @@ class RemoteMember:
         del self._unfinished[opened]
 
     async def kill_unfinished(self) -> None:
-        """End the cursors that were not read to their end; one that cannot be reached times out there."""
+        """Kill unfinished cursors; those of an unreachable member time out there."""
         while self._unfinished:
             cursor, (database, collection) = self._unfinished.popitem()
             with suppress(NetworkError, CommandError):
@@ -158,7 +159,7 @@ class RemoteMember:
 
 
 def batch_of(reply: bytes) -> tuple[int, list[bytes]]:
-    """(cursor id, documents) of a cursor reply."""
+    """Return (cursor id, documents) of a cursor reply."""
     cursor = get_field(reply, "cursor")
     if cursor is None:
         raise CommandError(Code.FailedToParse, "the reply has no cursor")
@@ -170,6 +171,6 @@ def batch_of(reply: bytes) -> tuple[int, list[bytes]]:
 
 
 def optime_of(document: bytes) -> OpTime:
-    """`(t, ts)` of an entry or of a projection of one."""
+    """Return the optime, fields `t` and `ts`, of an entry or of a projection."""
     decoded = document_to_python(document)
     return OpTime(int(decoded.get("t", -1)), (decoded["ts"].time << 32) | decoded["ts"].inc)

@@ -1,15 +1,15 @@
-"""Rollback: taking back what the set has gone on without (rule 18).
+"""Rollback: undoing entries that the rest of the set does not have (rule 18).
 
-The common point with the source is the newest entry of its log that we have. The rollback id grows durably before
-anything is undone, so that whoever copies from us notices. Entries are undone exactly, newest first, from the undo
-records written with them, a group at a time (`docstore.collection.oplog.rollback`). Always true:
+The common point with the source is the newest entry of its oplog that this member has. The rollback id is increased
+durably before anything is undone, so that members that copy from this one notice. Entries are undone exactly, newest
+first, in groups, by the undo records written with them (`docstore.collection.oplog.rollback`).
 
-* the documents that a group takes away or changes are on disk below `rollback/` before it is undone
-  (`docstore.replicaset.sync.rollback_files`): whenever the process or the power goes, each is in the database or there;
-* a rollback that was cut off is gone on with by the next one, as the log then ends where it came to;
-* where a file or a group cannot be written nothing is undone, and it is tried again until it can;
-* what is at or before the commit point is never undone: that is an assertion, not an error;
-* the loop is held for some milliseconds at a time.
+* The documents that a group removes or changes are on disk below `rollback/` before it is undone
+  (`docstore.replicaset.sync.rollback_files`): after a crash each is in the database or there.
+* An interrupted rollback is continued by the next one, because the oplog then ends where it stopped.
+* If a file or a group cannot be written, nothing is undone, and the rollback retries until it can.
+* Entries at or before the commit point are never undone: that is an assertion, not an error.
+* The event loop is held for some milliseconds at a time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ RETRY_SECONDS = 1.0
 
 
 class NoCommonPoint(Exception):
-    """The logs share no entry: this member is too stale, or the source is none of its set."""
+    """The oplogs share no entry: this member is too stale, or the source belongs to another set."""
 
 
 async def find_common_point(store: Store, remote: RemoteMember) -> OpTime:
-    """The newest entry that both logs hold. Errors: NoCommonPoint, NetworkError, CommandError."""
+    """Return the newest entry that both oplogs have. Errors: NoCommonPoint, NetworkError, CommandError."""
     oplog = store.oplog
     assert oplog is not None
 
@@ -70,7 +70,7 @@ async def roll_back(
     clock: Callable[[], float],
     flush: Callable[[], Awaitable[None]],
 ) -> int:
-    """Undo every entry after `common`; returns how many. It may be cancelled: what has been undone stays undone.
+    """Undo every entry after `common`; return their number. After a cancellation, undone entries stay undone.
 
     Errors: `docstore.collection.oplog.rollback.UnrecoverableRollback`, for an entry that cannot be undone.
     """
@@ -102,7 +102,7 @@ async def roll_back(
 
 
 async def _until_undone(store: Store, rollback: Rollback, group: UndoGroup, files: RollbackFiles) -> None:
-    """Keep what the group takes away, then undo it; again and again while the disk or the process has no room."""
+    """Save the documents that the group removes, then undo it; retry while disk or process lacks space."""
     kept = not group.removed
     while True:
         try:

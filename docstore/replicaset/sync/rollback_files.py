@@ -1,10 +1,11 @@
-"""Where the documents go that rollbacks take away: files of BSON documents below `rollback/` in the database directory.
+"""Files of documents removed by rollbacks, in BSON below `rollback/` in the database directory.
 
-`rollback/<uuid of the collection>/removed.<time>.<n>.bson` holds what one rollback has removed from one collection, one
-document after the other. `rollback/namespaces.json` has a line for each file: `{"file", "uuid", "ns"}`, the name that
-the collection had. A document may stand there more than once, where a rollback was cut off or a write was repeated.
+`rollback/<uuid of the collection>/removed.<time>.<n>.bson` holds the documents that one rollback has removed from one
+collection, concatenated. `rollback/namespaces.json` has a line per file: `{"file", "uuid", "ns"}`, with the
+collection's name at that time. A document may appear more than once, if a rollback was interrupted or a write was
+repeated.
 
-Always true: one file is open at a time; a file that could not be written whole ends where it ended before.
+One file is open at a time; after a failed write a file has its former length.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ INDEX_NAME = "namespaces.json"
 
 
 class RollbackFiles:
-    """The files of one rollback, which are made when they are needed. `now`: seconds since 1970, for their names.
+    """The files of one rollback, created when needed. `now`: seconds since 1970, for their names.
 
-    `names`: those of the files made so far, below `directory`.
+    `names`: the files created so far, below `directory`.
     """
 
     def __init__(self, directory: Path, now: float) -> None:
@@ -37,7 +38,7 @@ class RollbackFiles:
         self.names: list[str] = []
 
     def keep(self, removed: Iterable[RemovedDocument]) -> None:
-        """Bring documents to disk; blocks. Where it fails (OSError), call it again with all of them."""
+        """Write documents to disk; blocks. After an OSError, call it again with all of them."""
         by_collection: dict[tuple[UUID, str], list[bytes]] = {}
         for uuid, ns, document in removed:
             by_collection.setdefault((uuid, ns), []).append(document)
@@ -54,13 +55,13 @@ class RollbackFiles:
         return next(path for n in count() if not (path := folder / f"removed.{self._time}.{n}.bson").exists())
 
     def _enter(self, path: Path, uuid: UUID, ns: str) -> None:
-        """Make an empty file and its line in the index durable; done again where it failed half-way."""
+        """Create an empty file and its line in the index, durably; repeatable after a failure."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         name = f"{uuid}/{path.name}"
         line = json.dumps({"file": name, "uuid": str(uuid), "ns": ns}).encode() + b"\n"
         index = self._directory / INDEX_NAME
-        # The line before may be torn by a crash.
+        # A crash may have torn the preceding line.
         torn = index.exists() and index.read_bytes()[-1:] not in (b"", b"\n")
         _append(index, b"\n" + line if torn else line)
         for folder in (path.parent, self._directory, self._directory.parent):
@@ -70,7 +71,7 @@ class RollbackFiles:
 
 
 def _append(path: Path, written: bytes) -> None:
-    """Add bytes at the end of a file and bring them to disk; when that fails, none of them stay."""
+    """Append bytes to a file and sync it; on failure restore the former length."""
     with path.open("ab", buffering=0) as file:
         end = file.tell()
         try:

@@ -1,8 +1,8 @@
-"""The rows of retryable writes on their way to a member in initial sync.
+"""Transfer of session rows (retryable writes) to a member in initial sync.
 
-They are no collection of the source, so they are asked for by a command of our own, a range of keys at a time. A
-copied row without the entries that it leads to is enough: a repeated statement is then refused instead of done
-twice. Of a transaction that is prepared the entries are needed, so the log is copied from the first of them on.
+The rows are in no collection of the source, so an own command returns them, a range of keys at a time. A row without
+the oplog entries that it refers to suffices: a repeated statement is then rejected instead of executed twice. A
+prepared transaction needs its entries, so the oplog is copied from the first of them on.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ ROWS_AT_ONCE = 5_000
 
 
 def rows_after(store: Store, key: bytes) -> dict[str, Any]:
-    """The reply: `rows`, an array of alternating keys and values above `key`, whether there are `more`, and from which
-    entry on (`from`, its optime) the log tells all that is not in the data at this moment; null where it is empty.
+    """Return the reply: `rows`, `more` and `from`.
+
+    `rows` is an array of alternating keys and values above `key`; `more` is True if further rows follow. `from`: the
+    optime of the entry from which the oplog has everything that the data lack at this moment; null if the oplog is
+    empty.
     """
     rows: list[Binary] = []
     for found, row in store.engine.items(Family.META, max(SESSION_PREFIX, key + b"\0"), after_prefix(SESSION_PREFIX)):
@@ -50,15 +53,16 @@ def _log_begin(store: Store) -> OpTime | None:
         return None
     entry = oplog.entry(oplog.last.timestamp)
     while entry is not None and (before := part_before(entry)) is not None:
-        # The newest entry is applied too, for which it takes all of the transaction.
+        # The newest entry is applied too, which needs all entries of its transaction.
         entry = oplog.entry(before.timestamp)
     first = None if needed is None else oplog.entry(needed)
     return min((entry_optime(each) for each in (entry, first) if each is not None), default=None)
 
 
 async def log_begin(remote: RemoteMember) -> OpTime | None:
-    """From which entry on a copy that is begun now needs the source's log; None where that is empty. Errors:
-    NetworkError, CommandError.
+    """Return the entry from which a copy begun now needs the source's oplog; None if that is empty.
+
+    Errors: NetworkError, CommandError.
     """
     reply = await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(after_prefix(SESSION_PREFIX))})
     begin = document_to_python(reply)["from"]
@@ -66,7 +70,7 @@ async def log_begin(remote: RemoteMember) -> OpTime | None:
 
 
 async def copy_rows(store: Store, remote: RemoteMember) -> int:
-    """Copy all of the source's rows; how many. Errors: NetworkError, CommandError."""
+    """Copy all session rows of the source; return their number. Errors: NetworkError, CommandError."""
     copied, key, more = 0, b"", True
     while more:
         reply = document_to_python(await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(key)}))

@@ -1,11 +1,10 @@
-"""Following a sync source: initial sync if there is no data, then the tail of its log, with rollback where logs part.
+"""Follower of a sync source: initial sync if there are no data, then tailing of its oplog, with rollback on divergence.
 
-One source at a time: a new one starts only when the task of the one before has ended. The next batch is asked for
-before the present one is applied, so that the source never waits for the applier.
-
-A source that rolls back may go on giving entries that do not continue our log. They always differ in term from what we
-have (one primary a term, and it only appends), so at every change of term the source's rollback id is asked for again
-before the entry is applied.
+* One source at a time: a new one starts only when the task of the former has ended.
+* The next batch is requested before the current one is applied, so the source never waits for the applier.
+* A source that rolls back may continue to return entries that do not follow the own oplog. These always differ in term
+  (a term has one primary, which only appends). So at every change of term the source's rollback id is checked before
+  the entry is applied.
 """
 
 from __future__ import annotations
@@ -47,26 +46,26 @@ MAX_AWAIT_SECONDS = 5.0
 
 
 class Member(Protocol):
-    """What following needs of the member it works for."""
+    """The interface that the follower needs of its member."""
 
     @property
     def state(self) -> State: ...
 
     def deliver(self, event: Event) -> None:
-        """Tell the core."""
+        """Deliver an event to the core."""
 
     def log_advanced(self) -> None:
-        """Entries were applied: report and flush."""
+        """Report and flush applied entries."""
 
     def log_cut(self) -> None:
-        """The log ends earlier than before."""
+        """Report that a rollback has cut the oplog."""
 
     def initial_sync_done(self) -> None:
-        """The copy is complete: the log counts from here on."""
+        """Report that the copy is complete: the oplog counts from now on."""
 
 
 class SyncSourceFollower:
-    """Follows whom the core says."""
+    """Follows the sync source that the core chooses."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class SyncSourceFollower:
         failed: Callable[[BaseException], None],
         needs_initial_sync: bool,
     ) -> None:
-        """`failed` hears of what cannot be gone on from."""
+        """`failed` receives errors after which replication cannot continue."""
         self._member = member
         self._store = store
         self._local = local
@@ -102,13 +101,13 @@ class SyncSourceFollower:
         self.progress = SyncProgress()
 
     def follow(self, source: str | None) -> None:
-        """End what is under way, then fetch from `source`."""
+        """End the current work, then fetch from `source`."""
         self._replace(None if source is None else lambda: self._run(source))
 
     def drain(self, term: int) -> None:
-        """End what is under way at the next entry boundary, then tell the core that the log is complete.
+        """End the current work at the next entry boundary, then report `Drained` to the core.
 
-        What has been fetched but not applied may go: it was never reported, and whoever has it keeps it.
+        Entries fetched but not applied may be dropped: they were never reported, and their other holders keep them.
         """
 
         async def tell() -> None:
@@ -117,14 +116,14 @@ class SyncSourceFollower:
         self._replace(tell)
 
     def hold(self, held: bool) -> None:
-        """Let the log stay as it is, or go on with it."""
+        """Stop applying entries while `held`."""
         if held:
             self._may_apply.clear()
         else:
             self._may_apply.set()
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """End the current work."""
         self._replace(None)
         if self._runner is not None:
             await self._runner
@@ -137,7 +136,7 @@ class SyncSourceFollower:
             self._runner = asyncio.get_running_loop().create_task(self._work(), name="sync")
 
     async def _work(self) -> None:
-        """One piece of work after the other, each to its end, cancelled or not."""
+        """Run pieces of work in sequence, each to its end, cancelled or not."""
         while self._next is not None:
             work, self._next = self._next, None
             self._task = asyncio.get_running_loop().create_task(work())
@@ -159,7 +158,7 @@ class SyncSourceFollower:
                 replica_set_id=settings.settings.replica_set_id,
             )
             if self.needs_initial_sync:
-                # Nothing is deleted here for the sake of a member of another set.
+                # Nothing is deleted here on behalf of another set's member.
                 await remote.rollback_id()
                 await self._initial_sync(remote)
             seconds, reason = await self._tail(remote)
@@ -189,7 +188,7 @@ class SyncSourceFollower:
         self._member.initial_sync_done()
 
     async def _tail(self, remote: RemoteMember) -> tuple[float, str]:
-        """Fetch and apply until something ends it: (how long to avoid the source, why)."""
+        """Fetch and apply until something ends it; return (seconds to avoid the source, reason)."""
         config = self._member.state.config
         assert config is not None
         rollback_id = await remote.rollback_id()
@@ -237,14 +236,14 @@ class SyncSourceFollower:
     async def apply_fetched(self, remote: RemoteMember, rollback_id: int, entries: list[bytes]) -> None:
         """Apply entries of a source whose rollback id was `rollback_id` when fetching began.
 
-        Errors: AttemptFailed when it has rolled back since.
+        Errors: AttemptFailed if it has rolled back since.
         """
         me = self._member.state.me
         delay = 0 if me is None else me.delay_seconds
         while entries:
             term = self._store.last_optime.term
             same = 0
-            # The last entry's term decides for all before it: terms never fall.
+            # The last entry's term covers all before it: terms never fall.
             if entry_optime(entries[-1]).term == term:
                 same = len(entries)
             else:
@@ -288,7 +287,7 @@ class SyncSourceFollower:
             self._member.deliver(FollowerState(state=following))
 
     def _stay_in_recovering(self, remote: RemoteMember, reason: str) -> None:
-        """Our data stays as it is: others may have lost what we hold, so only an operator may give it up."""
+        """Stay in RECOVERING and keep the data: others may have lost them, so only an operator may give them up."""
         LOG.error(
             "Too stale to follow, staying in RECOVERING. The data is kept; to sync anew, start with an empty database "
             "directory",
@@ -300,7 +299,10 @@ class SyncSourceFollower:
             self._member.deliver(FollowerState(state=MemberState.RECOVERING))
 
     async def _roll_back(self, remote: RemoteMember, rollback_id: int) -> tuple[float, str]:
-        """Errors: NoCommonPoint, UnrecoverableRollback; AttemptFailed when the source is rolling back itself."""
+        """Roll back.
+
+        Errors: NoCommonPoint, UnrecoverableRollback; AttemptFailed if the source is rolling back itself.
+        """
         commit_point: OpTime = self._member.state.commit_point
         last = self._store.last_optime
         LOG.info("Our log parts from the source's, looking for where", source=remote.address, lastEntry=str(last))
@@ -310,7 +312,7 @@ class SyncSourceFollower:
             oldest = await remote.first_optime()
             await self._check_rollback_id(remote, rollback_id)
             if oldest is not None and oldest.timestamp <= self._local.copied_until.timestamp:
-                # Its log reaches back to where our copy ends, and has another entry there.
+                # Its oplog reaches back to the end of the copy, and has another entry there.
                 await self._copy_anew(error)
             raise
         await self._check_rollback_id(remote, rollback_id)
@@ -333,8 +335,10 @@ class SyncSourceFollower:
         return 0.0, "rolled back"
 
     async def _copy_anew(self, error: Exception) -> None:
-        """The entries came with an initial sync and are not committed, or the source would have them: we have never had
-        anything but a copy, and copying the source again is the same as rolling back.
+        """Start another initial sync, in place of a rollback of entries that came with the last one.
+
+        They are not committed, or the source would have them. The data are only a copy, so copying the source again is
+        the same as rolling back.
         """
         LOG.warning("Cannot roll back behind the initial sync, starting over with another", reason=str(error))
         self._local.write_initial_sync(True)
