@@ -1,3 +1,5 @@
-"""A process that stores documents, by subject: its start and stop, reads, writes, pipelines, explain, changes of the
-catalog, upkeep, and the handlers of its commands.
+"""A process that stores documents.
+
+Packages by subject: start and stop (`process`), reads, writes, pipelines, explain, catalog changes (`ddl`), background
+work (`upkeep`), users, transactions, change streams, time series, and `commands`, the handlers.
 """

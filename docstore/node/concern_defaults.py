@@ -1,4 +1,4 @@
-"""The concerns of commands that name none, as they are shown."""
+"""The reply that shows the default read and write concerns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of documents are refused on databases that hold something else."""
+"""Rejection of document commands on databases with other data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docstore.node.node import node_of
 
 
 def for_documents(command: Command) -> Command:
-    """The command, refused with CommandNotSupported where the mode of the node's store guards the database."""
+    """Wrap a command to raise CommandNotSupported if the mode of the node's store guards the database."""
     run, name = command.run, command.name
 
     def checked(context: Context, arguments: Arguments) -> Response:

@@ -127,7 +127,7 @@ class Load(Protocol):
     """A bulk load of one family, within the range named at its beginning.
 
     `step` makes the entries visible and durable together. Keys written by others since the load began keep those
-    values. A crash in the last step may leave replaced entries: do not rely on the range before the load is done.
+    values. A crash in the last step may leave deleted entries: do not rely on the range before the load is done.
     """
 
     entries: GatheredEntries

@@ -1,4 +1,4 @@
-"""The commands that every data node serves, one module each."""
+"""The commands of every data node, one module each."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _OF_DOCUMENTS = frozenset(
         re_index, update,
     )
 )  # fmt: skip
-"""What has a meaning for collections of documents only."""
+"""Commands that apply to document collections only."""
 
 
 def _commands() -> Iterator[Command]:

@@ -1,8 +1,8 @@
-"""abortTransaction: forget what a transaction did.
+"""abortTransaction: discard a transaction's writes.
 
     {abortTransaction: 1, prepared: bool}
 
-`prepared`, from whoever coordinates: also where it is prepared.
+`prepared`, sent by a coordinator: abort it even if it is prepared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""backup: a directory with the present state, from which another node starts; reads and writes go on meanwhile.
+"""backup: create a database directory with the current state, for another node; reads and writes continue meanwhile.
 
-The copy shares the files that never change with the database (hard links) where both are on one file system. It is
-another database to those who tell databases apart.
+The copy shares immutable files with the database by hard links if both are on one file system. It has an identity of
+its own as a database.
 """
 
 from __future__ import annotations

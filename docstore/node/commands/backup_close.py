@@ -1,4 +1,4 @@
-"""backupClose: the checkpoint of an open backup is removed."""
+"""backupClose: remove the checkpoint of an open backup."""
 
 from __future__ import annotations
 

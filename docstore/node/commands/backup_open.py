@@ -1,8 +1,8 @@
-"""backupOpen: a checkpoint of the node, whose files backupRead gives piece by piece until backupClose.
+"""backupOpen: create a checkpoint of the node, whose files backupRead returns in pieces until backupClose.
 
-What the reply says of the oplog: the checkpoint ends between `after` and `until`, both included. Who may read all
-documents, the users and the oplog may read the files that hold them. `{backupOpen: 1, checkpoint: false}` makes none,
-and tells whose data they would be.
+The checkpoint's oplog ends between `after` and `until` of the reply, both included. Required are the privileges to read
+all documents, the users and the oplog. `{backupOpen: 1, checkpoint: false}` creates none, and returns the database's
+identity.
 """
 
 from __future__ import annotations

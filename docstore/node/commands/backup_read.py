@@ -1,4 +1,4 @@
-"""backupRead: some bytes of a file of an open backup, 8 MiB at most; fewer than asked for at the end of the file."""
+"""backupRead: return bytes of a file of an open backup, 8 MiB at most, fewer at the end of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bulkWrite: operations of all kinds on several collections in one request."""
+"""bulkWrite: execute inserts, updates and deletes on several collections in one request."""
 
 from __future__ import annotations
 

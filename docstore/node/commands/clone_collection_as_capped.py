@@ -1,4 +1,4 @@
-"""cloneCollectionAsCapped: a capped collection is made with as many of another one's newest documents as fit."""
+"""cloneCollectionAsCapped: create a capped collection with the newest documents of another one that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""collMod: the options of a collection, of one of its indexes, or the definition of a view are changed."""
+"""collMod: change the options of a collection or of an index, or the definition of a view."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _check(context: Context, arguments: Arguments) -> None:
 
 
 def _request(context: Context, arguments: Arguments) -> dict[str, Value]:
-    """The fields that change options, as they were sent."""
+    """Return the fields that change options, as they were sent."""
     request = {name: _sent(context, name) for name in arguments.given() if name in MODIFIABLE}
     expiry = request.get("expireAfterSeconds")
     if expiry is not None:
@@ -123,7 +123,7 @@ def _request(context: Context, arguments: Arguments) -> dict[str, Value]:
 
 
 def _checked_expiry(node: DataNode, value: Value) -> Value:
-    """After how many seconds documents expire, or "off". Errors: InvalidOptions, TypeMismatch."""
+    """Return the lifetime of documents in seconds, or "off". Errors: InvalidOptions, TypeMismatch."""
     if value[0] == STRING:
         if text_of(value) != "off":
             raise CommandError(

@@ -1,4 +1,4 @@
-"""collStats: counts and sizes of one collection."""
+"""collStats: return counts and sizes of one collection."""
 
 from __future__ import annotations
 

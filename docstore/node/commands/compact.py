@@ -1,7 +1,7 @@
-"""compact: nothing is left to do.
+"""compact: do nothing.
 
-The engine gives back the space of what was deleted while it compacts its files in the background, so that a collection
-has no free space of its own.
+The engine reclaims deleted space when it compacts its files in the background; a collection has no free space of its
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""connPoolStats: the connections from this process to others."""
+"""connPoolStats: return statistics of the connections from this process to others."""
 
 from __future__ import annotations
 

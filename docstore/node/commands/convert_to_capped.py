@@ -1,4 +1,4 @@
-"""convertToCapped: a collection becomes a capped one, with as many of its newest documents as fit."""
+"""convertToCapped: replace a collection by a capped one with its newest documents that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""count: how many documents match; without a filter from the collection's counter, which every write keeps exact."""
+"""count: return the number of matches; without a filter, the collection's counter, which every write keeps exact."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _count_log(context: Context, arguments: Arguments) -> int:
 
 
 def _count(context: Context, arguments: Arguments) -> Steps[Result]:
-    # Parsing may let others run: what the view shows and what the collection's indexes are must be of one moment.
+    # Parsing may yield to other tasks: view definition and indexes must be of one moment.
     query = count_query_of(arguments, query_context_of(context, arguments))
     view = yield from view_of(context)
     node = node_of(context)

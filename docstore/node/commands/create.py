@@ -1,4 +1,4 @@
-"""create: a collection with its options and nothing in it but its `_id` index, or a view."""
+"""create: create a collection with its options and its `_id` index, or a view."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _check_free(store: Store, namespace: str) -> None:
-    """NamespaceExists for the name of a collection, a view or a time-series collection."""
+    """Check that no collection, view or time-series collection has this name. Errors: NamespaceExists."""
     if store.collection(namespace) is not None:
         raise CommandError(Code.NamespaceExists, f"Collection {namespace} already exists.")
     if series_of(store, namespace) is not None:
@@ -60,7 +60,10 @@ def _check_free(store: Store, namespace: str) -> None:
 
 
 def _check_in_transaction(store: Store, namespace: str, *, is_view: bool) -> None:
-    """Errors: NamespaceExists, OperationNotSupportedInTransaction for a view."""
+    """Check a creation within a transaction.
+
+    Errors: NamespaceExists, OperationNotSupportedInTransaction for a view.
+    """
     if store.collection(namespace) is not None:
         raise CommandError(Code.NamespaceExists, f"Collection {namespace} already exists.")
     if is_view:

@@ -1,4 +1,4 @@
-"""currentOp: the operations in progress. What is answered at once is never seen here."""
+"""currentOp: list the operations in progress; requests that are answered in one step never appear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 def run(context: Context, _arguments: Arguments) -> Result:
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     wanted = compile_filter(parse_filter(bson.encode(conditions)))
-    # The real server takes any value for the two options.
+    # The reference accepts any value for the two options.
     found = in_progress(context, connections=bool(context.body.get("$all")), own=bool(context.body.get("$ownOps")))
     reply: dict[str, Any] = {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
     if node_of(context).store.write_lock.held:

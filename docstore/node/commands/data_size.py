@@ -1,4 +1,4 @@
-"""dataSize: how many documents a collection has and how many bytes they are, from the counters that are always kept."""
+"""dataSize: return the number and the bytes of a collection's documents, from counters that every write maintains."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""dbHash: a digest of every collection of a database, in the order of `_id`: equal on members that hold equal data.
+"""dbHash: return a digest of every collection of a database, in `_id` order.
 
-What does not replicate (`local`, `system.profile`) is each member's own and left out.
+Members with equal data return equal digests. Unreplicated data (`local`, `system.profile`) are left out.
 """
 
 from __future__ import annotations

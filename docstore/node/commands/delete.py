@@ -1,4 +1,4 @@
-"""delete: remove one document or all that match, statement by statement."""
+"""delete: remove one document, or all that match, per statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""distinct: the different values at a path, in their order."""
+"""distinct: return the distinct values at a path, in order."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _open(context: Context, arguments: Arguments, query_context: QueryContext) -
 
 
 def _reply(context: Context, found: DistinctValues) -> Steps[bytes]:
-    """The reply with the values: of many it is put together step by step."""
+    """Return the reply with the values; a long one is assembled in steps."""
     parts: list[bytes] = []
     count = 0
     for values in found.in_order():

@@ -1,6 +1,6 @@
-"""drop: a collection and its indexes go, or a view, or with `system.views` all views of a database.
+"""drop: drop a collection with its indexes, or a view; `system.views` stands for all views of a database.
 
-Cursors that are open on a collection read on to their end.
+Open cursors on the collection continue to their end.
 """
 
 from __future__ import annotations

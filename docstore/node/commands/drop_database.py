@@ -1,4 +1,4 @@
-"""dropDatabase: every collection of the database goes."""
+"""dropDatabase: drop every collection of the database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     store = node_of(context).store
     count = len(store.namespaces(context.db))
     while len(left := store.namespaces(context.db)) > _AT_ONCE:
-        # The unit that is acknowledged takes the rest and says that it was the database.
+        # The acknowledged unit drops the rest and records that it was the database.
         await enter_change(context)
         with store.unit() as unit:
             for namespace in left[:_AT_ONCE]:
@@ -43,7 +43,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     reply: dict[str, Any] = await change(context, {}, drop)
     failed = reply.get("writeConcernError")
     if failed is not None and count:
-        # They are gone, but the real server would not have gone on to the database itself.
+        # The collections are dropped, but the reference would not have continued to the database itself.
         raise CommandError(
             failed["code"],
             f"dropDatabase {context.db} failed waiting for {count} collection drop(s): {failed['errmsg']}",

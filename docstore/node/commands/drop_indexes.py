@@ -1,4 +1,4 @@
-"""dropIndexes: indexes go by name, by key pattern, by a list of names, or all but `_id_` with "*"."""
+"""dropIndexes: drop indexes by name, by key pattern, by a list of names, or all except `_id_` by "*"."""
 
 from __future__ import annotations
 

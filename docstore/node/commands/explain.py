@@ -1,4 +1,4 @@
-"""explain: how a command would be carried out, and how much it looks at. It is parsed as the command itself is."""
+"""explain: return the plan of a command, and the work of executing it. The command is parsed as for execution."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from docstore.query.find import DistinctPath, FindQuery
 from docstore.query.value.collation import parse_collation
 
 _READS = frozenset(("aggregate", "count", "distinct", "find"))
-"""Commands that views take."""
+"""Commands that accept a view."""
 _STATEMENTS = {"delete": "deletes", "update": "updates"}
 
 
@@ -76,7 +76,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _change_stream(context: Context, inner: Arguments) -> Pipeline | None:
-    """The pipeline of an aggregate, if it is one of a change stream."""
+    """Return the pipeline of an aggregate that opens a change stream; None for others."""
     stages: list[bytes] = inner["pipeline"]
     if not stages or elements(stages[0])[0][0] != "$changeStream":
         return None
@@ -84,7 +84,7 @@ def _change_stream(context: Context, inner: Arguments) -> Pipeline | None:
 
 
 def _of_statement(name: str, inner: Arguments, query_context: QueryContext) -> QueryContext:
-    """The language of the one statement of an update or delete, which may have a collation of its own."""
+    """Return the query context of the statement of an update or delete, which may have its own collation."""
     if name not in _STATEMENTS:
         return query_context
     given = get_field(_only(inner[_STATEMENTS[name]]), "collation")
@@ -94,7 +94,7 @@ def _of_statement(name: str, inner: Arguments, query_context: QueryContext) -> Q
 
 
 def _stages(name: str, inner: Arguments) -> list[bytes]:
-    """A command that reads, as the stages that it is over a view."""
+    """Return a read command as pipeline stages over a view."""
     if name == "aggregate":
         stages: list[bytes] = inner["pipeline"]
         return stages
@@ -174,7 +174,7 @@ SUBJECTS: dict[str, Callable[[Arguments, QueryContext], Subject]] = {
     "findAndModify": _find_and_modify,
     "update": _update,
 }
-"""What is explained of each command, besides aggregate."""
+"""Functions that return the subject of explain by command, except for aggregate."""
 _EXPLAINABLE = frozenset(("aggregate", *SUBJECTS))
 
 COMMAND = EXPLAIN.command(run)

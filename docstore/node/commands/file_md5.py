@@ -1,7 +1,7 @@
-"""filemd5: the MD5 sum of a file of GridFS, by which old drivers compare what they have written.
+"""filemd5: return the MD5 sum of a GridFS file, by which old drivers verify their writes.
 
-The chunks are read by their index, which gives them in order; a number that is missing or there twice is an error. Only
-whole files are summed: the state of a sum cannot be taken out to go on with it on another shard.
+Chunks are read in order through their index; a missing or repeated number is an error. Only whole files are summed,
+because the state of a sum cannot be transferred to another shard.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from docstore.query.sort import Sort
 _STEP_DOCUMENTS = 16
 _STEP_BYTES = 4 * 1024 * 1024
 _OLD_BINARY = 2
-"""The subtype whose data begin with their length once more."""
+"""The binary subtype whose data begin with a second length."""
 _ORDER = (("files_id", 1), ("n", 1))
 
 
@@ -66,14 +66,14 @@ def _index_of(collection: Collection) -> Hint:
 
 
 class _Sum:
-    """The sum of the chunks so far, and their number."""
+    """The MD5 sum of the chunks so far, and their number."""
 
     def __init__(self) -> None:
         self.chunks = 0
         self.md5 = hashlib.md5(usedforsecurity=False)
 
     def add(self, chunk: bytes) -> None:
-        """Errors: 10040 for another number than the next, 50848 and 50849 where there are no data."""
+        """Add a chunk. Errors: 10040 for a number out of sequence, 50848 and 50849 for a chunk without data."""
         number, data = get_field(chunk, "n"), get_field(chunk, "data")
         if number is None or to_python(number) != self.chunks:
             raise CommandError(10040, "chunks out of order")

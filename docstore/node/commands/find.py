@@ -1,8 +1,8 @@
-"""find: the documents that a filter picks, as a cursor.
+"""find: return the matches of a filter, as a cursor.
 
-A lookup by `_id` and nothing else is answered in one step without planning. What fits one batch needs no cursor; what
-does not keeps its snapshot until the cursor ends. `local.oplog.rs` is read from the oplog itself; it and capped
-collections may be tailed.
+* A lookup by `_id` only is answered in one step without planning.
+* A result of one batch needs no cursor; a longer one keeps its snapshot until the cursor ends.
+* `local.oplog.rs` is read from the oplog itself; it and capped collections support tailable cursors.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 def _check_in_transaction(context: Context, arguments: Arguments) -> None:
-    """Errors: InvalidOptions for a tailable cursor, 51071 for the definitions of views."""
+    """Check a find in a transaction. Errors: InvalidOptions for a tailable cursor, 51071 for `system.views`."""
     if arguments["tailable"]:
         raise CommandError(Code.InvalidOptions, "It is illegal to open a tailable cursor in a transaction")
     if context.namespace.endswith(".system.views"):
@@ -90,7 +90,7 @@ def _check_in_transaction(context: Context, arguments: Arguments) -> None:
 
 
 def _run(context: Context, arguments: Arguments) -> Steps[Encoded]:
-    # Parsing may let others run: what the view shows and what the collection's indexes are must be of one moment.
+    # Parsing may yield to other tasks: view definition and indexes must be of one moment.
     query = find_query_of(arguments, query_context_of(context, arguments))
     options = cursor_options_of(arguments)
     view = yield from view_of(context)
@@ -141,7 +141,7 @@ def _release(view: View, spill: SpillFile | None, buffers: OperationBuffers) -> 
 
 
 def _tail(context: Context, collection: Collection, query: FindQuery, options: CursorOptions) -> Steps[Encoded]:
-    """A cursor that stays at the end of a capped collection. Errors: BadValue."""
+    """Open a tailable cursor on a capped collection. Errors: BadValue."""
     node = node_of(context)
     if not collection.options.capped:
         raise CommandError(Code.BadValue, "tailable cursor requested on non capped collection")
@@ -174,7 +174,7 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
 
 
 def _identity(arguments: Arguments) -> Value | None:
-    """The `_id` when the request asks for the document with it and for nothing else."""
+    """Return the `_id` if the request is a lookup by `_id` only; else None."""
     given = arguments.given()
     raw = given.get("filter")
     identity = None if raw is None else identity_in(raw)

@@ -1,4 +1,4 @@
-"""fsync: all that was written is on disk when the reply comes; with `lock` nothing is written until fsyncUnlock."""
+"""fsync: make all writes durable before the reply; with `lock`, block writes until fsyncUnlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fsyncUnlock: give the lock of fsync back; writes go on when it was given back as often as it was taken."""
+"""fsyncUnlock: release one lock of fsync; writes continue when all are released."""
 
 from __future__ import annotations
 

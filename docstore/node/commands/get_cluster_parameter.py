@@ -1,4 +1,4 @@
-"""getClusterParameter: parameters of all members."""
+"""getClusterParameter: return cluster parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""getCmdLineOpts: how the process was started."""
+"""getCmdLineOpts: return the process's command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""getDefaultRWConcern: the concerns of commands that name none. Where nobody set them they follow from the members."""
+"""getDefaultRWConcern: return the default read and write concerns.
+
+If none is set, the write concern implied by the members.
+"""
 
 from __future__ import annotations
 

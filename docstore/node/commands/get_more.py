@@ -1,5 +1,7 @@
-"""getMore: the next batch of a cursor. On a tailing cursor that awaits data it waits, maxTimeMS at most, for an
-entry; on others it has what is left of the time that the command which opened the cursor was given.
+"""getMore: return the next batch of a cursor.
+
+A tailable cursor with awaitData waits for an entry, for maxTimeMS at most. Other cursors use the remaining time limit
+of the command that opened them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from docstore.node.slices import Steps, run_steps
 from docstore.query.scripts import ScriptsWanted
 
 AWAIT_SECONDS = 1.0
-"""How long a tailing cursor waits for data when the client does not say."""
+"""Seconds that a tailable cursor waits for data by default."""
 _NO_LIMIT = 0x7FFFFFFF
 
 
@@ -45,7 +47,7 @@ def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) ->
     node, source = node_of(context), cursor.source
     if isinstance(source, HeldBack):
         source = source.source
-    # That of a tailing cursor that awaits data.
+    # The wait of a tailable cursor with awaitData.
     tail = source if isinstance(source, (Tail, ChangeStream)) and source.await_data else None
     try:
         points = context.services.fail_points

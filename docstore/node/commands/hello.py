@@ -1,4 +1,4 @@
-"""hello: what kind of server this is, for drivers; waits for news when asked to."""
+"""hello: describe the server to drivers; an awaitable hello waits for a topology change."""
 
 from __future__ import annotations
 

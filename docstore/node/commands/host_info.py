@@ -1,4 +1,4 @@
-"""hostInfo: the machine and the operating system under the node."""
+"""hostInfo: describe the machine and the operating system."""
 
 from __future__ import annotations
 

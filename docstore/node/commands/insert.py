@@ -1,4 +1,4 @@
-"""insert: documents into a collection, which is made when it is not there."""
+"""insert: insert documents, creating the collection if it does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""isMaster: hello in the spelling of 2012, which drivers still open connections with."""
+"""isMaster: hello under its legacy name, which drivers still use to open connections."""
 
 from __future__ import annotations
 

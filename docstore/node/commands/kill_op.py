@@ -1,4 +1,4 @@
-"""killOp: ask an operation to end; that it is gone already is no error."""
+"""killOp: ask an operation to end; no error if it has ended already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""listDatabases: every database with its size on disk; those of the server itself also while they hold nothing."""
+"""listDatabases: list the databases with their sizes on disk, including the server's own while they are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""listIndexes: the indexes of a collection, as a cursor."""
+"""listIndexes: list the indexes of a collection, as a cursor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _first(context: Context, specs: list[bytes], batch_size: int | None) -> Step
 
 
 def _specs(collection: Collection) -> list[bytes]:
-    """The order of buckets is not listed."""
+    """Return the index specifications; the clustered order of buckets is not listed."""
     of_buckets = collection.options.timeseries is not None
     listed = collection.counted_indexes if of_buckets else collection.indexes.values()
     return [index.spec.raw for index in listed]

@@ -1,4 +1,4 @@
-"""`planCacheClear`: the plans that are kept for a collection, or for the shape of one query, are chosen anew."""
+"""`planCacheClear`: drop the cached plans of a collection, or of one query shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`planCacheClearFilters`: the index filters of a collection, or the one for queries of one shape, are forgotten."""
+"""`planCacheClearFilters`: remove the index filters of a collection, or that of one query shape."""
 
 from __future__ import annotations
 

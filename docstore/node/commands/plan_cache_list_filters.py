@@ -1,4 +1,4 @@
-"""`planCacheListFilters`: the index filters of a collection, with what each was set for."""
+"""`planCacheListFilters`: list the index filters of a collection with their query shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`planCacheSetFilter`: queries of one shape are served by the indexes that are named, or by none."""
+"""`planCacheSetFilter`: restrict the planner, for queries of one shape, to the named indexes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _indexes(arguments: Arguments) -> tuple[Value, ...]:
-    """The key patterns and names that are given, each once. Errors: BadValue for anything else, and for none."""
+    """Return the distinct key patterns and names of the argument. Errors: BadValue for other values, and for none."""
     given = arguments["indexes"]
     if given is None:
         raise _bad("required field indexes missing")

@@ -1,4 +1,4 @@
-"""profile: how much of a database's requests is written down in its `system.profile`."""
+"""profile: set the profiling level of a database, which selects the requests recorded in its `system.profile`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""reIndex: the indexes of a collection of a standalone are built anew beside the old ones, then take their places.
+"""reIndex: rebuild the indexes of a standalone's collection beside the old ones, then replace these.
 
-The `_id` index stays: it is what record ids are found by, and has nothing that could be built better.
+The `_id` index stays: it maps `_id`s to record ids, and a rebuild would not improve it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""renameCollection: a collection takes another name, in the same or another database, perhaps in the place of another
-one.
+"""renameCollection: rename a collection, within or across databases, optionally replacing another one.
 
-On a shard both names are checked against what the router has taken them for in the step in which the name changes: a
-target that has become sharded meanwhile is not replaced.
+On a shard, the router's assumptions about both names are checked in the step of the rename: a target that has become
+sharded meanwhile is not replaced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""serverStatus: what the process is doing and has done. Sections can be left out or asked for by name."""
+"""serverStatus: report the process's activity and counters. Sections can be excluded or requested by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRANSACTIONS = (
     "currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted",
     "totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
 )  # fmt: skip
-"""What is counted of transactions; none is ever prepared."""
+"""Counters of transactions; the prepared ones are always 0."""
 
 
 def _of_transactions(node: DataNode) -> dict[str, Int64]:
@@ -123,7 +123,7 @@ def _queues(_context: Context, node: DataNode) -> dict[str, Any] | None:
 
 
 def _locks(context: Context, node: DataNode) -> dict[str, Any]:
-    """There is one thread and no lock: requests wait for nothing but each other's slices."""
+    """Return the lock section: there are no locks, as one thread runs all requests in slices."""
     names = [operation.context.command.name for operation in context.services.operations]
     readers, writers = (sum(name in kind for name in names) for kind in (READS, WRITES))
     return {
@@ -193,7 +193,7 @@ def _replication(_context: Context, node: DataNode) -> dict[str, Any] | None:
 
 
 def _oplog(context: Context, node: DataNode) -> dict[str, Any] | None:
-    """The ends of the oplog, which are told only where they are asked for."""
+    """Return the ends of the oplog, a section shown on request only."""
     oplog = node.store.oplog
     if oplog is None or not context.body.get("oplog"):
         return None

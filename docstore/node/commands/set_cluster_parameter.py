@@ -1,4 +1,4 @@
-"""setClusterParameter: a parameter of all members is set."""
+"""setClusterParameter: set a cluster parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""setDefaultRWConcern: the concerns of requests that name none are set, for all members of a set."""
+"""setDefaultRWConcern: set the default read and write concerns of a set."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _checked_write(given: bytes, present: WriteConcern | None) -> WriteConcern |
 
 
 def _checked_read(given: bytes) -> dict[str, Any] | None:
-    """The default read concern; None takes it away. Every level but `local` is refused."""
+    """Return the default read concern; None removes it. Only level `local` is allowed."""
     if given == EMPTY_DOCUMENT:
         return None
     level = parse_read_concern(OBJECT, given).level

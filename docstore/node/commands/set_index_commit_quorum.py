@@ -1,4 +1,4 @@
-"""setIndexCommitQuorum: refused, after the checks of its fields: no build waits for its quorum before it commits."""
+"""setIndexCommitQuorum: rejected after validation, because no index build waits for its quorum before it commits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""shutdown: the process ends in order, after the reply is on its way.
+"""shutdown: end the process in order, after the reply was sent.
 
-A primary hands over first, in `timeoutSecs` at most; where nobody can take over it stays, unless it is forced.
+A primary first hands over, within `timeoutSecs`; if no member can take over it keeps running, unless forced.
 """
 
 from __future__ import annotations

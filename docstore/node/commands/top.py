@@ -1,4 +1,4 @@
-"""top: what the requests about each collection have cost."""
+"""top: return the cost of requests per collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""update: change documents by operators or put others in their place; insert where nothing matches, if asked to."""
+"""update: modify or replace documents; with upsert, insert one if none matches."""
 
 from __future__ import annotations
 

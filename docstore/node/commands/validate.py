@@ -1,6 +1,6 @@
-"""validate: a collection's documents, indexes and counters are held against each other; nothing is repaired.
+"""validate: check a collection's documents, indexes and counters against each other; nothing is repaired.
 
-The check reads a snapshot, in slices: others read and write meanwhile, whatever `full` and `background` say.
+The check reads a snapshot, in slices: other requests continue, regardless of `full` and `background`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def check_options(arguments: Arguments) -> None:
-    """InvalidOptions for options that exclude each other."""
+    """Reject contradictory options. Errors: InvalidOptions."""
     given = [name for name in _OPTIONS if arguments[name]]
     if "metadata" in given and len(given) > 1:
         raise CommandError(

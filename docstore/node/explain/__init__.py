@@ -1,1 +1,1 @@
-"""explain: plans in the form of the real server, with the statistics of their execution."""
+"""explain: plans in the reference's format, with execution statistics."""

@@ -1,7 +1,6 @@
-"""Ranges of encoded index keys as explain shows them: `[1, 5)`, `["a", {})`, `[MinKey, MaxKey]`.
+"""Index bounds as explain shows them: `[1, 5)`, `["a", {})`, `[MinKey, MaxKey]`.
 
-Decodes the keys of `docstore.kernel.keys.encoding` for people to read; types that are rare in bounds are shown as
-bytes.
+Decodes the keys of `docstore.kernel.keys.encoding` for display; types that are rare in bounds are shown as bytes.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _LOWEST = {
     0x60: "ObjectId('000000000000000000000000')", 0x68: "false", 0x70: "new Date(-9223372036854775808)",
     0x78: "Timestamp(0, 0)", 0x80: "//", 0xF0: "MaxKey",
 }  # fmt: skip
-"""What the first byte of a class stands for as a lower bound."""
+"""The meaning of a type's first byte as a lower bound."""
 _HIGHEST = {
     0x40: "inf.0]", 0x48: "{})", 0x50: "[])", 0x58: "BinData(0, ))", 0x60: "ObjectId('000000000000000000000000'))",
     0x68: "false)", 0x70: "true]", 0x78: "new Date(9223372036854775807)]", 0x80: "//)", 0xFE: "MaxKey]",
 }  # fmt: skip
-"""What a first byte stands for as an upper bound: the end of the class before it."""
+"""The meaning of a first byte as an upper bound: the end of the preceding type."""
 _CONSTANTS = {
     0x10: "MinKey", 0x18: "undefined", 0x20: "null", 0x28: "nan.0", 0x30: "0", 0x68: "false", 0x69: "true",
     0xF0: "MaxKey",
@@ -48,9 +47,9 @@ _CONSTANTS = {
 def field_intervals(
     fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], *, folded: bool = False
 ) -> dict[str, list[str]]:
-    """For each field of an index the intervals that are looked through, in its own direction.
+    """Return the intervals of each field of an index that are scanned, in the field's direction.
 
-    `folded`: the index has a collation, so texts are what that compares by.
+    `folded`: the index has a collation, so texts are collation keys.
     """
     bounded = {item.path: item for item in bounds}
     return {
@@ -64,14 +63,14 @@ def field_intervals(
 def scan_intervals(
     fields: Sequence[tuple[str, int]], bounds: Sequence[FieldBounds], direction: int, *, folded: bool = False
 ) -> dict[str, list[str]]:
-    """The intervals of each field in the order in which a scan in that direction goes through them."""
+    """Return the intervals of each field in the order of a scan in that direction."""
     turned = [(path, (towards or 1) * direction) for path, towards in fields]
     found = field_intervals(turned, bounds, folded=folded)
     return {path: found[path] if towards > 0 else found[path][::-1] for path, towards in turned}
 
 
 def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> str:
-    """One range over ascending keys; turned round for a descending field."""
+    """Return the text of a range of ascending keys; reversed for a descending field."""
     low, high = _low(found.lo, folded), _high(found.hi, folded)
     if direction > 0:
         return f"{low}, {high}"
@@ -81,7 +80,7 @@ def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> 
 
 
 Edge = tuple[Any, bool]
-"""A value, and whether it is within."""
+"""(A value, True if it is inside.)"""
 
 _LOWEST_VALUES: dict[int, Any] = {
     0x01: MinKey(), 0x28: nan, 0x2C: -inf, 0x40: "", 0x48: {}, 0x50: [], 0x60: ObjectId(bytes(12)), 0x68: False,
@@ -93,7 +92,7 @@ _HIGHEST_VALUES: dict[int, Edge] = {
 
 
 def range_edges(found: Range) -> tuple[Edge, Edge] | None:
-    """The lowest and the highest value of a range over ascending keys; None where they are hard to tell."""
+    """Return the lowest and highest value of a range of ascending keys; None if they cannot be determined easily."""
     low = _LOWEST_VALUES.get(found.lo[0]) if len(found.lo) == 1 else None
     lowest = (low, True) if low is not None else _edge(found.lo, True)
     highest = _HIGHEST_VALUES.get(found.hi[0]) if len(found.hi) == 1 else None
@@ -103,7 +102,7 @@ def range_edges(found: Range) -> tuple[Edge, Edge] | None:
 
 
 def _edge(key: bytes, lowest: bool) -> Edge | None:
-    """The value whose key the cut is at (which is within below it), or just behind."""
+    """Return the value whose key a bound lies at (inside, for a lower bound) or just behind."""
     if field_end(key, 0, 0) == len(key):
         return _decoded(key), lowest
     before = _before(key)
@@ -141,7 +140,7 @@ def _high(key: bytes, folded: bool) -> str:
 
 
 def _beginning(key: bytes) -> str:
-    """The text that a cut between texts begins with."""
+    """Return the text that a bound between texts begins with."""
     return f'"{_text(key[1:])}"'
 
 
@@ -150,12 +149,11 @@ def _text(escaped: bytes) -> str:
 
 
 def _before(key: bytes) -> bytes:
-    """The key that the cut `key` lies just behind."""
+    """Return the key just before the bound `key`."""
     if not key or not key[-1]:
         return b""
     before = key[:-1] + bytes((key[-1] - 1,))
-    # A cut leaves out the bytes 0xff at the end of the key before it, which an inverted magnitude or binary data can
-    # end in.
+    # A bound omits trailing 0xff bytes of the key before it, as of an inverted magnitude or binary data.
     if before[0] == _BINARY and len(before) >= 6:
         return before.ljust(6 + int.from_bytes(before[1:5], "big"), b"\xff")
     return before.ljust(10, b"\xff") if before[0] == _NEGATIVE else before
@@ -166,7 +164,7 @@ def _folded(text: bytes) -> str:
 
 
 def _value(key: bytes, folded: bool) -> str | None:
-    """The text of a whole encoded value; None for a cut between values, and for what is rare."""
+    """Return the text of a complete encoded value; None for a bound between values, and for rare types."""
     if field_end(key, 0, 0) != len(key):
         return None
     kind, rest = key[0], key[1:]
@@ -177,7 +175,7 @@ def _value(key: bytes, folded: bool) -> str | None:
 
 
 def _positive(magnitude: bytes) -> str | None:
-    """A number whose key has no part beyond the nearest double."""
+    """Return a number whose key has no part beyond the nearest double."""
     return None if magnitude[8] else _number_text(_DOUBLE.unpack(magnitude[:8])[0])
 
 
@@ -204,4 +202,4 @@ _SHOWN: dict[int, Callable[[bytes], str | None]] = {
     0x70: lambda key: f"new Date({int.from_bytes(key, 'big') - (1 << 63)})",
     _REGEX: _regex,
 }
-"""The text of a value by its class, from what stands behind the class in its key."""
+"""Functions by type that return the text of a value from the rest of its key."""

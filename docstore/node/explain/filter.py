@@ -1,4 +1,4 @@
-"""Filter trees as documents again, in the normal form that explain shows: `{x: {$eq: 3}}`."""
+"""Filter trees as documents, in the normal form of explain: `{x: {$eq: 3}}`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from docstore.query.value.long_lists import paced
 
 
 def filter_document(tree: Filter) -> dict[str, Any]:
-    """The document that parses to the tree."""
+    """Return a document that parses to the tree."""
     match tree:
         case And(children):
             if not children:
@@ -69,7 +69,7 @@ def _search(text: TextSearch) -> dict[str, Any]:
 _KINDS: tuple[type, ...] = (
     And, Or, ElemMatchObject, ElemMatchValue, Size, Comparison, RegexMatch, Mod, Exists, In, Not, Nor, TypeIs,
 )  # fmt: skip
-"""The order in which the real server lists the members of a conjunction or disjunction."""
+"""The reference's order of the members of a conjunction or disjunction."""
 _OPS = (Op.EQ, Op.LTE, Op.LT, Op.GT, Op.GTE)
 
 
@@ -121,7 +121,7 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
 
 
 def _inner(tree: Filter) -> dict[str, Any]:
-    """The conditions on an element; those on the element itself stand without a path."""
+    """Return the conditions on an array element; those on the element itself have no path."""
     shown = filter_document(tree)
     found: dict[str, Any] = {}
     for part in shown.get("$and", [shown]):

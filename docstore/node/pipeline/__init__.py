@@ -1,1 +1,1 @@
-"""Pipelines on a node: running them, the collections that they read, and where their results go."""
+"""Pipelines on a node: execution, the collections that they read, and the targets of their results."""

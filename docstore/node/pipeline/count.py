@@ -1,7 +1,7 @@
-"""A pipeline that begins by counting: `[$match, {$group: {_id: constant, n: {$sum: 1}}}]`, what drivers send for
-countDocuments, or `[$match, $count]`.
+"""Pipelines that begin with a count, executed without grouping: no document leaves the scan.
 
-That is done by counting instead of grouping: no document leaves the scan.
+They are `[$match, {$group: {_id: constant, n: {$sum: 1}}}]`, which drivers send for countDocuments, and `[$match,
+$count]`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ _NOT_CONSTANT = frozenset((ARRAY, OBJECT))
 
 @dataclass(frozen=True, slots=True)
 class CountedGroup:
-    """The constant key, and the fields that hold the count. `partly`: as a state, to be merged with others."""
+    """A group that is only a count: its constant key and the count's fields.
+
+    `partly`: a partial state, to be merged.
+    """
 
     key: Value
     names: tuple[str, ...]
     partly: bool = False
 
     def documents(self, count: int) -> list[bytes]:
-        """The one group there is, none where there is nothing to count."""
+        """Return the group's document; none for a count of 0."""
         if not count:
             return []
         counted = int32_value(count) if count < _INT32_END else int64_value(count)
@@ -43,7 +46,7 @@ class CountedGroup:
 
 
 def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
-    """The group that the first stage is, if it is nothing but a count."""
+    """Return the first stage as a count, if it is a group that only counts; else None."""
     if not stages or not isinstance(stages[0], Group):
         return None
     specification = get_field(stages[0].raw, "$group")
@@ -63,7 +66,7 @@ def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
 
 
 class CountStream:
-    """The group's document, once everything has been counted; nothing where there was nothing to count."""
+    """Returns the group's document after all input was counted; none for a count of 0."""
 
     def __init__(self, counting: Counting, group: CountedGroup) -> None:
         self._counting = counting

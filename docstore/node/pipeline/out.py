@@ -1,7 +1,7 @@
-"""Results of a pipeline that go to a collection: the run, and `$out`.
+"""Output of a pipeline to a collection: the run, and `$out`.
 
-`$out` writes a collection of its own beside the target, with the target's options and indexes, and renames it into the
-target's place: the target is the old one or the new one, whatever happens.
+`$out` fills a temporary collection with the target's options and indexes, and renames it to the target in one step. So
+the target is always either the old or the new collection.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ _CLOCK_EVERY = 16
 
 
 OUT_TEMPORARY = "tmp.agg_out."
-"""How the name of a collection that `$out` fills begins; a UUID follows."""
+"""Prefix of the collections that `$out` fills; a UUID follows."""
 
 
 class Output(Protocol):
-    """Somewhere results go. Nothing is awaited within a call. `last` is the optime of the last write."""
+    """A target of results; its methods never await. `last` is the optime of the last write."""
 
     last: OpTime | None
 
     def begin(self) -> None:
-        """Check that the results can be taken, and make room for them."""
+        """Check that the target accepts the results, and prepare it."""
         ...
 
     def write(self, documents: list[bytes], until: float) -> int:
-        """Write some of the documents, one at least; how many."""
+        """Write some of the documents, at least one; return how many."""
         ...
 
     def end(self) -> None:
-        """Nothing more is to come: let the results be seen."""
+        """Make the results visible after the last document."""
         ...
 
     def give_up(self) -> None:
-        """Take away what has been prepared, where this node may: the pipeline has failed."""
+        """Remove preparations after a failure, if this node may write."""
         ...
 
 
 def write_results(
     context: Context, stage: Out | Merge, source: DocumentSource, *, bypass: bool, shown: str
 ) -> Steps[bytes]:
-    """Run the source to its end into the target; the reply is a cursor over `shown` without documents.
+    """Write all documents of the source to the target; return the reply, an empty cursor over `shown`.
 
     On a secondary the primary writes them.
     """
@@ -112,7 +112,7 @@ def _write_here(
         while not exhausted:
             batch = source.next_batch(_BATCH_DOCUMENTS, _BATCH_BYTES, step_end(node))
             exhausted = batch.exhausted
-            # Making the documents took a slice, and so does each step of writing them.
+            # Producing the documents took a slice, and each step of writing takes one.
             yield node.pause()
             yield from begun(write_documents(node, namespace, output, batch.documents))
             yield node.pause()
@@ -125,7 +125,7 @@ def _write_here(
 
 
 def write_documents(node: DataNode, namespace: str, output: Output, documents: list[bytes]) -> Steps[None]:
-    """Write some of the results."""
+    """Write a batch of results."""
     at = 0
 
     def write(_owned: Predicate | None, until: float) -> bool:
@@ -138,7 +138,10 @@ def write_documents(node: DataNode, namespace: str, output: Output, documents: l
 
 
 class OutOutput:
-    """`$out`: `made` is the name of the new collection. `like_target`: it gets the target's options and indexes."""
+    """Writes the results of `$out`.
+
+    `made`: the temporary collection; `like_target`: copy the target's options and indexes.
+    """
 
     def __init__(self, node: DataNode, namespace: str, *, made: str, like_target: bool = True, bypass: bool) -> None:
         self.last: OpTime | None = None
@@ -150,7 +153,7 @@ class OutOutput:
         self._validator: Validator | None = None
 
     def begin(self) -> None:
-        """Make the new collection. Errors: 17152 for a capped target, CommandNotSupportedOnView for a view."""
+        """Create the temporary collection. Errors: 17152 for a capped target, CommandNotSupportedOnView for a view."""
         store = self._node.store
         check_no_view(store, self._namespace)
         target = store.collection(self._namespace) if self._like_target else None
@@ -199,7 +202,7 @@ class OutOutput:
 
     def give_up(self) -> None:
         store = self._node.store
-        # Also while it is stepping down, which may fail; where another is primary, that one does it.
+        # Also during a step-down, which may fail; after one, the new primary drops it.
         if not store.writable or store.collection(self._made) is None:
             return
         with store.unit() as unit:

@@ -1,5 +1,6 @@
-"""The documents of the stages that describe a collection or the process: `$collStats`, `$indexStats`, `$currentOp`,
-`$listLocalSessions`, `$listSessions`, `$planCacheStats`.
+"""Documents of stages that describe a collection or the process.
+
+These are `$collStats`, `$indexStats`, `$currentOp`, `$listLocalSessions`, `$listSessions` and `$planCacheStats`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LATENCIES = declared(Parameter("histograms", Type.BOOL, unsupported="latencies 
 
 
 def process_documents(context: Context, namespace: str, name: str, options: bytes) -> list[bytes]:
-    """The documents of the stage with that name."""
+    """Return the documents of the stage with that name."""
     return [bson.encode(document) for document in _MAKERS[name](context, namespace, options)]
 
 
@@ -87,7 +88,7 @@ def _index_statistics(context: Context, namespace: str, options: bytes) -> list[
 
 
 def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    """The plans that were the best of several; what else is kept saves time and decides nothing."""
+    """Return the cached plans that won a comparison; other cached plans are not shown, because they decide nothing."""
     node = node_of(context)
     collection = node.store.collection(namespace)
     if collection is None:

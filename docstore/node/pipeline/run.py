@@ -1,4 +1,4 @@
-"""An aggregation over the node's data: a find for the leading stages, and the other stages run over what it returns."""
+"""Execution of pipelines: a find for the leading stages, and the other stages over its documents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from docstore.query.find import Hint
 from docstore.spill import SpillFile
 
 _SMALL_BYTES = 64 * 1024
-"""What is freed at once."""
+"""Maximum bytes of documents that are freed in one go."""
 
 
 class PipelineSource(Evaluating):
-    """The output of a pipeline, as a cursor reads it. `close` is what has to be done when it is closed.
+    """The output of a pipeline as a cursor's source; `close` runs the given cleanup.
 
-    Documents that did not fit the last batch are counted in `buffers`. `long`: what the stages have been told may be
-    large by itself.
+    Documents that did not fit the last batch are counted in `buffers`. `long`: the arguments of the stages may be
+    large.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class PipelineSource(Evaluating):
 def open_pipeline(
     context: Context, pipeline: Pipeline, view: View, *, hint: Hint | None, on_disk: bool = True
 ) -> DocumentSource:
-    """The pipeline's output over a view of the request's collection; the view is not released.
+    """Open the pipeline over a view of the request's collection; the view is not released.
 
-    `on_disk`: what does not fit in memory may be written to disk for a while.
+    `on_disk`: stages may spill to disk.
     """
     node = node_of(context)
     spill = SpillFile(node.settings.dbpath) if on_disk else None

@@ -1,4 +1,4 @@
-"""The functions that the databases of a node keep for their scripts."""
+"""JavaScript functions stored in databases for use in their scripts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from docstore.node.node import DataNode
 
 
 def stored_functions(node: DataNode, database: str) -> bytes | None:
-    """A document of them all by name; None where there are none."""
+    """Return a document of all stored functions by name; None if there are none."""
     collection = node.store.collection(f"{database}.{COLLECTION}")
     return None if collection is None else functions_of(collection.documents(node.engine))

@@ -1,1 +1,1 @@
-"""Read commands on a node: which state a read sees, cursors and their batches, tailing, views."""
+"""Read commands on a node: snapshots, cursors and their batches, tailing, views."""

@@ -1,4 +1,4 @@
-"""The values that `distinct` collects, and the order that it gives them in."""
+"""The distinct values that `distinct` collects, and their order."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _AT_A_TIME = 2048
 
 
 class DistinctValues:
-    """The different values at a path. Errors: 17217 over 16 MiB."""
+    """The distinct values at a path. Errors: 17217 over 16 MiB."""
 
     def __init__(self, path: str, collation: Collation | None = None) -> None:
         self._values = ValueSet(path, None if collation is None else collation.fold)
 
     def add(self, documents: list[bytes]) -> None:
-        """Take in the values of documents. Of those that are equal under the collation the first is kept."""
+        """Add the values of documents; of values equal under the collation the first is kept."""
         self._values.add(documents)
         if self._values.size > MAX_REPLY_BYTES:
             raise CommandError(17217, "distinct too big, 16mb cap")
 
     def __len__(self) -> int:
-        """The number of values found so far."""
+        """Return the number of distinct values so far."""
         return len(self._values.found)
 
     def few_in_order(self) -> list[Value] | None:
-        """The values in order, where they are no more than a step puts in order and together."""
+        """Return the values in order if they are few enough for one step; else None."""
         found = self._values.found
         return [found[key] for key in sorted(found)] if len(found) <= _AT_A_TIME else None
 
     def in_order(self) -> Iterator[list[Value]]:
-        """The values in the order of their types and sizes, some at a time; the steps take a few milliseconds."""
+        """Yield the values in order of type and value, in batches; each step takes a few milliseconds."""
         keys = iter(self._values.found)
         runs: list[list[tuple[bytes]]] = []
         while part := [(key,) for key in islice(keys, RUN_LENGTH)]:

@@ -1,1 +1,1 @@
-"""Transactions over many documents on one node: whose they are, what is carried out in them, how they end."""
+"""Multi-document transactions on one node: their sessions, the execution of their requests, and their ends."""

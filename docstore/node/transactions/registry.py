@@ -3,8 +3,8 @@
 * An error of a request aborts its transaction, including write errors of single documents.
 * Only a primary executes transactions; a step-down aborts them.
 * None stays open longer than `TransactionSettings.lifetime_seconds`.
-* Every end waits for an oplog entry, even without writes: an end acknowledged by a majority was given by the primary of
-  that time.
+* A commit writes an oplog entry even if the transaction has written nothing: once a majority has it, this node was the
+  primary at that time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts of what the node has done since it started, for serverStatus and `$collStats`."""
+"""Counters of the node's operations since its start, for serverStatus and `$collStats`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Statements by kind, as `opcounters` shows them; `writes` counts the commands that held them."""
+    """Statements by kind, as in `opcounters`; `writes` counts write commands."""
 
     insert: int = 0
     query: int = 0
@@ -17,7 +17,7 @@ class Counters:
     writes: int = 0
 
     def document(self, requests: int) -> dict[str, int]:
-        """In the real server's order. What of all `requests` is none of the five is a command."""
+        """Return the counters in the reference's order; `requests` of no other kind count as commands."""
         return {
             "insert": self.insert,
             "query": self.query,

@@ -12,8 +12,9 @@ from docstore.node.node import node_of
 def in_progress(
     context: Context, *, connections: bool = False, cursors: bool = False, own: bool = False
 ) -> list[dict[str, Any]]:
-    """All operations, the asking one last; if wanted also the connections and the cursors that are idle. `own`: those
-    of the asking user alone.
+    """Return all operations, the requesting one last; optionally idle connections and cursors too.
+
+    `own`: only those of the requesting user.
     """
     return report.in_progress(
         context.services,

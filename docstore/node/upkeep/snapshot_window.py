@@ -1,4 +1,4 @@
-"""The parameter that says for how long reads at a past cluster time are answered."""
+"""The server parameter for the maximum age of reads at a past cluster time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "minSnapshotHistoryWindowInSeconds"
 
 
 def snapshot_window(history: UndoHistory) -> ServerParameter:
-    """Its value is the history's window."""
+    """Return the parameter, which reads and sets the undo history's window."""
 
     def put(value: Any) -> None:
         seconds = whole_number(_NAME, value)

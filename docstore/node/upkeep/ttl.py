@@ -1,10 +1,10 @@
-"""Documents of TTL indexes are deleted when they have expired, by ordinary deletions of the primary.
+"""The TTL monitor: the primary deletes expired documents by ordinary deletes.
 
-A document has expired when a date under the index, the earliest where there are several, is `expireAfterSeconds` in the
-past; in a clustered collection with that option, when its `_id` is. A bucket of measurements has when all of them have.
-Values that are no dates never expire. Each slice
-checks again who is primary, which ranges are owned and which indexes there are. Collections without a TTL index cost
-nothing but being listed.
+* A document expires `expireAfterSeconds` after the earliest date under a TTL index; in a clustered collection with that
+  option, after the date in its `_id`. A bucket of measurements expires with its last measurement. Values other than
+  dates never expire.
+* Each slice rechecks primary state, owned ranges and indexes.
+* Collections without a TTL index are only listed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from docstore.query.plan.value_ranges import class_range
 from docstore.storage import Family
 
 _UNIT_DOCUMENTS = 50
-"""Documents that are removed together: about a step's work."""
+"""Documents that are deleted together: about one step's work."""
 _ENTRIES_PER_LOOK = 64
 """Index entries that are read between two looks at the clock."""
 _LEAST_DATE_MS = -(1 << 63)
@@ -43,7 +43,7 @@ class TtlMonitor(PeriodicTask):
         return expiry.sleep_seconds if expiry.enabled else None
 
     async def run_pass(self) -> None:
-        """Delete whatever is over now; nothing on a node that is not primary."""
+        """Delete all expired documents; nothing on a node that is not primary."""
         for collection in list(self._node.store.catalog.collections.values()):
             for index in list(collection.indexes.values()):
                 if expire_seconds(collection, index) is not None and not index.spec.hashed:
@@ -84,14 +84,14 @@ class TtlMonitor(PeriodicTask):
 
 
 def expire_seconds(collection: Collection, index: Index) -> int | None:
-    """After how many seconds the documents of an index expire; None: never."""
+    """Return the lifetime in seconds of documents under the index; None if it is no TTL index."""
     return collection.options.expire_after if index.is_id else index.spec.expire_after
 
 
 class ExpiredDocuments:
-    """The documents of one collection that have expired by one index, for one pass: each index entry is read once.
+    """The expired documents of one collection by one index, for one pass: each index entry is read once.
 
-    `next_documents` gives some of them; `advance` goes on behind these, once they have been removed.
+    `next_documents` returns some of them; `advance` moves behind these once they are deleted.
     """
 
     def __init__(self, node: DataNode, collection: Collection, index: Index) -> None:
@@ -104,7 +104,7 @@ class ExpiredDocuments:
             dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
             ((low, high),), _ = compound([((dates,), direction)], 1)
         else:
-            # Buckets expire as a whole, when their last measurement has; where they begin stands in `_id`.
+            # Buckets expire as a whole, with their last measurement; their `_id` has the time of the first.
             path = f"control.max.{definition.time_field}"
             oldest = max(limit_ms // 1000, 0).to_bytes(4, "big") + b"\xff" * 8
             low, high = class_range(OBJECT_ID).lo, behind(encode_key((OBJECT_ID, oldest)))
@@ -119,7 +119,7 @@ class ExpiredDocuments:
         self._is_last = False
 
     def next_documents(self, owned: Predicate | None, until: float) -> dict[bytes, bytes]:
-        """Return documents by record id, as many as a unit removes and as the time until `until` allows."""
+        """Return documents by record id, at most as many as a unit deletes, until `until`."""
         node, collection, index = self._node, self._collection, self._index
         documents: dict[bytes, bytes] = {}
         self._is_last = False
@@ -138,6 +138,6 @@ class ExpiredDocuments:
         return documents
 
     def advance(self) -> None:
-        """Go on behind the entries that have been read; `at_end` says whether these were the last."""
+        """Move behind the entries that were read; `at_end` tells if they were the last."""
         self._from = self._next
         self.at_end = self._is_last

@@ -1,1 +1,1 @@
-"""Users and roles as a data node keeps them: documents of `admin.system.users` and `admin.system.roles`."""
+"""Users and roles of a data node: documents of `admin.system.users` and `admin.system.roles`."""

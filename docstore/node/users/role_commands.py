@@ -1,4 +1,4 @@
-"""Commands that change roles of users' own. The built-in ones are there as they are."""
+"""Commands that change user-defined roles; built-in roles cannot be changed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]
 
 
 def _check_grantable(context: Context, role: RoleName, names: Iterable[RoleName]) -> None:
-    """Errors: InvalidRoleModification for what would lead back to the role itself, RoleNotFound."""
+    """Check that roles may be granted to `role`. Errors: InvalidRoleModification for a cycle, RoleNotFound."""
     graph = node_of(context).users.graph
     check_reach(role, Privileges(), names)
     for name in names:
@@ -61,7 +61,7 @@ def _check_grantable(context: Context, role: RoleName, names: Iterable[RoleName]
 
 
 def _present(records: Records, name: RoleName) -> dict[str, Any]:
-    """The document of a role that is to be changed. Errors: BadValue for a built-in one, RoleNotFound."""
+    """Return the document of a role to change. Errors: BadValue for a built-in one, RoleNotFound."""
     _check_own(name)
     present = records.find(ROLES_NS, name.key)
     if present is None:
@@ -161,7 +161,7 @@ async def drop_all_roles(context: Context, _arguments: Arguments) -> Result:
 
 
 def _take_from_all(records: Records, gone: Any) -> None:
-    """Nobody has a role that is gone, neither users nor other roles."""
+    """Revoke dropped roles from all users and roles."""
     for namespace in (USERS_NS, ROLES_NS):
         for document in records.all(namespace):
             roles = document.get("roles")

@@ -1,1 +1,1 @@
-"""Write commands on a node: the driver that runs statements in slices, one module for each kind of statement."""
+"""Write commands on a node: a driver that runs statements in slices, and a module per kind of statement."""

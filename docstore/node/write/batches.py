@@ -1,6 +1,6 @@
-"""The statements of one insert, update or delete command, ready to be carried out on a node.
+"""The statements of one insert, update or delete command, prepared for execution on a node.
 
-On a time-series collection they are about its buckets, and the request is one on the collection that holds these.
+On a time-series collection they are translated to its bucket collection, and so is the request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from docstore.sharding.targeting import KeyRanges
 
 
 def insert_batch(context: Context, documents: list[bytes], *, ordered: bool, bypass: bool) -> Statements:
-    """The documents of an insert. Errors: OperationNotSupportedInTransaction, those of the session."""
+    """Return the documents of an insert. Errors: OperationNotSupportedInTransaction, those of the session."""
     node = node_of(context)
     if series_of(node.store, context.namespace) is not None:
         return _measurements(context, documents, ordered)
@@ -65,7 +65,7 @@ def update_batch(
     context: Context, raws: list[bytes], *, ordered: bool, bypass: bool, let: bytes | None,
     within: KeyRanges | None = None, counted: bool = False,
 ) -> tuple[Context, Statements]:  # fmt: skip
-    """The statements of an update, and the request that they belong to. Errors: those of `update_statements_of`."""
+    """Return the statements of an update, and the request for them. Errors: those of `update_statements_of`."""
     statements = update_statements_of(raws)
     check_sorts(context, statements)
     series = series_of(node_of(context).store, context.namespace)
@@ -86,7 +86,7 @@ def delete_batch(
     context: Context, raws: list[bytes], *, ordered: bool, let: bytes | None, within: KeyRanges | None = None,
     counted: bool = False,
 ) -> tuple[Context, Statements]:  # fmt: skip
-    """The statements of a delete, and the request that they belong to. Errors: those of `delete_statement`."""
+    """Return the statements of a delete, and the request for them. Errors: those of `delete_statement`."""
     statements = [delete_statement(raw) for raw in raws]
     series = series_of(node_of(context).store, context.namespace)
     context, target = _target(context, series, Outcome(), len(statements), let, within)
@@ -122,7 +122,7 @@ def _target(
         can_pause=context.services.carry_out is not None,
         within=within,
         weight=None if series is None else measured_weight(series),
-        # What is given up and done anew would be counted twice.
+        # Statements that are abandoned and rerun would be counted twice.
         joint=None if execution.exact else JointUnit(node.store, row, count),
         execution=execution,
     )

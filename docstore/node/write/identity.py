@@ -1,4 +1,4 @@
-"""Filters that ask for one `_id` and nothing else."""
+"""Filters that consist of an equality on `_id`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from docstore.query.filter.tree import Comparison, Filter, Op
 from docstore.query.value.collation import Collation
 
 _NO_IDENTITY = frozenset((ARRAY, NULL, OBJECT, REGEX, UNDEFINED))
-"""Types that mean something else than equality in a filter on `_id`, or may do so."""
+"""Types whose values in a filter on `_id` may mean something other than equality."""
 
 
 Match = tuple[int, bytes]
-"""(record id, document)."""
+"""(Record id, document)."""
 
 
 def identity_of(tree: Filter, collation: Collation | None = None) -> Value | None:
-    """The `_id` that the whole filter asks for; None when it asks for more or for something else.
-
-    `collation`: that of the collection.
-    """
+    """Return the `_id` if the filter is an equality on `_id` only; else None. `collation`: the collection's."""
     if not isinstance(tree, Comparison) or tree.path != "_id" or tree.op is not Op.EQ:
         return None
     compared_alike = tree.collation == collation or tree.value[0] != STRING
@@ -27,7 +24,7 @@ def identity_of(tree: Filter, collation: Collation | None = None) -> Value | Non
 
 
 def identity_filter(raw: bytes, collation: Collation | None = None) -> Filter | None:
-    """The tree of a filter that asks for an `_id` and nothing else, as `parse_filter` gives it; None for others."""
+    """Return the tree of a raw filter that is an equality on `_id` only, as `parse_filter` does; else None."""
     value = identity_in(raw)
     if value is None:
         return None
@@ -35,7 +32,7 @@ def identity_filter(raw: bytes, collation: Collation | None = None) -> Filter | 
 
 
 def identity_in(raw: bytes) -> Value | None:
-    """The `_id` of a filter that asks for one and nothing else; None for others."""
+    """Return the `_id` of a raw filter that is an equality on `_id` only; else None."""
     if raw[5:9] != b"_id\0":
         return None
     fields = elements(raw)

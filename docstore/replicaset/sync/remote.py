@@ -83,11 +83,11 @@ class RemoteMember:
         return optime_of(documents[0]) if documents else None
 
     async def tail(self, after: OpTime, await_seconds: float) -> AsyncGenerator[list[bytes], None]:
-        """Yield batches of entries from the timestamp of `after` on, as they are written.
+        """Yield batches of entries from the timestamp of `after` on, and empty ones while there are no new entries.
 
-        Empty ones while there are none. The first batch comes at once and contains the entry at `after` if the source
-        has it. The source pushes the others as they are written, so a distant source costs no round trips. After a
-        close or failure only the first batch's cursor stays on the source, which reaps it.
+        The first batch comes at once and contains the entry at `after` if the source has it. The source pushes further
+        batches on its own, so a distant source costs no round trips. After a close or failure only the first batch's
+        cursor stays on the source, which reaps it.
         """
         found = {
             "find": "oplog.rs",

@@ -1,1 +1,1 @@
-"""Statements of one command that are carried out side by side, of updates and of deletions."""
+"""Group execution of statements of one update or delete command."""
