@@ -154,10 +154,10 @@ def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = No
 
 
 def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
-    """Wait until a change of the catalog may begin, as `enter_write` does, and until no transaction uses the
-    collection.
+    """Wait until a change of the catalog may begin.
 
-    While it waits, no further transaction begins to use the collection.
+    It waits like `enter_write`, and until no transaction uses the collection. Meanwhile no further transaction begins
+    to use it.
     """
     claims = node.store.claims
     if node.transaction is not None:

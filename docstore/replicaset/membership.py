@@ -1,7 +1,7 @@
 """A running member: the core with its driver, its oplog and its sync source.
 
-It performs the core's decisions (fetch, drain, first entry of a term), and reports the state of the oplog to the core
-after each turn of the loop that changed it. `on_change` is called after every event: replies to waiting clients,
+It performs the core's decisions: fetch, drain, first entry of a term. After each turn of the loop that changed the
+oplog, it reports the oplog's state to the core. `on_change` is called after every event: replies to waiting clients,
 snapshots and hello depend on it.
 """
 

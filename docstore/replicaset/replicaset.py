@@ -260,10 +260,9 @@ class ReplicaSet:
         return await self._reading.open(read_concern, deadline)
 
     def newest_state(self, read_concern: ReadConcern) -> int | None:
-        """Return the packed timestamp of the newest state if `reader` and `snapshot_reader` would return that without
-        waiting.
+        """Return the packed timestamp of the newest state if a read gets that state without waiting; else None.
 
-        Else None.
+        It predicts the result of `reader` and `snapshot_reader`.
         """
         return self._reading.newest(read_concern)
 

@@ -1,7 +1,7 @@
 """Heartbeats: every member requests them from every other (rule 2); requests and replies both carry news.
 
-* Both carry the configuration's version. A member that learns of a newer one requests it from the holder, and a replier
-  with a newer one includes it, so a configuration spreads in two exchanges (rule 21).
+* Both carry the configuration's version. A member that learns of a newer one requests it from the holder; a replier
+  with a newer one includes it. So a configuration spreads in two exchanges (rule 21).
 * Only replies count as proof of life.
 """
 

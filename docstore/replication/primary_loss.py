@@ -69,9 +69,7 @@ def try_again(state: State, now: float) -> None:
 
 
 def hears_primary(state: State, candidate: int) -> bool:
-    """Return True if there is a primary besides the candidate: this member, or one that has answered its last
-    heartbeat.
-    """
+    """Return True if there is a primary besides the candidate: this member, or one that answers heartbeats."""
     if state.role is Role.LEADER:
         return True
     primary = state.primary

@@ -73,9 +73,7 @@ class Candidacy:
             self.election_at = now + config.settings.election_timeout * (1 + TIMEOUT_SPREAD * rng())
 
     def retry_later(self, timeout: float, now: float, rng: Callable[[], float]) -> None:
-        """Schedule a retry after a lost round, at a random time so that the same two candidates do not collide
-        again.
-        """
+        """Schedule a retry after a lost round, at a random time, so that the same candidates do not collide again."""
         self.end_round()
         self.election_at = now + timeout * (RETRY_FRACTION + (1 - RETRY_FRACTION) * rng())
 

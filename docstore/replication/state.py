@@ -37,8 +37,9 @@ class State:
     config: ReplicaSetConfig | None = None
     me: MemberConfig | None = None
     config_target: OpTime = NULL_OPTIME
-    """The commit point at the configuration's installation: it must be on a majority of it before the next change (rule
-    21).
+    """The commit point when the configuration was installed.
+
+    The next change requires it on a majority of this configuration (rule 21).
     """
 
     term: Term = 0

@@ -78,9 +78,9 @@ def new_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SyncedMark:
-    """The synced parts of a directory: the first `manifest_bytes` of a MANIFEST, and the first bytes of each log in
-    `logs`.
+    """The synced parts of a directory: the first `manifest_bytes` of a MANIFEST, the first bytes of each log.
 
+    * `logs`: the synced bytes by log number.
     * `sequence`: RocksDB's number of the last change covered. Logs with 0 bytes here have only later changes.
     * `identity`: the directory's. `heads`: the checksum at the start of each log. Marks of earlier versions lack both.
     """

@@ -21,9 +21,7 @@ MIN_REMOVED = 512
 _MAX_FILES = 12
 """Number of files waiting for compaction from which no memtable is flushed for its tombstones."""
 _WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART = 1_000, 500, 0.3
-"""A file is compacted soon if a window of so many keys has so many tombstones, or this share of all keys are
-tombstones.
-"""
+"""A file is compacted soon if so many keys in a row have so many tombstones, or this share of all are tombstones."""
 _FAMILIES = (Family.RECORDS, Family.INDEXES, Family.WIDE)
 """Families with deletions at the start of ranges that are read repeatedly, as in queues and by TTL."""
 
@@ -57,9 +55,7 @@ class RemovedKeys:
                 self._write_out(family)
 
     def write_out_all(self) -> None:
-        """Flush every memtable, so that the log with the deletions can be removed, and compaction can drop deleted
-        keys.
-        """
+        """Flush every memtable, so that the log with the deletions can go, and compaction can drop deleted keys."""
         for family in range(len(self._families)):
             self._write_out(Family(family))
 

@@ -1,7 +1,7 @@
 """The journal of a data directory's repairs: the phase of each, and the losses that it reports.
 
-Each repair has its own directory, `repair/1` and so on, with its `journal`, the `damaged` files that it has replaced
-(kept until an operator removes them) and, until it is done, its working files. A phase is recorded on disk before it
+Each repair has its own directory, `repair/1` and so on. It holds the `journal`, the `damaged` files that were replaced
+(kept until an operator removes them) and, until it is done, working files. A phase is recorded on disk before it
 begins, so an interrupted repair can resume:
 
 * `filling`: `fresh` is being filled; the directory's own files are untouched. Restarted.

@@ -8,7 +8,7 @@ values at the snapshot can be read by key.
 * While few keys were written the base is the newest state. Reads of other keys, and ranges without written keys, then
   cost as much as reads of the newest state.
 * When they become many, or a range is removed, iterators are created just before the write and kept as the base
-  (pinned), and no further keys are recorded.
+  (pinned). No further keys are recorded then.
 
 A version is one state that may still have readers; versions form a list from old to new. Invariants:
 

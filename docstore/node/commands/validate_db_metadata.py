@@ -30,9 +30,7 @@ def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _errors(node: DataNode, database: str, only: str | None) -> Iterator[dict[str, Any]]:
-    """Return the reference's errors for `apiStrict` clients: of the index kinds supported here, those for sparse
-    indexes.
-    """
+    """Yield the reference's errors for `apiStrict` clients; of the indexes supported here it rejects sparse ones."""
     for namespace in node.store.namespaces(database):
         collection = node.store.collection(namespace)
         if collection is None or (only and split_namespace(namespace)[1] != only):

@@ -114,8 +114,9 @@ async def change(context: Context, reply: dict[str, Any], act: Callable[[WriteUn
 
 
 async def _with_concern(context: Context, refusal: CommandError, concern: WriteConcern) -> None:
-    """Wait for an explicit write concern before a refusal is reported: the state it was read from must be as safe as a
-    write.
+    """Wait for an explicit write concern before a refusal is reported.
+
+    The state that the refusal was read from must be as safe as a write.
     """
     if context.explicit_write_concern:
         failed = await wait_for_write(context, None, concern)

@@ -1,8 +1,8 @@
 """Execution statistics of the stages of a plan, as `executionStats` shows them.
 
 The executor counts index entries, documents examined, matched and returned; the figures of the stages follow from
-these. The reference counts one unit of work per entry or document that a stage takes, per document that a blocking
-stage returns, and for detecting the end.
+these. In the reference a unit of work is an entry or document that a stage takes, a document that a blocking stage
+returns, or the detection of the end.
 """
 
 from __future__ import annotations

@@ -233,8 +233,9 @@ def _found(
     behind: Piece,
     collation: Collation | None,
 ) -> tuple[BoundScan | list[bytes], StepState] | None:
-    """Return the input of the stages and its state: a scan, or one document per distinct value if they need only
-    those.
+    """Return the input of the stages and its state.
+
+    The input is a scan, or one document per distinct value if the stages need only those.
     """
     distinct = behind.distinct
     if filter_ == EMPTY_DOCUMENT and distinct is not None:
@@ -373,9 +374,9 @@ class _Step:
         return rest.open(DocumentList(found), self._environment()) if rest.stages else DocumentList(found)
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
-        """Return the lookup of an equality by one query for many documents.
+        """Return a lookup by one query per document, if an index on the path is multikey.
 
-        None if an index is multikey on the path.
+        None otherwise: one query serves many documents.
         """
         del collation
         collection = self._collection(namespace)

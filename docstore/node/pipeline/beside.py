@@ -1,7 +1,7 @@
 """Other collections that a pipeline reads on a shard that executes the whole pipeline.
 
-A router sends a pipeline with `$lookup` or `$unionWith` as a whole to one shard, if it believes that the shard has all
-the other collections. It names them with their shard versions in `otherVersions`: {name: version}.
+If a router believes that one shard has all the other collections, it sends that shard the whole pipeline. It names them
+with their shard versions in `otherVersions`: {name: version}.
 
 * For a router, a pipeline reads only the other collections named there, after resolving views, under these versions.
   Otherwise the router must target anew.

@@ -116,8 +116,9 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
 
 
 def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
-    """Return (the leading filter, the stages behind it) of a pipeline over measurements, or None if it does not
-    qualify.
+    """Return (the leading filter, the stages behind it) of a pipeline over measurements.
+
+    None if it does not qualify.
     """
     if sum(map(len, stages)) > _MOST_BYTES:
         return None

@@ -59,9 +59,7 @@ def open_oplog(context: Context, query: FindQuery, options: CursorOptions) -> St
 
 
 def bounds_of(tree: Filter) -> tuple[int, int | None]:
-    """Return packed timestamps (after, before) that bound the entries a filter can match, from its conditions on
-    `ts`.
-    """
+    """Return packed timestamps (after, before) that bound the filter's matches, from its conditions on `ts`."""
     after, before = 0, 1 << 64
     for child in tree.children if isinstance(tree, And) else (tree,):
         if isinstance(child, Comparison) and child.path == "ts" and child.value[0] == TIMESTAMP:

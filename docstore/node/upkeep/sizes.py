@@ -51,8 +51,7 @@ def collection_sizes(engine: Engine, collection: Collection) -> CollectionSizes:
 
 
 def _entry_bytes(engine: Engine, index: Index, count: int) -> float:
-    """Return the mean size of an index's entries in a collection of `count` documents, estimated from the first
-    entries.
+    """Return the mean size of an index's entries, estimated from the first ones, for `count` documents.
 
     It is estimated again when `count` has changed by an eighth.
     """

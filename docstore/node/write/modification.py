@@ -97,9 +97,9 @@ class Modification:
         return list(map(self.apply, before))
 
     def _changed_at_once(self, before: bytes) -> bytes | None:
-        """Return the document after the update if the kernel can compute it, the same object if unchanged.
+        """Return the document after the update if the kernel can compute it, else None.
 
-        Else None.
+        The same object if unchanged.
         """
         update = self.update
         if isinstance(update, Replacement):
@@ -262,9 +262,10 @@ def direct_modification(
     *,
     apart: bool,
 ) -> Modification | None:
-    """Return the update of a statement by `_id`, if it is simple (`docstore.query.update.direct`) or prepared.
+    """Return the update of a statement by `_id`, if it is simple or prepared; else None.
 
-    Else None. Its meaning does not depend on the collation. Prepared updates are not used `apart` (offloaded).
+    Simple: see `docstore.query.update.direct`. The result does not depend on the collation. Prepared updates are not
+    used `apart` (offloaded).
     """
     identity = identity_filter(filter_, collation)
     if identity is None:

@@ -96,11 +96,10 @@ class WriteTarget:
         return post_images_of(self.node.shard_filter, self.namespace, self.shard_version)
 
     def hold(self, tree: Filter, *, multi: bool) -> Hold | None:
-        """Return a hold on the owned ranges of a statement that spans steps: a multi-document one, or one that waits
-        for scripts.
+        """Return a hold on the owned ranges of a statement that spans steps; else None.
 
-        None for other statements and for requests without a shard version. Call it in the step that was entered.
-        Errors: MustWait.
+        Such are multi-document statements and those that wait for scripts. Requests without a shard version need none.
+        Call it in the step that was entered. Errors: MustWait.
         """
         if self.node.shard_filter is None or self.shard_version is None or not (multi or has_scripts(tree)):
             return None
@@ -177,8 +176,7 @@ class WriteTarget:
         return self.node.store.unit(session=self.session_write)
 
     def joined(self, collection: Collection, size: int) -> WriteUnitOfWork:
-        """Return the unit for a statement of one step that reads by `reader` only and writes documents of `size` bytes
-        in all.
+        """Return the unit for a statement of one step that reads only by `reader` and writes `size` bytes of documents.
 
         Errors: Unjoined.
         """

@@ -79,11 +79,10 @@ class ReadConcernWaiters:
         self._snapshots.close()
 
     def newest(self, concern: ReadConcern) -> int | None:
-        """Return the packed timestamp of the newest state if `open` or `open_snapshot` would return that without
-        waiting.
+        """Return the packed timestamp of the newest state if a read gets that state without waiting; else None.
 
-        None if they have to check further. For read concern "snapshot" the state is kept for later requests of its
-        time.
+        It predicts the result of `open` or `open_snapshot`. For read concern "snapshot" the state is kept for later
+        requests of its time.
         """
         at = self._store.last_optime.timestamp
         after = concern.after_cluster_time

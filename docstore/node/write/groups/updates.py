@@ -68,8 +68,9 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         return after, changed, modification.paths, modification.counts(before, after), same
 
     def _admits(self) -> Callable[[frozenset[bytes] | None, bytes | None], bool] | None:
-        """Return a predicate of (changed top-level fields, upserted document) that tells whether the shard admits them;
-        None: all.
+        """Return a predicate that tells whether the shard admits a change; None: it admits all.
+
+        Its arguments are the changed top-level fields and the upserted document.
         """
         rules, target = self._target.post_images(), self._target
         if rules is None:
