@@ -105,8 +105,8 @@ def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) ->
     """Install a configuration, durably first.
 
     * A primary that it removes or makes unelectable steps down.
-    * A candidate's round ends, because votes under the former configuration no longer count. If there is no primary,
-      the candidate runs again soon; otherwise the set would wait for an election timeout.
+    * A candidate's round ends, because votes under the former configuration no longer count. If it ran because there is
+      no primary, it runs again soon. Otherwise the set would wait for an election timeout.
     """
     out.append(Persist(config=config))
     out.append(log("REPL", "New replica set config in use", config=config.to_document(stored=True)))

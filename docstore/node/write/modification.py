@@ -297,8 +297,8 @@ def plain_modification(
 ) -> Modification | None:
     """Return a prepared update with only as much of the filter as it needs; None if there is none.
 
-    It cannot insert by the filter. `upsert`: the statement may insert. `collated`: a collation applies, so updates that
-    compare values are excluded.
+    It cannot compute an upsert by the filter. `upsert`: the statement may insert. `collated`: a collation applies, so
+    updates that compare values are excluded.
     """
     if upsert and (collated or has_expression(filter_)):
         # The general path rejects an expression, found or not.
