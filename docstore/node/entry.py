@@ -1,7 +1,7 @@
 """Entry checks before reads and writes: ownership, and for writes primary state and write lock.
 
 * A check holds until the work next yields: a read takes its snapshot and a write commits before that. After every pause
-  the work enters anew.
+  the work enters again.
 * NotWritablePrimary (10107) means that nothing was done, so the client may retry on another member. A write that began
   before the node stopped being primary fails with InterruptedDueToReplStateChange (11602).
 """
@@ -77,7 +77,7 @@ def each_committed(node: DataNode, units: Iterator[None]) -> Repeated:
 def write_in_slices(
     node: DataNode, namespace: str, writing: SlicedWrite, shard_version: bytes | None = None
 ) -> Steps[None]:
-    """Execute a sliced write; each slice enters anew.
+    """Execute a sliced write; each slice enters again.
 
     Errors: those of `enter_write` before the first write; later InterruptedDueToReplStateChange, and StaleConfig only
     if `fail_rest` raises it.

@@ -133,7 +133,7 @@ def enter_at_once(
 ) -> tuple[bool, Predicate | None]:
     """Return (True if the operation may enter without waiting, the filter of owned documents, None: all).
 
-    For operations of a single step; one that must wait has to enter anew. Errors: StaleConfig.
+    For operations of a single step; one that must wait has to enter again. Errors: StaleConfig.
     """
     if shard_filter is None:
         return _ALL_OWNED

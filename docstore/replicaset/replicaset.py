@@ -72,12 +72,9 @@ class ReplicaSet:
         on_primary: Callable[[], None],
         proofs: TimeProofs | None = None,
     ) -> None:
-        """Create a member.
-
-        * `host`: "name:port" as others reach it; `own_addresses`: every "name:port" of the listener.
-        * `on_step_down` kills operations that need a primary; `on_primary` resumes unfinished work of an earlier
-          primary before clients may write.
-        * `proofs` sign the times of replies.
+        """`host`: "name:port" as others reach it; `own_addresses`: every "name:port" of the listener. `on_step_down`
+        kills operations that need a primary; `on_primary` resumes an earlier primary's unfinished work, before clients
+        may write. `proofs` sign the times of replies.
         """
         self.set_name = set_name
         self.host = host

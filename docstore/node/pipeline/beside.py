@@ -4,7 +4,7 @@ If a router believes that one shard has all the other collections, it sends that
 with their shard versions in `otherVersions`: {name: version}.
 
 * For a router, a pipeline reads only the other collections named there, after resolving views, under these versions.
-  Otherwise the router must target anew.
+  Otherwise the router must target again.
 * The versions are checked when the snapshot is taken, as for the main collection (`docstore.node.read.snapshot`).
 """
 

@@ -1,4 +1,4 @@
-"""Runs the statements of a write command in slices, checks each slice anew, and acknowledges once at the end.
+"""Runs the statements of a write command in slices, checks each slice again, and acknowledges once at the end.
 
 Invariants:
 
