@@ -1,4 +1,4 @@
-"""The documents of an access path, and what is known of a plan while it runs."""
+"""Execution of access paths, and the statistics of a running plan."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _INDEXES = Family.INDEXES
 
 @dataclass(slots=True)
 class PlanStats:
-    """The plan that runs, and what it has looked at so far. `sorts`: the order is made in memory.
+    """The running plan and its counters, for explain and the profiler. `sorts`: the sort is done in memory.
 
-    `matched` documents passed the filter; `exhausted`: the access to the data came to its end; `covered`: the index
-    answers without the documents; `counted`: its entries are all that is asked for.
+    `matched` documents passed the filter. `exhausted`: the access path reached its end. `covered`: the index answers
+    without fetching documents. `counted`: the query is a count of index entries.
     """
 
     plan: Plan
@@ -54,13 +54,13 @@ class PlanStats:
     counted: bool = False
 
     branches: list[Examined] = field(default_factory=list)
-    """What the branches of a union or of a merge have looked at, one by one."""
+    """Counters per branch of a union or a merge."""
 
     ahead: int = LARGEST_CHUNK
-    """How many entries may be looked at before they are asked for; 1 where the figures are to be exact."""
+    """Entries that may be examined before they are requested (read-ahead); 1 keeps the counters exact."""
 
     wanted: int = 0
-    """How many documents of the access path will be asked for; 0: not known."""
+    """Documents of the access path that the query will request; 0: unknown."""
 
     @property
     def keys_examined(self) -> int:
@@ -76,7 +76,7 @@ class PlanStats:
 
 
 def count_uses(coll: Collection, access: Access) -> None:
-    """Note that a request uses the indexes of an access path."""
+    """Increment the use counters of the indexes that an access path reads."""
     match access:
         case IndexScan() | NearScan():
             cast("Index", access.index).uses += 1
@@ -90,12 +90,14 @@ def count_uses(coll: Collection, access: Access) -> None:
 
 
 def predicate_of(plan: Plan, owned: Predicate | None) -> Predicate | None:
-    """What a document that the access path yields must still satisfy."""
+    """Return the predicate still to be applied to documents of the access path: the plan's residual and `owned`."""
     return both(None if plan.residual is None else compile_filter(plan.residual), owned)
 
 
 def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[bytes]:
-    """The documents of the plan's access path. The plain scan is the engine's iterator itself, and is not counted."""
+    """Return the documents of the plan's access path. A plain collection scan returns the engine's iterator,
+    uncounted.
+    """
     access = stats.plan.access
     if isinstance(access, CollectionScan):
         if access.within is None:
@@ -117,14 +119,14 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
 
 
 def counted_documents(documents: Iterator[T], stats: PlanStats) -> Iterator[T]:
-    """The documents of a plain scan, or pairs with them, each counted when it is looked at."""
+    """Yield the documents (or pairs) of a plain scan, counting each as examined when it is requested."""
     for each in documents:
         stats.examined.documents += 1
         yield each
 
 
 def _beyond(scan: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:
-    """Nothing; the document behind the bounds, which ends a scan of a clustered collection, is looked at as well."""
+    """Yield nothing; count the document after the upper bound, which ends a scan of a clustered collection."""
     index = cast("Index", scan.index)
     if scan.ranges:
         low, high = index.prefix + scan.ranges[0][0], index.prefix + scan.ranges[-1][1]

@@ -1,4 +1,4 @@
-"""How many documents a query finds: from the collection's counter, from the entries of an index, or by looking."""
+"""Counts: from the collection's counter, from index entries, or by a scan."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 
 class Counting:
-    """The number of documents that a query finds. Done when `advance` says so.
+    """A running count of the documents that match a query. Call `advance` until it returns True.
 
-    `newest`: whether the collection's counter may be taken for the count of all documents. It is that of the newest
-    state outside of transactions.
-    `examined`: what has been passed over in an index whose entries are counted. `exact`: the documents that are looked
-    at are counted too, which is slower.
+    `newest`: the collection's counter may serve as the count of all documents. The counter reflects the newest state
+    outside of transactions.
+    `examined`: the counters of the index scan. `exact`: count fetched documents as examined too, which is slower.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Counting:
             self._values = screened(self._values, plan.residual, owned, clock, pairs=False)
 
     def _once(self, entries: Iterator[bytes], access: IndexScan) -> Iterator[bytes]:
-        """The entries; one for each document."""
+        """Yield the entries, one per document."""
         return self._different(entries) if access.index.multikey else entries
 
     def _different(self, entries: Iterator[bytes]) -> Iterator[bytes]:
@@ -97,32 +96,32 @@ class Counting:
                 yield entry
 
     def plan_stats(self) -> PlanStats:
-        """The plan and the counts so far."""
+        """Return the plan with its counters so far."""
         stats = self._stats
         if stats.counted and isinstance(stats.plan.access, IndexScan):
-            # The entry that shows that no further one counts is looked at too.
+            # The entry that ends the count is examined too.
             last = self._exhausted and not stats.plan.access.checked
             stats.examined.keys = self.examined.keys + self.entries + last
         return stats
 
     @property
     def entries(self) -> int:
-        """How many entries have been counted so far, those that lead to a document a second time too."""
+        """Entries counted so far, including repeated entries of one document."""
         return self._found + self._dropped
 
     @property
     def found(self) -> int:
-        """The number found so far, before skip and limit."""
+        """The count so far, before skip and limit."""
         return self._found
 
     @property
     def count(self) -> int:
-        """The number found so far, after skip and limit."""
+        """The count so far, after skip and limit."""
         found = max(0, self._found - self._skip)
         return min(found, self._limit) if self._limit else found
 
     def advance(self, deadline: float) -> bool:
-        """Go on counting until `deadline`; True when all has been counted."""
+        """Continue the count until `deadline`; True when it is complete."""
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
             found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
@@ -134,12 +133,12 @@ class Counting:
 
 
 def counts_at_once(plan: Plan, owned: Predicate | None) -> bool:
-    """Whether a count is the collection's own counter."""
+    """True if the collection's counter is the count."""
     return owned is None and plan.residual is None and isinstance(plan.access, CollectionScan)
 
 
 def counts_entries(plan: Plan, owned: Predicate | None) -> bool:
-    """Whether a count needs no documents: each entry of an index stands for one that matches."""
+    """True if index entries suffice for the count: each entry of the plan's index represents one match."""
     access = plan.access
     return owned is None and plan.residual is None and isinstance(access, IndexScan)
 
@@ -152,7 +151,7 @@ def plan_count(
     indexes: Sequence[Index] | None = None,
     kept: bool = True,
 ) -> Plan:
-    """The plan of a count: entries that stand for documents are taken before all else. The rest as `plan_query`."""
+    """Return the plan of a count, preferring one that counts index entries. Otherwise as `plan_query`."""
     shape = None
     limited = coll is not None and coll.index_filters.of_query(query) is not None
     if kept and indexes is None and coll is not None and query.hint is None and not limited:
@@ -169,13 +168,13 @@ def plan_count(
                 coll.plans.keep(shape, query.filter, UNSORTED, chosen, usable_indexes(coll))
             return chosen
     if query.filter == MATCH_ALL:
-        # There is nothing to choose.
+        # Only one plan is possible.
         return plan
     return plan_query(coll, query.filter, hint=query.hint, reader=reader, indexes=indexes, kept=kept)
 
 
 def count_shape(coll: Collection, tree: Filter) -> Shape | None:
-    """The shape of a count: what is best to count by need not be best to find by."""
+    """Return the plan cache shape of a count. It differs from the shape of a find: the best plans may differ."""
     shape = shape_of(tree, UNSORTED, usable_indexes(coll))
     return None if shape is None else ("count", *shape)
 
@@ -191,7 +190,8 @@ def open_count(
     newest: bool = True,
     exact: bool = False,
 ) -> Counting:
-    """A count of what the query finds. Without filter and `owned`, and with `newest`, it is the collection's counter.
+    """Return a count of the query's matches. Without filter and `owned`, and with `newest`, read the collection's
+    counter.
 
     `indexes`, `exact`: as in `open_find`.
     """

@@ -1,9 +1,8 @@
-"""Reads that an index answers by itself: what of the documents is asked for stands in its entries. And conditions that
-it answers: no other documents are read than those whose entries say that they may be found.
+"""Covered reads: answer a query, or part of its filter, from index entries instead of documents.
 
-Such an index has one entry for each document, holds values as they are, and has every path that the answer, the rest
-of the filter and the order are about. What it answers are the documents' values, a missing field included; only the
-order of the fields is the index's.
+A covering index has one entry per document (not multikey) and stores values unchanged (no collation, no wildcard). It
+contains every path of the projection, the residual filter and the sort. The answer has the values of the documents,
+missing fields included; only the field order is that of the index.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 
 def covers_query(query: FindQuery, plan: Plan) -> bool:
-    """Whether the plan's index answers the query without its documents."""
+    """True if the plan's index answers the query without fetching documents."""
     asked = asked_paths(query, plan)
     if asked is None or not covers_filter(plan):
         return False
@@ -64,11 +63,11 @@ def covers_query(query: FindQuery, plan: Plan) -> bool:
 
 
 def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
-    """The paths that the answer is made of; None for whole documents, or for what says more than the values."""
+    """Return the paths that the answer consists of; None if it needs whole documents, or more than values."""
     if query.show_record_id:
         return None
     if query.return_key:
-        # The keys are made again from the fields, which takes those of a partial index's filter too.
+        # The keys are rebuilt from the fields; a partial index also needs the fields of its filter.
         access = plan.access
         plain = isinstance(access, IndexScan) and access.index.partial is None and not access.index.multikey
         return frozenset() if plain else None
@@ -78,7 +77,7 @@ def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
 
 
 def covers_filter(plan: Plan) -> bool:
-    """Whether the entries of the plan's index tell which documents the filter finds."""
+    """True if the entries of the plan's index decide which documents match the filter."""
     access = plan.access
     if not isinstance(access, IndexScan) or not _is_plain(access.index):
         return False
@@ -86,17 +85,17 @@ def covers_filter(plan: Plan) -> bool:
 
 
 def tells(index: IndexInfo, paths: frozenset[str]) -> bool:
-    """Whether the entries of the index hold the values at the paths."""
+    """True if the index entries hold the values at all these paths."""
     return _is_plain(index) and paths <= _told_paths(index)
 
 
 def _told_paths(index: IndexInfo) -> set[str]:
-    """The fields of the index whose values its entries tell: those without arrays."""
+    """Return the index fields that hold no arrays: the entries store their values."""
     return {path for path, _ in index.fields if not arrays_on(path, index.arrays)}
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """Whether the entries of the index hold the values of its documents."""
+    """True if the index stores document values unchanged: no collation, wildcard, special field or nested path."""
     if index.collation is not None or index.wildcard is not None:
         return False
     paths = [path.split(".") for path, direction in index.fields if direction]
@@ -106,7 +105,7 @@ def _is_plain(index: IndexInfo) -> bool:
 
 
 def _is_about(tree: Filter, paths: set[str]) -> bool:
-    """Whether the filter asks for nothing but values at the paths, and not for those that are missing."""
+    """True if the filter depends only on values at `paths`, and does not match null or missing."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             return all(_is_about(child, paths) for child in children)
@@ -123,12 +122,12 @@ def _is_about(tree: Filter, paths: set[str]) -> bool:
 
 
 def told_condition(plan: Plan) -> Filter | None:
-    """What the plan still asks of documents that the entries of its index tell; None where that is nothing."""
+    """Return the conjuncts of the residual filter that the index entries can decide; None if there are none."""
     access = plan.access
     if plan.residual is None or not isinstance(access, IndexScan) or not _is_plain(access.index):
         return None
     told = _told_paths(access.index)
-    # Whether a field is null or missing is asked of documents, as the reference does it.
+    # Null and missing are decided by the document, as in the reference.
     found = [each for each in conjuncts(plan.residual) if _is_about(each, told) and not _asks_for_null(each)]
     return conjunction(found) if found else None
 
@@ -141,8 +140,9 @@ def _asks_for_null(condition: Filter) -> bool:
 def sifted(
     coll: Collection, access: IndexScan, reader: Reader, examined: Examined, condition: Filter, *, counted: bool
 ) -> Sifted:
-    """The entries that the scan leads to, as `entries_of`, without most of those whose documents do not satisfy a
-    condition that they tell.
+    """Yield the entries of the scan, as `entries_of`, dropping most entries whose documents fail `condition`.
+
+    The entries hold the values of `condition`.
     """
     index = cast("Index", access.index)
     items = items_of(coll, access, reader, examined, counted=counted)
@@ -150,7 +150,7 @@ def sifted(
 
 
 def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Examined) -> Covering:
-    """The documents of the fields of the index, for the entries in the plan's ranges."""
+    """Yield documents built from the index fields, for the entries in the plan's ranges."""
     index = cast("Index", access.index)
     items = items_of(coll, access, reader, examined)
     seen: set[bytes] | None = set() if index.multikey and not access.once else None
@@ -158,12 +158,14 @@ def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Exami
 
 
 def made_of_entries(coll: Collection, index: Index, items: Iterable[tuple[bytes, bytes]], reader: Reader) -> Covering:
-    """The documents of the fields of the index, for entries with their values."""
+    """Yield documents built from the index fields, for (entry key, entry value) pairs."""
     return _covering(coll, index, items, reader, Examined())
 
 
 def first_of_each(coll: Collection, index: Index, fields: int, ranges: Iterable[Range], reader: Reader) -> Covering:
-    """As `made_of_entries`, of the first entry for each key of the leading `fields` in each range."""
+    """Yield documents as `made_of_entries`, from the first entry per distinct leading `fields` in each range (skip
+    scan).
+    """
     descending = [direction < 0 for _, direction in index.fields]
     read = partial(reader.items, _INDEXES)
 

@@ -1,8 +1,7 @@
-"""Running a plan: from a filter, an order and a reader to documents, in batches bounded by number, bytes and time.
+"""Plan execution: from a filter, a sort and a reader to document batches bounded by number, bytes and time.
 
-A source reads one state: what is written while it is open does not show (give it a snapshot; over the engine itself
-each range shows the state at the moment it was begun). A document is met once, whatever happens to it meanwhile:
-record ids are remembered wherever an access path can lead to one twice.
+- A source reads one state: give it a snapshot. Over the engine itself, each range shows the state when its scan began.
+- A document is returned at most once: record ids are remembered if an access path can reach a document twice.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ def open_find(
     buffers: OperationBuffers | None = None,
     indexes: Sequence[Index] | None = None,
 ) -> Source:
-    """A source for the query. `owned` is one more condition: the ranges that the node owns.
+    """Return a source for the query. `owned`: an additional predicate, the shard's owned ranges.
 
-    `clock` and the deadlines of `next_batch` have one unit. `exact`: `plan_stats` counts the documents of a collection
-    scan too, and nothing that was not asked for, which is slower. `spill` is where a sort may go that does not fit in
-    memory, `buffers` counts what it holds there.
-    `indexes`: those that stood in the state of the reader. Others may run then while it is planned, which takes a while
-    for a long filter: no index that was built meanwhile is used, and one that was dropped still stands in that state.
-    BadValue for a hint that names no index.
+    `clock` and the deadlines of `next_batch` have one unit. `exact`: `plan_stats` also counts the documents of a
+    collection scan, and reads nothing ahead, which is slower. `spill`: where a sort may write runs that exceed memory;
+    `buffers` accounts for the memory it holds.
+    `indexes`: the indexes in the reader's state. Planning a long filter may yield to other tasks: an index built
+    meanwhile is not used, and a dropped one still exists in that state.
+    Errors: BadValue for a hint that names no index.
     """
     if indexes is None:
         plan = plan_find(coll, query, reader, owned)
@@ -70,10 +69,10 @@ def open_find(
 
 
 class Source:
-    """Documents of a query, a batch at a time.
+    """The results of a query, batch by batch.
 
-    Where the plan is one that was kept, and the first steps look at far more than was looked at when it was chosen, it
-    is chosen anew; nothing has been given then. `measured`: as `exact` in `open_find`.
+    A cached plan is abandoned and the query planned again if its first steps examine far more than the plan did when it
+    was chosen. No batch has been returned by then. `measured`: as `exact` in `open_find`.
     """
 
     def __init__(
@@ -125,7 +124,9 @@ class Source:
         self._taking = Taking(documents, predicate, made, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
-        """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
+        """Return a batch of at most `max_docs` documents and `max_bytes`, at least one document; fewer after
+        `deadline`.
+        """
         return pausing_between(self._next_batch, max_docs, max_bytes, deadline)
 
     def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
@@ -150,8 +151,9 @@ class Source:
         return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
 
     def _looked_in_vain(self, found: int, *, ended: bool) -> bool:
-        """Look back on what a kept plan has found in the first steps. Where that is little for so much, it is
-        forgotten; True when the query has begun again with another one, and what was found is not to be given.
+        """Check a cached plan after its first steps. If it matched little for the entries examined, evict it.
+
+        Return True if the query has started again with another plan: the matches so far must be discarded.
         """
         stats = self._stats
         matched = stats.matched if stats.sorts else stats.skipped + found
@@ -168,7 +170,7 @@ class Source:
         return in_vain and not ended
 
     def _gather(self, sorter: Sorter[bytes], deadline: float) -> bool:
-        """Take in what is to be sorted; True when all of it is there and the order is made."""
+        """Read the input of the sort; True when it is complete and sorted."""
         taking = self._taking
         status = FULL
         while status == FULL:
@@ -189,7 +191,7 @@ class Source:
         return True
 
     def _pass_over(self, deadline: float) -> bool:
-        """Skip what the query skips; True when all of it has been."""
+        """Skip `skip` documents; True when done."""
         passed: list[bytes] = []
         taking = self._taking
         while self._skip:
@@ -206,11 +208,11 @@ class Source:
         return True
 
     def plan_stats(self) -> PlanStats:
-        """The plan and the counts so far."""
+        """Return the plan with its counters so far."""
         return self._stats
 
     def close(self) -> None:
-        """Let go of the iterators; the reader stays its owner's."""
+        """Drop the iterators. The reader belongs to the caller."""
         if self._stats.sorts:
             free_later([self._sorter, self._taking.documents])
         self._sorter = None

@@ -1,4 +1,4 @@
-"""From the entries of an index to the documents behind them."""
+"""Fetching: from index entries to their documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 _AHEAD_OF_SIFTED = 32
-"""So many entries that pass are read at once at most: each may stand behind hundreds that do not."""
+"""Filtered entries read ahead at most: each may follow hundreds that the filter drops."""
 
 
 def fetched(
@@ -35,18 +35,18 @@ def fetched(
     wanted: int = 0,
     condition: Filter | None = None,
 ) -> Fetching:
-    """The documents behind an index's entries, each once; without their record ids when `bare`; without most of those
-    that do not satisfy a `condition` that the entries tell.
+    """Return the documents of an index scan, each once. `bare`: without record ids.
 
-    `seen` are the documents that other branches have met. `wanted`: how many are likely to be asked for, if known.
+    `condition`: a filter on index values; most entries that fail it are dropped unfetched. `seen`: record ids that
+    other branches have returned. `wanted`: documents that are likely to be requested, if known.
     """
-    # Over the engine itself an update can move a document from one range into another.
+    # Over the engine itself, an update can move a document from one range to another.
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
-    # Who looks at no entry before it is asked for wants exact figures.
+    # A caller without read-ahead wants exact counters.
     if condition is not None:
         entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=ahead == 1)
-        # What passes takes long to be found: nobody waits for what is not asked for.
+        # Filtered entries are expensive to find: read few ahead.
         ahead = min(ahead, _AHEAD_OF_SIFTED)
     else:
         entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
@@ -54,8 +54,9 @@ def fetched(
 
 
 def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands behind those of the keys that are in an `_id` index, in their order. Each leads to one document at
-    most, and may be at hand where an iterator would have to look for it.
+    """Yield the record ids of those keys that exist in an `_id` index, in order of `keys`.
+
+    Point lookups: each key has at most one document, and may be in the cache, where an iterator would have to seek.
     """
     return filter(None, map(getter_of(reader, Family.INDEXES), keys))
 
@@ -63,14 +64,15 @@ def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:
 def fetched_by_keys(
     coll: Collection, index: Index, keys: list[bytes], reader: Reader, examined: Examined
 ) -> Iterator[bytes]:
-    """The documents that have one of these values, by their sorted keys, in the first field of an index that is
-    ascending there and has one entry for a document.
+    """Yield the documents with one of these values in the first field of an index; `keys` are sorted.
+
+    The index must be ascending in that field and have one entry per document.
     """
     if index.is_id:
         entries = identities_of(reader, [index.prefix + key for key in keys])
     else:
         entries = keys_of_ranges(reader, Family.INDEXES, point_ranges(index.prefix, keys))
-    # Over the engine itself an update can move a document from one range into another.
+    # Over the engine itself, an update can move a document from one range to another.
     return cast("Iterator[bytes]", fetching(coll, entries, reader, examined, set(), bare=True))
 
 
@@ -85,13 +87,15 @@ def fetching(
     ahead: int = LARGEST_CHUNK,
     wanted: int = 0,
 ) -> Fetching:
-    """The documents behind entries; each once where there is a set for those that have been `seen`."""
+    """Return the documents of the entries; each once if `seen` is a set."""
     get, walks = getter_of(reader, Family.RECORDS), partial(_walk, reader, coll.end)
     return Fetching(entries, get, walks, coll.prefix, seen, bare, examined, ahead, wanted)
 
 
 def _walk(reader: Reader, end: bytes) -> Walk:
-    """What walks over records: by one iterator, which is moved to where a walk begins, where the reader has such."""
+    """Return a range scan over records: one iterator that is repositioned for each range, if the reader supports
+    seeks.
+    """
     moved = seeking(reader, Family.RECORDS, end, pairs=True)
     if moved is None:
         return partial(reader.items, Family.RECORDS)

@@ -1,4 +1,4 @@
-"""The entries of indexes that a plan reads, in its order: of one scan, or of several merged into one order."""
+"""Index scans in plan order: the entries of one scan, or of several scans merged into one order."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _INDEXES = Family.INDEXES
 _SEVERAL = 16
-"""Ranges that are sought one by one: that costs less for a range, and more for each of its entries."""
+"""From this number of ranges on, a multi-range seek is cheaper: less per range, more per entry."""
 
 
 def items_of(
     coll: Collection, access: IndexScan, reader: Reader, examined: Examined, *, counted: bool = True
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that the scan leads to with their values. What it passes over is counted in `examined`.
+    """Yield (key, value) of the scan's entries. Entries examined are counted in `examined`.
 
-    Unless that has to be `counted`, few ranges of one field are read one by one.
+    If not `counted`, few ranges of one field are read without a multi-range iterator.
     """
     index = cast("Index", access.index)
     if not counted and access.checked and len(access.bounds) == 1 and not access.once and not access.wildcard:
@@ -49,9 +49,9 @@ def items_of(
 def entries_of(
     coll: Collection, access: IndexScan, reader: Reader, examined: Examined, *, counted: bool = True
 ) -> Iterator[bytes]:
-    """What ends in the record ids of the entries that the scan leads to, as `items_of`.
+    """Yield byte strings that end in the record ids of the scan's entries; otherwise as `items_of`.
 
-    Unless what is passed over has to be `counted`, many ranges of one field are sought one by one.
+    If not `counted`, many ranges of one field are read by multi-range seeks.
     """
     index = cast("Index", access.index)
     if not counted and access.direction > 0 and len(access.bounds) == 1 and not access.once and not access.wildcard:
@@ -68,7 +68,7 @@ def entries_of(
 
 
 def keys_within(access: IndexScan, keys: list[bytes]) -> list[bytes]:
-    """Those of a document's keys in the scan's index that the scan leads to, in its order."""
+    """Return the subset of a document's index keys that lies in the scan's bounds, in scan order."""
     ordered = sorted(keys, reverse=access.direction < 0)
 
     def between(start: bytes, end: bytes, _reverse: bool) -> Iterator[bytes]:
@@ -78,7 +78,7 @@ def keys_within(access: IndexScan, keys: list[bytes]) -> list[bytes]:
 
 
 def _read(index: Index, access: IndexScan, reader: Reader, examined: Examined, *, pairs: bool) -> Iterator[Any]:
-    """The keys of the entries, or pairs."""
+    """Yield the keys of the entries, or (key, value) pairs."""
     read = partial(reader.items if pairs else reader.keys, _INDEXES)
     sought = None
     if access.direction > 0 and (access.checked or access.once):
@@ -117,9 +117,9 @@ def _opened(
 
 
 def merged_entries(coll: Collection, access: Merge, reader: Reader, examined: list[Examined]) -> Iterator[bytes]:
-    """The entries that the branches lead to, in the order of what stands behind the fields that each has fixed.
+    """Yield the entries of all branches, merged by the key fields after each branch's equality prefix.
 
-    `examined` has what each of the branches has looked at.
+    `examined` has one counter per branch.
     """
     streams = [
         _counted(entries_of(coll, branch, reader, seen), seen)
@@ -140,7 +140,7 @@ def _counted(entries: Iterator[bytes], examined: Examined) -> Iterator[bytes]:
 
 
 def _behind_fields(entries: Iterator[bytes], descending: list[bool]) -> Iterator[tuple[bytes, bytes]]:
-    """(the part of an entry's key behind its first fields, the entry)."""
+    """Yield (key without its leading fields, entry)."""
     masks = [0xFF if each else 0 for each in descending]
     for entry in entries:
         at = IDENT_BYTES

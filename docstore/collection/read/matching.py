@@ -1,4 +1,4 @@
-"""What a write is to change: the documents that a filter finds, one after the other, with pauses in between."""
+"""The matches of a write's filter, one at a time, with pauses for other tasks."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _FIRST_MATCHES = 32
 
 @dataclass(frozen=True, slots=True)
 class PlannedSearch:
-    """How to find documents, for as long as the indexes stay as they are. `whole`: whether the filter matches one;
-    `residual`: whether what the plan gives matches, None where all of it does. With scripts in it (`scripted`) it is
-    None, as `whole` with scripts in the filter.
+    """A plan that remains valid until the indexes change.
+
+    `whole`: the predicate of the full filter. `residual`: the predicate for documents of the plan; None if all match.
+    If the filter contains scripts (`scripted`), `residual` is None, as is `whole`.
     """
 
     plan: Plan
@@ -51,7 +52,7 @@ class PlannedSearch:
 def plan_search(
     coll: Collection, tree: Filter, reader: Reader, *, sort: Sort = UNSORTED, hint: Hint | None = None
 ) -> PlannedSearch:
-    """BadValue for a hint that names no index."""
+    """Plan the search of a write. Errors: BadValue for a hint that names no index."""
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
     whole = None if has_scripts(tree) else compile_filter(tree)
     if plan.residual is tree:
@@ -71,11 +72,11 @@ def find_matches(
     stats: PlanStats | None = None,
     clock: Clock,
 ) -> Iterator[Match | None]:
-    """What a write is to change: each document once, as it stood when it was read.
+    """Yield the documents that match a write's filter: each once, as of the time it was read.
 
-    Gives None now and then while it finds nothing, so that the caller can look at its own clock; and before each wait
-    for scripts, while which others write. `clock` counts seconds; `stats`: where to count what is looked at, exactly
-    where nothing may be looked at ahead. A caller that lets others write in between looks again at what it is given
+    Yield None now and then while nothing matches, so that the caller can check its clock, and before each wait for
+    scripts, during which others may write. `clock` counts seconds. `stats`: counters to update; they are exact if it
+    allows no read-ahead. A caller that lets others write between matches must read each document again
     (`Collection.record`).
     """
     planned = planned or plan_search(coll, tree, reader, sort=sort, hint=hint)
@@ -105,7 +106,7 @@ def find_matches(
 
 
 def _watched(found: Iterator[Match | None], stats: PlanStats, forget: Callable[[], None]) -> Iterator[Match | None]:
-    """The matches of a kept plan, which is forgotten when the first few have taken far too much."""
+    """Yield the matches of a cached plan; evict the plan if the first few matches cost far too much."""
     given = 0
     for match in found:
         given += match is not None
@@ -143,7 +144,7 @@ def _matches(
 def _sorted_matches(
     opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: Order, clock: Clock
 ) -> Iterator[Match | None]:
-    """The first one is all that is wanted, unless it is passed over: all are sorted only when the first few were."""
+    """Yield matches in sort order. Usually only the first is requested: all are sorted only after the first few."""
     first = Sorter[Match](pattern, _FIRST_MATCHES)
     yield from _gathered(opened(), predicate, first, clock)
     given: set[int] = set()
@@ -161,7 +162,7 @@ def _sorted_matches(
 def _gathered(
     pairs: Iterator[Pair], predicate: Predicate | None, sorter: Sorter[Match], clock: Clock
 ) -> Iterator[None]:
-    """Take in what is to be sorted."""
+    """Feed the matches to the sorter."""
     status = FULL
     while status != EXHAUSTED:
         found: list[Pair] = []

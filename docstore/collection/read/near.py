@@ -1,13 +1,12 @@
-"""Documents by their distance from a point, read from an index of geometry ring by ring.
+"""Documents by distance from a point, read from a geo index in growing rings.
 
-What lies within a radius is looked up, and what of it is no farther than the radius is given in order; then the radius
-grows. A document is met by the first of its entries that is read, and its distance is that of the nearest of its
-geometries; so the order is right whatever the radii are. Where there are few documents, or few within the greatest
-distance, all of it is one ring.
-
-Entries say by their cells how near a document can be: documents are read when they are next, a few at a time. The first
-radius is one within which there are as many as are wanted, if they lie as densely everywhere as behind the point in the
-index.
+- Each ring looks up the cells within a radius and returns the documents up to that radius in order; then the radius
+  grows. A small collection, or few documents within the maximum distance, makes one ring.
+- A document is returned by the first of its entries that is read. Its distance is that of its nearest geometry, so the
+  order is correct for any radii.
+- The cell of an entry is a lower bound of the distance: documents are fetched lazily, a few at a time.
+- The first radius should contain the requested number of documents. It assumes the density of the index entries that
+  follow the point.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ _FIRST_STEPS = 16
 _STEP = 4.0
 _FEW, _MANY = 20, 400
 _RING_CELLS = 12
-"""The cells that a ring is looked up in: fewer than of other regions, since what lies beside it costs little."""
+"""Maximum cells per ring: fewer than for other regions, since false positives are cheap."""
 
 _NEIGHBOURS, _FIRST_READ = 16, 8
 _MORE = 1.5
-"""So many times as many as are wanted are expected within the first radius, and a few more."""
+"""The first radius is chosen to contain this multiple of the requested documents, and a few more."""
 
 
 def nearest_documents(
     coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int = 0, most: int = -1
 ) -> Iterator[tuple[bytes, bytes]]:
-    """(8 bytes of the record id, document) by distance. `wanted`: how many are likely to be asked for, if known.
-    `most`: how many entries may be looked at, behind which it ends; -1: any number.
+    """Yield (8 bytes of the record id, document) by distance. `wanted`: documents likely to be requested, if known.
+    `most`: entries to examine at most, after which it ends; -1: no limit.
 
-    Error: 16433 for a point outside the square of the index.
+    Errors: 16433 for a point outside the index's square.
     """
     near, index = access.near, cast("Index", access.index)
     masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]
@@ -100,7 +99,7 @@ def nearest_documents(
 def _entries_within(
     coll: Collection, access: NearScan, radius: float, reader: Reader, examined: Examined
 ) -> Iterator[bytes]:
-    """The entries that lead to all documents up to a distance, and to some others."""
+    """Yield the entries of all documents up to a distance, and of some farther ones."""
     index = cast("Index", access.index)
     if access.place or not access.alone or index.geometry is None:
         return entries_of(coll, access.within(radius, _RING_CELLS), reader, examined, counted=False)
@@ -111,7 +110,7 @@ def _entries_within(
 
 
 def _narrower(waiting: list[Any], radius: float) -> float | None:
-    """A much smaller radius in which there are some of those that wait; None where there is none."""
+    """Return a much smaller radius that still contains some of the waiting documents; None if there is none."""
     few = heapq.nsmallest(_FEW, waiting)
     nearer: float = few[-1][0] if few else 0.0
     return nearer if 0 < nearer < radius / 2 else None
@@ -120,7 +119,9 @@ def _narrower(waiting: list[Any], radius: float) -> float | None:
 def _radius_of_few(
     coll: Collection, access: NearScan, reader: Reader, nearby: Nearby, farthest: float, wanted: int
 ) -> float:
-    """A radius within which as many entries are expected as are wanted, if they lie everywhere as behind the point."""
+    """Return a radius expected to contain `wanted` entries, assuming the density of the entries that follow the
+    point.
+    """
     index, near = cast("Index", access.index), access.near
     bounds = access.bounds[: access.place]
     if not all(each.is_point for each in bounds):
@@ -137,7 +138,7 @@ def _radius_of_few(
     if len(entries) < _NEIGHBOURS:
         return farthest
     places = list(map(nearby.area_before, entries))
-    # Of the areas between neighbours the middle one is told from: where the curve leaves the documents it may be huge.
+    # Take the median of the areas between neighbours: where the curve leaves the documents, one may be huge.
     area = sorted(map(sub, places[1:], places))[len(places) // 2]
     if not 0 < area < math.inf:
         return min(farthest, nearby.reach(entries[0]))
@@ -152,12 +153,12 @@ def _radius_of_few(
     if near.least:
         expected += density * math.pi * (near.least / unit) ** 2
     radius = math.sqrt(expected / (density * math.pi)) * unit
-    # What is little more is looked up at once.
+    # If little more remains, look it up at once.
     return farthest if radius * _MORE >= farthest else radius
 
 
 def _farthest(access: NearScan) -> float:
-    """The distance beyond which there is nothing more to be found."""
+    """Return the distance beyond which no document can match."""
     near, geometry = access.near, access.index.geometry
     if isinstance(geometry, PlaneKeys):
         geometry.check_centre(near.centre)
@@ -170,7 +171,7 @@ def _farthest(access: NearScan) -> float:
 
 
 def _first_radius(coll: Collection, access: NearScan, reader: Reader, farthest: float) -> float:
-    """A radius in which there is something, but not in a quarter of it, as far as it is worth to know."""
+    """Return a radius that contains an entry but whose quarter does not, as precisely as is worthwhile."""
     shortest, longest = 0, _FIRST_STEPS
     while shortest < longest:
         middle = (shortest + longest + 1) // 2

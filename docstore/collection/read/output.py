@@ -1,5 +1,5 @@
-"""What a find gives for each document that it finds: the document, some of its fields, the key of the index that led to
-it, or the document with its record id; and the metadata that a projection asks for.
+"""The output of find for each match: the document, its projection, the index key (`returnKey`), or the document with
+its record id (`showRecordId`); and the metadata that a projection requests.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 class FindOutput(Protocol):
     def apply(self, raw: bytes) -> bytes:
-        """What is given for the document."""
+        """Return the output document for a stored document."""
 
 
 def find_output(query: FindQuery, plan: Plan, coll: Collection | None, reader: Reader) -> FindOutput | None:
-    """What the query asks for; None: the documents as they are stored."""
+    """Return the query's output stage; None if it returns documents as stored."""
     projection = query.projection
     if coll is None:
         return projection
@@ -45,7 +45,7 @@ def find_output(query: FindQuery, plan: Plan, coll: Collection | None, reader: R
 
 
 def _metadata(query: FindQuery, plan: Plan, coll: Collection, reader: Reader, kind: str) -> Compute:
-    """What gives the metadata of that kind of a document."""
+    """Return a function from a document to its metadata of that kind."""
     if kind == "recordId":
         return partial(_record_id, coll, reader)
     if kind == "indexKey":
@@ -66,7 +66,7 @@ def _record_id(coll: Collection, reader: Reader, raw: bytes) -> Value:
 
 
 class _RecordIds:
-    """The document, projected, with its record id behind it."""
+    """Output the projected document with its record id appended."""
 
     def __init__(self, projection: FindOutput | None, coll: Collection, reader: Reader) -> None:
         self._projection = projection
@@ -79,7 +79,7 @@ class _RecordIds:
 
 
 class _Keys:
-    """The key of the index entry by which the document was found; nothing where no index was read."""
+    """Output the key of the index entry that led to the document; an empty document if no index was read."""
 
     def __init__(self, plan: Plan) -> None:
         access = plan.access

@@ -1,9 +1,10 @@
-"""The plans that a collection keeps, by the shape of what they are for (`docstore.query.plan.shapes`), and the scans
-that are prepared from them, by the form of the filter.
+"""The plan cache of a collection: plans by query shape (`docstore.query.plan.shapes`), and prepared scans by the form
+of the filter (`docstore.kernel.match.form`).
 
-Always true: a kept plan is one for the indexes as they are. They are forgotten when indexes come, go or are hidden, and
-when one has met arrays at a new place. One that was the best of several is watched: who looks at ten times as much with
-it as was looked at when it was chosen, and has found little, has it forgotten, with what was prepared from it.
+- A cached plan is valid for the current indexes. The cache is cleared when an index is built, dropped or hidden, or
+  becomes multikey at a further path.
+- The winner of a plan trial is evicted, with its prepared scans, once a request examines ten times what the trial
+  examined and has matched little.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10
 _PASSED_OVER = 8
-"""So many times a scan is not tried that was too much for a step."""
+"""A scan that exceeded one step is not tried again for this number of requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A plan that is kept: what it was chosen for, and what was looked at then (0: there was no other)."""
+    """A cached plan, the query it was chosen for, and the trial's works (0: it had no competitor)."""
 
     plan: Prepared
     tree: Filter
@@ -42,17 +43,17 @@ class Kept:
 
     @property
     def patience(self) -> int:
-        """How much may be looked at in vain; 0: there is no other plan."""
+        """Examined entries after which a request with few matches evicts the plan; 0: never, there is no other plan."""
         return patience_of(self.works)
 
 
 def patience_of(works: int) -> int:
-    """How much may be looked at in vain by a plan for which so much was looked at when it was found to be the best."""
+    """Return the eviction threshold of a plan that won its trial with `works` examined."""
     return _PATIENCE * works
 
 
 Choice = tuple[object, ...]
-"""What tells a plan of several from the others, whatever the values."""
+"""The identity of a plan among candidates, independent of the values of the filter."""
 
 
 def _choice_of(plan: Plan) -> Choice:
@@ -64,8 +65,9 @@ def _choice_of(plan: Plan) -> Choice:
 
 
 class PlanCache:
-    """The plans of one collection; those that were not asked for lately go when there are too many. Of a shape whose
-    plan cannot be kept, because more than ranges is made of the values, the choice among several is.
+    """The cached plans of one collection, evicting the least recently used.
+
+    If a plan cannot be cached, because its values yield more than ranges, the choice among the candidates is cached.
     """
 
     __slots__ = ("_chosen", "_kept", "_long", "_scans")
@@ -80,21 +82,21 @@ class PlanCache:
         return len(self._kept.all())
 
     def of_several(self) -> list[Kept]:
-        """Those that were the best of several, the oldest first."""
+        """Return the plans that won a trial against others, oldest first."""
         return [kept for kept in self._kept.all().values() if kept.works]
 
     def clear(self) -> None:
-        """The indexes are others from now on."""
+        """Clear the cache: the indexes have changed."""
         self._chosen = Recent()
         self._kept = Recent()
         self._scans = Recent()
 
     def kept(self, shape: Shape) -> Kept | None:
-        """What is kept for the shape."""
+        """Return the cache entry for the shape."""
         return self._kept.get(shape)
 
     def bound(self, shape: Shape, tree: Filter) -> Plan | None:
-        """The plan that is kept for the shape, for this filter."""
+        """Return the cached plan for the shape, bound to this filter."""
         kept = self._kept.get(shape)
         if kept is None:
             return None
@@ -102,9 +104,9 @@ class PlanCache:
         return replace(plan, patience=kept.patience) if plan is not None and kept.works else plan
 
     def keep(self, shape: Shape, tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> None:
-        """The plan has been chosen for the filter; if others of its shape are served as well by it, keep it.
+        """Cache a plan chosen for the filter, if it serves other filters of the shape equally well.
 
-        `indexes`: those that plans may choose.
+        `indexes`: the candidates for plans.
         """
         found = prepared(tree, sort, replace(plan, rejected=()) if plan.rejected else plan, indexes)
         if found is not None and (plan.works or not plan.rejected):
@@ -113,7 +115,7 @@ class PlanCache:
             self._chosen.put(shape, (_choice_of(plan), plan.works))
 
     def chosen(self, shape: Shape, plan: Plan) -> Plan | None:
-        """The one of a plan and those rejected for it that was the best for the shape; None where that is not known."""
+        """Return the candidate that won the trial for the shape: `plan` or one it rejected. None if unknown."""
         known = self._chosen.get(shape)
         if known is None:
             return None
@@ -126,22 +128,24 @@ class PlanCache:
         return replace(alike[0], rejected=others, patience=patience_of(works))
 
     def forget(self, shape: Shape | None) -> None:
-        """Have the next plan for the shape chosen anew."""
+        """Evict the shape's plan: the next request plans anew."""
         if shape is not None:
             self._chosen.drop(shape)
             self._kept.drop(shape)
             self._scans = Recent()
 
     def scan(self, key: ScanKey) -> PreparedForm:
-        """What is prepared. Errors: KeyError where that is not known."""
+        """Return the prepared form. Errors: KeyError if none is cached."""
         return self._scans[key]
 
     def prepare(self, key: ScanKey, scan: PreparedForm) -> None:
-        """Keep what is prepared, or that nothing can be."""
+        """Cache a prepared form, or None: this form cannot be prepared."""
         self._scans.put(key, scan)
 
     def takes_long(self, key: ScanKey) -> bool:
-        """Whether it is not worth trying to find all documents of a scan in one step: it was too much not long ago."""
+        """True if reading all documents of the scan in one step recently failed, so that trying again is not
+        worthwhile.
+        """
         left = self._long.get(key)
         if left is None:
             return False
@@ -152,18 +156,18 @@ class PlanCache:
         return left > 0
 
     def took_long(self, key: ScanKey) -> None:
-        """All documents of a scan were more than a step finds."""
+        """Note that the documents of a scan exceeded one step."""
         self._long.put(key, _PASSED_OVER)
 
     def unprepare(self, key: ScanKey) -> None:
-        """Have the scan prepared anew."""
+        """Evict the prepared form: the next request prepares it anew."""
         self._scans.drop(key)
 
 
 ScanKey = tuple[bytes, bytes, bool, Value | None, Collation | None, tuple[bool, ...]]
-"""(the form of the filter, the order as it stands in the request, whether documents are only counted, the hint, the
-collation, what the values decide).
+"""(form of the filter, sort as in the request, count only, hint, collation, outcomes of the value tests of a
+Decision).
 """
 
 PreparedForm = PreparedScan | PreparedUnion | PreparedCollection | PreparedSearch | Decision | None
-"""The scan for filters of a form; what their values decide before it, where they do; or that there is none."""
+"""A scan for filters of one form; a decision by values that selects among scans; or None if no scan is prepared."""

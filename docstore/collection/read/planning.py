@@ -1,4 +1,4 @@
-"""The plan of a query on a collection: one that it keeps, or the best of those that its indexes offer."""
+"""Query planning on a collection: the cached plan, or the best of those that its indexes offer."""
 
 from __future__ import annotations
 
@@ -45,14 +45,13 @@ def plan_query(
     kept: bool = True,
     answered_by: frozenset[str] | None = None,
 ) -> Plan:
-    """The plan for a filter and an order; BadValue for a hint that names no index. No collection: nothing is found.
+    """Return the plan for a filter and a sort. Without a collection it is an empty plan.
 
-    `indexes`: those to choose from, where they are not all that may be used at this moment. `kept`: it may be the plan
-    that the collection keeps for others of the shape.
-
-    `answered_by`: the paths that the answer is made of, by which an index filter is found (None: whole documents).
-    `distinct`: only these values are asked for. Where several indexes would do, `reader` shows which of them
-    is the best one to find `wanted` documents by (0: all).
+    `indexes`: the candidates, if they are not all indexes usable now. `kept`: the plan may come from the plan cache.
+    `answered_by`: the paths that the answer consists of, which select an index filter (None: whole documents).
+    `distinct`: only these values are requested. `reader`: used for a trial among several candidates; it shows which
+    finds `wanted` documents with the least work (0: all).
+    Errors: BadValue for a hint that names no index.
     """
     visible = usable_indexes(coll) if indexes is None else indexes
     shape = None
@@ -77,7 +76,7 @@ def plan_query(
     if special is not None:
         return near_plan(tree, special, visible, sort, hint)
     if coll.options.clustered is not None:
-        # To the planner the order of the collection is no index.
+        # The planner does not treat the order of a clustered collection as an index.
         visible = [index for index in visible if not index.is_id]
         distinct = distinct if hint is None else None
     found = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
@@ -100,7 +99,7 @@ def _chosen(
     hint: Hint | None,
     between: KeyBetween | None,
 ) -> Plan:
-    """The choice among the indexes, by what an `$expr` says besides where that leads to one."""
+    """Choose among the indexes; conditions implied by an `$expr` count if they lead to an index."""
     if coll.options.clustered is not None:
         return choose_clustered(tree, coll.id_index, indexes, sort=sort, hint=hint, between=between)
     stronger = strengthened(tree)
@@ -111,7 +110,7 @@ def _chosen(
 
 
 def usable_indexes(coll: Collection | None) -> list[Index]:
-    """Those that plans may choose."""
+    """Return the indexes that plans may use: those that are not hidden."""
     return [] if coll is None else [index for index in coll.indexes.values() if not index.hidden]
 
 
@@ -132,7 +131,7 @@ def plan_find(
     *,
     kept: bool = True,
 ) -> Plan:
-    """The plan of a query, as `plan_query`. What is `owned` is not told by one document for each value."""
+    """Return the plan of a query, as `plan_query`. With `owned`, no plan reads one document per distinct value."""
     return plan_query(
         coll,
         query.filter,

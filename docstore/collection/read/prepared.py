@@ -1,9 +1,9 @@
 # cython: annotation_typing=False
-"""Reads that end within a step, by a scan that is prepared for the form of their filter.
+"""Reads that complete in one step, by a scan prepared for the form of their filter.
 
-Always true: what is given is what the general way gives (`docstore.collection.read.execute`, `counting`, `matching`),
-over one state, in which nothing is written before the step ends. None is given for whatever else a read may be:
-its filter has another kind of plan, or it takes more than a step.
+- The result equals that of the batched read path (`docstore.collection.read.execute`, `counting`, `matching`).
+- A read sees one state: nothing is written before the step ends.
+- None tells the caller to take the batched path: the filter needs another kind of plan, or more than one step.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from docstore.storage.engine import Range
 
 MOST_LOOKS = 1_000
-"""Entries that are looked at in one step."""
+"""Entries that one step may examine."""
 _FEW = 16
-"""So many entries of one range are read faster by the iterator that is moved through many ranges."""
+"""Up to this number of entries, a multi-range iterator reads one range faster."""
 _LONGEST_SORT = 1024
 _MOST_BYTES = 1 << 20
 _EXPRESSION = b"$expr\0"
@@ -57,13 +57,15 @@ _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 
 NOTHING = (0, b"")
-"""What is found where there is no document: no record id is 0."""
+"""The result if no document matches: no record id is 0."""
 
 
 class BoundScan:
-    """A prepared scan with the values of a request: the entries in the ranges of `parts`, or without any all documents
-    of the collection. `key`: what it is prepared under. `near`: the documents come by their distance from a point.
-    `reach`: what entries must come within to lead to one that satisfies `predicate`.
+    """A prepared scan bound to the values of a request.
+
+    It reads the entries in the ranges of `parts`, or all documents of the collection if there are no parts. `key`: the
+    plan cache key of the scan. `near`: documents come by distance from a point. `reach`: an entry must lie in this
+    region for its document to satisfy `predicate`.
     """
 
     def __init__(
@@ -83,12 +85,12 @@ class BoundScan:
         self.predicate = predicate
         self.near = near
         self.reach = reach
-        # Of one part, as nearly all have.
+        # Nearly all scans have one part.
         self._index: Index | None = None
         self._ranges: Sequence[Range] = ()
         if parts:
             self._index, self._ranges = parts[0]
-        # Whether entries may lead to a document twice.
+        # True if entries may lead to a document twice.
         self._once = len(parts) > 1 or (self._index is not None and self._index.multikey)
 
     def documents(
@@ -100,18 +102,19 @@ class BoundScan:
         skip: int = 0,
         needs: frozenset[str] | None = None,
     ) -> list[bytes] | None:
-        """The first `wanted` documents behind `skip`, in order; None where that takes more than a step. `met`: where to
-        put the entries of all that were looked at, for `rest`. `needs`: the paths whose values are all that is wanted
-        of the documents, which may be made of the index then.
+        """Return the first `wanted` documents after `skip`, in order; None if that exceeds one step.
+
+        `met`: a list that receives the entries of all documents examined, for `rest`. `needs`: the only paths requested
+        of the documents; the scan may then be covered.
         """
         found: list[bytes] = []
         order = self.scan.order
         whole = order is not None or wanted > MOST_LOOKS
         if whole and self.coll.plans.takes_long(self.key):
             return None
-        # What is passed over is known by its entry, where nothing is asked of it.
+        # Without predicates, entries are skipped without fetching their documents.
         passed = skip if order is None and self.predicate is None and owned is None and not self._once else 0
-        # All are wanted where they are still to be sorted, and as many as there may be are more than a step looks at.
+        # A sort needs all documents: one more than the limit of a step shows that there are too many.
         most = MOST_LOOKS + 1 if order is not None else skip - passed + wanted
         if needs is not None and order is None and owned is None and self._tells(needs):
             ended = self._of_entries(reader, skip, wanted, found)
@@ -129,9 +132,7 @@ class BoundScan:
         return found[skip:] if skip else found
 
     def first(self, reader: Reader, owned: Predicate | None) -> tuple[int, bytes] | None:
-        """(record id, document) of the first document, `NOTHING` where there is none; None where that takes more than
-        a step.
-        """
+        """Return (record id, document) of the first document, or `NOTHING`; None if that exceeds one step."""
         found: list[bytes] = []
         met: list[bytes] = []
         if self.scan.order is not None or not self._fetch(reader, 1, owned, found, met):
@@ -140,7 +141,7 @@ class BoundScan:
         return (long_of(met[0][-RECORD_ID_BYTES:]), found[0]) if found else NOTHING
 
     def pairs(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[tuple[int, bytes]] | None:
-        """As `documents`, each with its record id."""
+        """Return (record id, document) pairs, otherwise as `documents`."""
         found: list[bytes] = []
         met: list[bytes] = []
         if self.scan.order is not None or not self._fetch(reader, wanted, owned, found, met):
@@ -148,7 +149,7 @@ class BoundScan:
         return [(long_of(entry[-RECORD_ID_BYTES:]), raw) for entry, raw in zip(met, found, strict=True)]
 
     def counted(self, reader: Reader, owned: Predicate | None, clock: Clock, until: float) -> int | None:
-        """How many documents there are; None where that is not known by `until`, or takes more than a step."""
+        """Return the number of documents; None if it is unknown by `until`, or exceeds one step."""
         if self.predicate is not None or owned is not None or not self.parts:
             documents = self.documents(reader, MOST_LOOKS + 1, owned)
             return None if documents is None else len(documents)
@@ -159,8 +160,11 @@ class BoundScan:
         return found if exhausted else None
 
     def rest(self, reader: Reader, found: list[bytes], met: list[bytes]) -> Iterator[bytes] | None:
-        """The documents behind those that `documents` has found by these entries, before their predicates, in the same
-        state; None where they are not those behind an entry.
+        """Yield the documents after those `found` by `documents` through the entries `met`, without applying
+        predicates.
+
+        The state must be the same. Return None if no entry marks the position: sorted, by distance, or a union with
+        `_id`.
         """
         if self.scan.order is not None or self.near is not None:
             return None
@@ -181,13 +185,14 @@ class BoundScan:
             entries = (values_of_ranges if by_id else keys_of_ranges)(reader, _INDEXES, [(low, high), *others])
         else:
             entries = (reader.values if by_id else reader.keys)(_INDEXES, low, high, reverse)
-        # What has not satisfied the predicates does not by another of its entries either.
+        # A document that failed the predicates fails through its other entries too.
         seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
 
     def values_at(self, path: str, reader: Reader) -> list[bytes] | None:
-        """Documents of the values at a path, each value once, or a few times; None where the index does not tell them,
-        or that takes more than a step.
+        """Return documents with the values at a path, each value once or a few times.
+
+        None if the index does not cover the path, or that exceeds one step.
         """
         if not self._tells(frozenset((path,))) or self.scan.reverse:
             return None
@@ -196,18 +201,18 @@ class BoundScan:
         return _first_of_each(self.coll, index, place + 1, ranges, reader)
 
     def is_by(self, path: str) -> bool:
-        """Whether the entries that are read are of one index, whose first field is at this path."""
+        """True if the scan reads one index whose first field is `path`."""
         return len(self.parts) == 1 and self.parts[0][0].fields[0][0] == path
 
     def _tells(self, needs: frozenset[str]) -> bool:
-        """Whether the entries of the scan tell these values of its documents, one entry of each."""
+        """True if the scan's index covers these paths, with one entry per document."""
         if self.predicate is not None or len(self.parts) != 1 or isinstance(self.scan, PreparedSearch):
             return False
         index = self.parts[0][0]
         return not index.multikey and not index.is_id and tells(index, needs)
 
     def _of_entries(self, reader: Reader, skip: int, wanted: int, found: list[bytes]) -> bool:
-        """Put the documents of the fields of the index into `found`; whether that was all, or as many as wanted."""
+        """Append covered documents to `found`; True if all, or `wanted`, were read."""
         ((index, ranges),) = self.parts
         items = chain.from_iterable(reader.items(_INDEXES, low, high, self.scan.reverse) for low, high in ranges)
         entries = islice(items, skip, min(skip + wanted, MOST_LOOKS + 1))
@@ -247,10 +252,10 @@ class BoundScan:
                 reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
                 ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
         except CommandError:
-            # Of an expression: the general way ends with it too.
+            # An expression failed. The batched path fails likewise.
             return False
         if not ended and most < MOST_LOOKS and isinstance(scan, PreparedUnion):
-            # Of such a plan nothing else is kept by which it would be chosen anew.
+            # The cache holds no plan for a union, only this scan: evict it, so that the plan is chosen anew.
             coll.plans.unprepare(self.key)
         return ended
 
@@ -264,7 +269,7 @@ class BoundScan:
         met: list[bytes] | None,
         skip: int,
     ) -> bool:
-        """As `_fetch`, of documents that come by their distance; what stands for entries are their record ids."""
+        """Fetch by distance, otherwise as `_fetch`; `met` receives record ids instead of entries."""
         predicate, examined, room = both(self.predicate, owned), Examined(), _MOST_BYTES
         asked = 0 if predicate is not None or self.scan.order is not None else skip + wanted
         try:
@@ -295,7 +300,7 @@ class BoundScan:
         met: list[bytes] | None,
         skip: int,
     ) -> bool:
-        """As `_fetch`, of all documents of the collection; what stands for entries are their keys."""
+        """Scan the collection, otherwise as `_fetch`; `met` receives record keys instead of entries."""
         if skip + wanted > MOST_LOOKS and not is_small(self.coll):
             return False
         predicate = both(self.predicate, owned)
@@ -311,17 +316,19 @@ class BoundScan:
         return True
 
     def used(self) -> None:
-        """Note that a request has been answered by the indexes."""
+        """Increment the use counters of the indexes."""
         for index, _ in self.parts:
             index.uses += 1
 
     @property
     def _is_list(self) -> bool:
-        """Whether each range is that of one value."""
+        """True if each range is a single value."""
         return isinstance(self.scan, PreparedScan) and self.scan.bounds.listed >= 0
 
     def _entries(self, reader: Reader, few: bool) -> Iterator[bytes]:
-        """What ends in the record ids: the keys of entries, the values of those of `_id`. `few`: not many are read."""
+        """Yield byte strings that end in record ids: keys of entries, or values for the `_id` index. `few`: few are
+        requested.
+        """
         index, ranges, scan = self._index, self._ranges, self.scan
         if len(self.parts) > 1 or index is None:
             return self._of_several(reader)
@@ -346,7 +353,10 @@ class BoundScan:
 
 
 def values_of_all(coll: Collection, path: str, reader: Reader, *, newest: bool) -> list[bytes] | None:
-    """As `BoundScan.values_at` of all documents of a collection, in its newest state or in an earlier one."""
+    """Return documents with all values at a path of a collection, otherwise as `BoundScan.values_at`.
+
+    `newest`: the reader shows the newest state, which the collection's counters describe.
+    """
     for index in usable_indexes(coll):
         plain = index.fields[0][0] == path and not index.multikey and tells(index, frozenset((path,)))
         if plain and covers(MATCH_ALL, index).whole:
@@ -365,12 +375,12 @@ def _first_of_each(
 
 
 def has_expression(filter_: bytes) -> bool:
-    """Whether there may be an `$expr` in a filter."""
+    """True if the filter may contain an `$expr`. False positives are possible."""
     return filter_.find(_EXPRESSION) >= 0
 
 
 def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:
-    """What is left of ranges behind an entry in one of them; `reverse`: there is one, which is read from its end."""
+    """Return the remaining ranges after the entry `last`. `reverse`: the only range is read from its end."""
     place = next(place for place, (low, high) in enumerate(ranges) if low <= last < high)
     low, high = ranges[place]
     return [(low, last) if reverse else (last + b"\0", high), *ranges[place + 1 :]]
@@ -388,12 +398,12 @@ def bound_scan(
     evaluates: bool = True,
     special: bool = False,
 ) -> BoundScan | None:
-    """The scan for a filter, an order and a hint as they stand in a request; None where none is prepared.
+    """Return the scan for a filter, a sort and a hint as a request has them; None if none can be prepared.
 
-    `collation`: what strings are compared under, that of the collection where the request has none. `counted`: only the
-    number of documents is asked for. `reader`: by which several plans are tried, the first time. `evaluates`: whoever
-    looks at the documents may be stopped while an expression is evaluated. `special`: it may be a search for nearness
-    or texts, whose documents come in an order of their own or have metadata.
+    `collation`: the effective collation, by default the collection's. `counted`: only the number of documents is
+    requested. `reader`: for a trial among several plans, the first time. `evaluates`: the caller can be interrupted
+    while an `$expr` is evaluated. `special`: the scan may be a geo or text search, whose documents have their own order
+    or metadata.
     """
     if not evaluates and has_expression(filter_):
         return None
@@ -417,10 +427,10 @@ def bound_scan(
     try:
         bound = scan.bound(values)
     except CommandError:
-        # Of a regular expression: the general way says so.
+        # An invalid regular expression. The batched path reports it.
         return None
     if bound is None:
         return None
-    # The indexes of a collection are what its plans are made of.
+    # Plans of a collection use its `Index` objects.
     parts = cast("Sequence[tuple[Index, Sequence[Range]]]", bound[0])
     return BoundScan(coll, key, scan, parts, *bound[1:])

@@ -1,7 +1,7 @@
-"""Scans are prepared for a form of filter, from the plan that the general way chooses for the first filter of it.
+"""Compilation of prepared scans: one per filter form, from the plan that the planner chooses for its first filter.
 
-Always true: nothing is prepared that depends on anything but the form, the order and the indexes as they are. Of a
-filter that contradicts itself nothing is learnt for others of its form.
+- A prepared scan depends only on the form, the sort and the current indexes.
+- A filter that contradicts itself prepares nothing: its plan says nothing about others of the form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 
 def prepared_form(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
-    """What is prepared under the key, or is now, from this filter. `reader`: by which several plans are tried."""
+    """Return the form cached under the key, or prepare it from this filter. `reader`: for a trial among several
+    plans.
+    """
     try:
         return coll.plans.scan(key)
     except KeyError:
@@ -55,7 +57,7 @@ def prepared_form(coll: Collection, key: ScanKey, filter_: bytes, values: list[V
 
 
 class _Contradiction(Exception):
-    """No document can satisfy the filter, so that its plan says nothing of others."""
+    """No document can satisfy the filter: its plan says nothing about others of the form."""
 
 
 def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
@@ -63,13 +65,13 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
     if any(code == OBJECT for code, _ in values):
         return None if rules is not None else _search(coll, sort, filter_, values, reader)
     filter_, values = _with_several(filter_, values)
-    # What depends on a request (the time, variables, scripts) is refused by a context that knows none.
+    # An empty context rejects what depends on the request: the time, variables, scripts.
     context = new_context(collation=rules)
     try:
         tree = parse_filter(filter_, query_context=context)
         order = parse_sort(sort, context)
     except CommandError:
-        # The general way says so.
+        # The batched path reports the error.
         return None
     if coll.index_filters.about(tree, order) and not is_lookup(tree):
         return None
@@ -92,7 +94,7 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
             plan = plan_query(coll, tree, sort=order, reader=reader)
         kept = coll.plans.kept(shape)
         if kept is None and counted:
-            # Nothing is better to count by than to find by.
+            # No plan counts better than the plan of the find.
             finding = shape_of(tree, UNSORTED, indexes)
             kept = None if finding is None else coll.plans.kept(finding)
         if kept is None:
@@ -103,7 +105,7 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
 def _of_plan(
     coll: Collection, filter_: bytes, values: list[Value], tree: Filter, order: Sort, plan: Plan
 ) -> PreparedForm:
-    """As `_prepared`, of a plan that is not kept for its shape."""
+    """Prepare from a plan that is not cached for its shape."""
     patience = patience_of(plan.works) if plan.rejected else 0
     if isinstance(plan.access, Eof):
         raise _Contradiction
@@ -121,7 +123,7 @@ def _of_plan(
 def _clustered(
     coll: Collection, filter_: bytes, values: list[Value], tree: Filter, order: Sort, patience: int
 ) -> PreparedScan | None:
-    """As `_prepared`, where a clustered collection is scanned: by the index that it is ordered by."""
+    """Prepare the scan of a clustered collection, by the index of its cluster key."""
     own = coll.id_index
     plan = index_plan(tree, own, order)
     if isinstance(plan.access, Eof):
@@ -134,7 +136,7 @@ def _clustered(
 
 
 def _search(coll: Collection, sort: bytes, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
-    """As `_prepared`, of a filter that searches in an index of geometry or of texts."""
+    """Prepare a search in a geo or text index."""
     if coll.index_filters or coll.options.clustered is not None:
         return None
     try:
@@ -147,7 +149,7 @@ def _search(coll: Collection, sort: bytes, filter_: bytes, values: list[Value], 
 
 
 def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value]) -> PreparedForm:
-    """As `_prepared`, by the index of a hint."""
+    """Prepare a scan of the hinted index."""
     _, sort, _, hint, rules, _ = key
     context = new_context(collation=rules)
     try:
@@ -160,9 +162,9 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
         return None
     access = plan.access
     if not isinstance(access, IndexScan) or access.index.partial is not None:
-        # Whether a partial index has bounds for a filter is decided by values.
+        # The bounds of a partial index depend on values.
         return None
-    # No other index is looked at, whatever the values.
+    # A hint excludes all other indexes, for any values.
     found = prepared(tree, order, plan, [access.index])
     return None if found is None else _scan(coll, filter_, values, tree, found, order, 0)
 
@@ -170,7 +172,7 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
 def _scan(
     coll: Collection, filter_: bytes, values: list[Value], tree: Filter, found: Prepared, order: Sort, patience: int
 ) -> PreparedScan | None:
-    """The scan by a plan that holds for all filters of a shape."""
+    """Prepare the scan of a plan that is valid for all filters of a shape."""
     if found.bind(tree) is None:
         raise _Contradiction
     pattern = _pattern(order, found.provides_sort)
@@ -181,7 +183,7 @@ def _scan(
 
 
 def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:
-    """A filter of the same form whose list of values of `_id` has several: one that has one has another plan."""
+    """Return a filter of the same form whose `$in` on `_id` has several values: a single value has another plan."""
     for place, (name, code, data) in enumerate(fields := elements(filter_)):
         asked = elements(data) if name == "_id" and code == OBJECT else []
         listed = asked[0][1:] if len(asked) == 1 and asked[0][:2] == ("$in", ARRAY) else None
@@ -193,13 +195,13 @@ def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Valu
 
 
 def _pattern(order: Sort, provided: bool) -> KeyPattern | None:
-    """The order in which documents are still to be sorted; None where it is `provided`, or takes more than keys."""
+    """Return the order of a remaining in-memory sort; None if the plan provides it, or it needs more than keys."""
     found = None if provided else order.pattern()
     return found if isinstance(found, KeyPattern) else None
 
 
 def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple[Prepared, bytes] | None:
-    """The plan of a branch of a disjunction, and what the entries of its index begin with."""
+    """Return the plan of an `$or` branch, and the key prefix of its index."""
     looked_up = lookup(tree, id_index)
     if looked_up is not None:
         return looked_up, id_index.prefix

@@ -1,7 +1,7 @@
-"""Scanning under a filter with scripts: many candidates at a time, then the verdicts on them.
+"""Scans under a filter with scripts ($where, $function): gather candidates, then run the scripts over them in batches.
 
-The rest of the filter comes first, so that a script sees only documents on which the outcome depends; only where an
-alternative stands beside a script (`$or`) may it be asked in vain, and then what it throws is not looked at.
+The rest of the filter runs first: a script sees only documents whose match depends on it. Beside an `$or` alternative a
+script may run needlessly; its errors are then ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docstore.query.filter.where import answered, scripts_of, weakened
 
 AHEAD_FIRST = 16
 AHEAD_MOST = 4096
-"""Candidates gathered before the scripts are asked: few at first, because few documents may be wanted."""
+"""Maximum candidates per script batch. Batches start small, because few documents may be requested."""
 PIECE_BYTES = 4 * 1024 * 1024
 GATHER_SECONDS = 0.005
 
@@ -31,7 +31,7 @@ def has_scripts(tree: nodes.Filter | None) -> bool:
 def screened(
     items: Iterator[Any], tree: nodes.Filter, owned: Predicate | None, clock: Callable[[], float], *, pairs: bool
 ) -> Iterator[Any]:
-    """The documents (or pairs of a record id and a document) that satisfy a filter with scripts."""
+    """Yield the documents (or record id, document pairs) that satisfy a filter with scripts."""
     rest = compile_filter(weakened(tree))
     narrow = rest if owned is None else And([rest, owned])
     holds = _Verdicts(tree)
@@ -54,12 +54,12 @@ def screened(
 
 
 class _Verdicts:
-    """What a filter says about documents that its weakened form lets through."""
+    """Evaluates a filter with scripts over candidates: documents that pass the filter without its scripts."""
 
     def __init__(self, tree: nodes.Filter) -> None:
         children = tree.children if isinstance(tree, nodes.And) else (tree,)
         self._scripts = list(dict.fromkeys(scripts_of(tree)))
-        # What stands beside scripts in a conjunction has let the documents through already.
+        # The other conjuncts have already passed these documents.
         self._alone = len(self._scripts) == 1 and self._scripts[0] in children
         self._answers: dict[nodes.DocumentTest, dict[bytes, bool | CommandError]] = {}
         replaced = {

@@ -1,8 +1,9 @@
-"""Sorting in memory what no index yields in order, a slice at a time.
+"""In-memory sort, one slice at a time, for orders that no index provides.
 
-With a limit only so many documents are kept. Without one, sorted runs are made while documents come in and are
-merged while they go out, so that no single step takes long; runs that do not fit in memory are written outside, where
-that is allowed. Equal documents keep the order in which they came.
+- With a limit, only the first `limit` documents are kept.
+- Without one, sorted runs are built as documents arrive and merged as they leave, so that no step takes long. Runs that
+  exceed memory are spilled, where that is allowed.
+- The sort is stable.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ T = TypeVar("T")
 
 
 class Sorter(Generic[T]):
-    """Sorts items by the sort key of the document that each stands for; `limit` 0 means all are wanted.
+    """Sorts items by the sort keys of their documents; `limit` 0: no limit.
 
-    `spill` gives room outside memory, for items that are bytes; what is in memory is counted in `buffers`.
+    `spill` writes runs to disk, for items that are bytes; `buffers` accounts for memory.
     """
 
     def __init__(
@@ -47,11 +48,12 @@ class Sorter(Generic[T]):
         self._bytes = self._open_bytes = 0
         self._worst: bytes | None = None
         self.cut = False
-        """Whether something was left out for the limit."""
+        """True if items were dropped for the limit."""
 
     def add(self, pairs: list[tuple[bytes, T]], size: int) -> None:
-        """Take in items with their sort keys; `size` bytes of documents. QueryExceededMemoryLimitNoDiskUseAllowed above
-        100 MiB, or what there is for all, where there is no room outside.
+        """Add (sort key, item) pairs; `size`: bytes of their documents.
+
+        Errors: QueryExceededMemoryLimitNoDiskUseAllowed above 100 MiB, or above the shared budget, if it cannot spill.
         """
         worst = self._worst
         if worst is not None and pairs:
@@ -68,7 +70,7 @@ class Sorter(Generic[T]):
                 self._cut()
             if self._bytes <= MAX_BYTES:
                 return
-            # So many are too large: all are sorted from here on, as far as they can be among the first.
+            # The first `limit` items exceed memory: sort and spill all items that may still be among them.
             self._limit = 0
         crowded = self._buffers.crowded and self._bytes > RUN_BYTES
         if len(self._open) >= _RUN or self._open_bytes >= RUN_BYTES or self._bytes > MAX_BYTES:
@@ -86,7 +88,7 @@ class Sorter(Generic[T]):
         self._open, self._open_bytes = [], 0
 
     def _make_room(self) -> None:
-        """Write the oldest run, which takes a few milliseconds."""
+        """Spill the oldest run, which takes a few milliseconds."""
         if self._spill is None:
             limit = min(MAX_BYTES, BUFFERS.limit)
             raise CommandError(
@@ -108,13 +110,13 @@ class Sorter(Generic[T]):
         del self._open[self._limit :]
         self._worst = self._open[-1][0]
         self.cut = self.cut or given > self._limit
-        # Sizes of items are not known one by one.
+        # Item sizes are not recorded individually.
         size = self._open_bytes * len(self._open) // given
         self._hold(size - self._open_bytes)
         self._open_bytes = size
 
     def result(self) -> Iterator[T]:
-        """The items in order. Nothing may be added afterwards. Errors: as `add`."""
+        """Return the items in order. No items may be added afterwards. Errors: as `add`."""
         self._open = sorted_pairs(self._open)
         if self._limit:
             self.cut = self.cut or len(self._open) > self._limit
@@ -130,7 +132,7 @@ class Sorter(Generic[T]):
         return chain.from_iterable(map(items_of, kept))
 
     def _given_back(self) -> Iterator[list[tuple[bytes, T]]]:
-        """What is in memory, in order; it counts as held until it is asked for."""
+        """Yield the items in memory in order. Their memory is released as they are requested."""
         runs, self._runs = self._runs, []
         left = sum(map(len, runs))
         for piece in few_at_a_time(merged_pieces(runs)):

@@ -1,4 +1,4 @@
-"""Documents taken from a scan, in batches bounded by number, bytes and time."""
+"""Document batches from a scan, bounded by number, bytes and time."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _SMALL_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DocumentBatch:
-    """What one step gave. `exhausted`: nothing comes after these documents."""
+    """One batch of a source. `exhausted`: no documents follow."""
 
     documents: list[bytes]
     exhausted: bool
 
 
 class Taking:
-    """Takes those of `documents` that satisfy `predicate`, as `projection` makes them. One that did not fit is held
-    back for the next batch.
+    """Batches of those `documents` that satisfy `predicate`, projected. A document that does not fit waits for the
+    next.
     """
 
     __slots__ = ("_clock", "_held", "_projection", "documents", "predicate")
@@ -54,13 +54,13 @@ class Taking:
         self._held: bytes | None = None
 
     def take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
-        """Up to `wanted` documents, and how the scan for them has ended (`docstore.kernel.scan.documents.scan`)."""
+        """Return up to `wanted` documents, and the status of the scan (`docstore.kernel.scan.documents.scan`)."""
         if self._projection is None:
             return self._take(wanted, max_bytes, deadline)
         return self._take_projected(self._projection, wanted, max_bytes, deadline)
 
     def _take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
-        """Documents as they are stored."""
+        """Return documents as stored, otherwise as `take`."""
         found: list[bytes] = []
         room = max_bytes
         if self._held is not None:
@@ -77,7 +77,7 @@ class Taking:
     def _take_projected(
         self, apply: Callable[[list[bytes]], list[bytes]], wanted: int, max_bytes: int, deadline: float
     ) -> tuple[list[bytes], int]:
-        """As `_take`; some are projected before more are looked for, because that takes its time too."""
+        """Return projected documents, otherwise as `take`. Projects in chunks and checks the deadline after each."""
         found: list[bytes] = []
         room = max_bytes
         while True:
@@ -93,25 +93,25 @@ class Taking:
                 return found, status
 
     def close(self) -> None:
-        """Let go of the documents."""
+        """Drop the documents."""
         self.documents = iter(())
         self._held = None
 
 
 def both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
-    """What says that two predicates hold, of which there may be none."""
+    """Return the conjunction of two optional predicates."""
     return one if other is None else other if one is None else And([one, other])
 
 
 def is_small(coll: Collection) -> bool:
-    """Whether looking at all documents of a collection is no more than a step."""
+    """True if one step can scan the whole collection."""
     return coll.count <= _SMALL_COUNT and coll.size <= _SMALL_BYTES
 
 
 def first_documents(
     coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
 ) -> list[bytes]:
-    """The first `wanted` documents behind `skip` that satisfy a predicate. Errors: CommandError of an expression."""
+    """Return the first `wanted` matches after `skip`. Errors: CommandError of an expression."""
     documents, most = reader.values(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
     if predicate is None:
         return list(islice(documents, min(skip, NO_LIMIT), most))
@@ -123,7 +123,7 @@ def first_documents(
 def first_pairs(
     coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
 ) -> list[tuple[bytes, bytes]]:
-    """As `first_documents`, each with the key of its record."""
+    """Return (record key, document) pairs, otherwise as `first_documents`."""
     items, most = reader.items(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
     if predicate is None:
         return list(islice(items, min(skip, NO_LIMIT), most))
@@ -133,7 +133,7 @@ def first_pairs(
 
 
 class ScanSource:
-    """A source of what a scan finds, at most `limit` documents (0: all)."""
+    """A source over a scan, with at most `limit` documents (0: no limit)."""
 
     __slots__ = ("_left", "_taking")
 
@@ -142,7 +142,9 @@ class ScanSource:
         self._left = limit or NO_LIMIT
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
-        """At most that many documents and bytes, but one document at least; fewer when `deadline` passes first."""
+        """Return a batch of at most `max_docs` documents and `max_bytes`, at least one document; fewer after
+        `deadline`.
+        """
         return pausing_between(self._next_batch, max_docs, max_bytes, deadline)
 
     def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
@@ -151,7 +153,7 @@ class ScanSource:
         return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
 
     def close(self) -> None:
-        """Let go of the iterators; the reader stays its owner's."""
+        """Drop the iterators. The reader belongs to the caller."""
         self._taking.close()
         self._left = 0
 
@@ -159,7 +161,7 @@ class ScanSource:
 def pausing_between(
     step: Callable[[int, int, float], DocumentBatch], max_docs: int, max_bytes: int, deadline: float
 ) -> DocumentBatch:
-    """A step of a source: what it does between two batches others may do in the middle of one."""
+    """Run a step of a source with yielding allowed: other tasks may run in the middle of a batch."""
     level = PAUSING.level
     if level != REFUSED:
         return step(max_docs, max_bytes, deadline)
