@@ -1,13 +1,12 @@
-"""Applying another member's oplog entries: in units of one or several, each entry with itself in the oplog, an undo
-record of its own and its session row.
+"""Application of another member's oplog entries, in units of one or several entries.
 
-A unit of several entries takes effect as a whole, so no reader sees a state between them; what it sees is a state that
-the primary was in, since entries go in order. Commands have units of their own.
+Each entry is written to the oplog with its own undo record and session row. A unit takes effect as a whole: readers see
+only states that the primary was in, since entries apply in order. A command has a unit of its own.
 
-Strict (steady state): the data stands exactly where the entry expects it; anything else is a broken invariant.
-Tolerant (initial sync): the data may already hold what later entries did. An insert on an existing `_id` takes its
-place, an update or removal of what is missing does nothing, an existing collection or index is left, and unique keys
-may collide until the end is reached. Applying a suffix of the oplog a second time then ends in the same state.
+- Strict (steady state): the data must be exactly what the entry expects; a difference is a broken invariant.
+- Tolerant (initial sync): the data may already reflect later entries. An insert on an existing `_id` replaces the
+  document; an update or delete of a missing document does nothing; an existing collection or index stays; unique keys
+  may collide until the end is reached. Applying a suffix of the oplog twice is idempotent.
 """
 
 from __future__ import annotations
@@ -43,18 +42,19 @@ if TYPE_CHECKING:
     from docstore.collection.store import Store
 
 MOST_TOGETHER = 128
-"""Entries that are carried out without a look at the clock; such take some 5 µs each, unless there are many indexes."""
+"""Entries applied between two checks of the clock: some 5 µs each, unless there are many indexes."""
 
 
 class ApplyError(Exception):
-    """An entry does not fit the data that it is applied to: this member differs from the one that wrote it."""
+    """An entry does not fit the data: this member differs from the one that wrote the entry."""
 
 
 def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: IndexBuild | None = None) -> None:
-    """Apply one entry in a unit of its own. ApplyError when, strictly, the data is not what the entry expects.
+    """Apply one entry in a unit of its own. Errors: ApplyError if, in strict mode, the data is not what the entry
+    expects.
 
-    A new index on a collection that holds documents is built on the spot, which takes its time, unless `build` is what
-    `begin_build` gave for the entry, stepped to its end.
+    A new index on a non-empty collection is built here, which takes its time, unless `build` is the completed build
+    that `begin_build` returned for the entry.
     """
     with EntryUnit(store, tolerant=tolerant) as unit:
         unit.apply(entry, build)
@@ -62,9 +62,9 @@ def apply_entry(store: Store, entry: bytes, *, tolerant: bool = False, build: In
 
 
 class EntryUnit:
-    """Entries on their way into one unit. Nothing may be awaited between the first and the commit.
+    """Entries applied in one unit. Do not await between the first entry and the commit.
 
-    Use as a context manager: what is not committed has no effect. A command shares its unit with no other entry.
+    Use as a context manager: without a commit there is no effect. A command shares its unit with no other entry.
     """
 
     def __init__(self, store: Store, *, tolerant: bool = False) -> None:
@@ -78,7 +78,7 @@ class EntryUnit:
         self._collections: dict[bytes, Collection | None] = {}
 
     def apply(self, entry: bytes, build: IndexBuild | None = None) -> None:
-        """Carry out one more entry. ApplyError: see `apply_entry`; the unit must not be committed then."""
+        """Apply one more entry. Errors: ApplyError, as `apply_entry`; the unit must not be committed then."""
         fields = {name: (code, data) for name, code, data in elements(entry)}
         unit = self._unit
         unit.from_migrate = "fromMigrate" in fields
@@ -89,8 +89,10 @@ class EntryUnit:
         self._journal.end(entry, fields)
 
     def apply_next(self, entries: list[bytes], start: int, end: int) -> int:
-        """Carry out the entry at `start` and those behind it, before `end`, that are carried out with it; how many. No
-        command may be among them. Errors: those of `apply`.
+        """Apply the entry at `start` and those after it, before `end`, that are applied in the same run. Return their
+        number.
+
+        No command may be among them. Errors: as `apply`.
         """
         run = None if self._tolerant else entry_run(entries, start, end, MOST_TOGETHER)
         if run is None:
@@ -110,7 +112,7 @@ class EntryUnit:
         self._journal.place = place
 
     def commit(self) -> None:
-        """Write all of it. OutOfDiskSpace: nothing has an effect."""
+        """Write the unit. Errors: OutOfDiskSpace; nothing has taken effect then."""
         self._unit.commit()
 
     def __enter__(self) -> EntryUnit:
@@ -123,9 +125,9 @@ class EntryUnit:
 
 
 def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexBuild | None:
-    """The build that the entry asks for, when it is one of an index over documents; else None.
+    """Return the index build that the entry requires, if it indexes existing documents; else None.
 
-    To be stepped to its end before `apply_entry`; the collection may be written to meanwhile.
+    Step the build to its end before `apply_entry`; the collection may be written to meanwhile.
     """
     o = get_field(entry, "o")
     ui = get_field(entry, "ui")
@@ -139,12 +141,12 @@ def begin_build(store: Store, entry: bytes, *, tolerant: bool = False) -> IndexB
 
 
 def apply_operations(store: Store, unit: WriteUnitOfWork, operations: Sequence[bytes]) -> None:
-    """Carry out in a unit what a transaction did. ApplyError where the data is not what it expects."""
+    """Apply the operations of a transaction in a unit. Errors: ApplyError if the data is not what they expect."""
     _Applier(store, unit, {"o": (OBJECT, EMPTY_DOCUMENT)}, {}, tolerant=False).run_operations(operations)
 
 
 class _Applier:
-    """One entry on its way into one unit."""
+    """One entry being applied in one unit."""
 
     def __init__(
         self,
@@ -157,7 +159,9 @@ class _Applier:
         entry: bytes = b"",
         at: Callable[[int], None] = lambda place: None,
     ) -> None:
-        """`fields` are those of the entry, or of an operation in a transaction's; `at` is told the place of each."""
+        """`fields` are those of the entry, or of one operation of a transaction; `at` receives the position of each
+        operation.
+        """
         self._at = at
         self._store = store
         self._entry = entry
@@ -199,7 +203,7 @@ class _Applier:
             raise ApplyError(f"an oplog entry has the unknown op {op!r}")
 
     def _collection(self) -> Collection | None:
-        """The collection that the entry names by its UUID; None when that is gone, which only a tolerant run allows."""
+        """Return the collection with the entry's UUID; None if it is gone, which only tolerant mode allows."""
         ui = self._fields.get("ui")
         if ui is None:
             coll = None
@@ -219,7 +223,7 @@ class _Applier:
             self._unit.replace(coll, *existing, self._o)
 
     def _insert_all(self) -> None:
-        """Inserts that one entry holds, all into one collection."""
+        """Apply an entry of grouped inserts, all into one collection."""
         inserts = inserted_documents(self._o)
         if not inserts or any(ui != inserts[0][0] for ui, _ in inserts):
             raise ApplyError("an oplog entry groups what is not inserts into one collection")
@@ -256,12 +260,12 @@ class _Applier:
         elif (name == INSERTS and "txnNumber" in self._fields) or name == COMMIT:
             self._transaction()
         elif name == ABORT:
-            # What was prepared has had no effect.
+            # The prepared operations have had no effect.
             return
         elif name == INSERTS:
             self._insert_all()
         elif name == "dropDatabase":
-            # Its collections have been dropped by entries of their own.
+            # Earlier entries have dropped its collections.
             self._unit.command(None, self._text("ns"), self._o)
         elif name == "renameCollection":
             self._rename()
@@ -283,7 +287,9 @@ class _Applier:
             raise ApplyError(f"an oplog entry has the unknown command {name!r}")
 
     def _transaction(self) -> None:
-        """What a transaction did, with the entry that makes it take effect: those before it have none by themselves."""
+        """Apply a transaction at its last entry, the one that commits it; the entries before it have no effect of their
+        own.
+        """
         if get_field(self._o, PARTIAL) is not None or get_field(self._o, PREPARE) is not None:
             return
         oplog = self._store.oplog
@@ -315,9 +321,9 @@ class _Applier:
             self._store.rename_collection(self._unit, existing.ns, ns)
 
     def _clear_name(self, ns: str) -> None:
-        """Where the name belongs to a later collection already, move that out of the way.
+        """In tolerant mode, rename a later collection that already has this name to a temporary name.
 
-        The entry that gave it the name is still to come, and will find it by its UUID.
+        The entry that gave it the name is still to come, and finds the collection by its UUID.
         """
         standing = self._store.collection(ns)
         if standing is not None and self._tolerant:

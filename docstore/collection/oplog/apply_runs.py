@@ -1,7 +1,7 @@
-"""Applying entries in a row that do the same to documents of one collection: as units write many documents at once.
+"""Bulk application of consecutive entries of one kind on one collection.
 
-What comes of it is, byte for byte, what comes of the entries one by one, but for the order of keys in what undoes an
-entry. Where that cannot be had, nothing is done.
+- The result is byte for byte that of applying the entries singly, except for the key order in undo records.
+- If that is impossible, nothing is done.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _INDEXES = Family.INDEXES
 
 
 def carry_out(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
-    """Whether the entries have been carried out, which the unit's journal expects; they are to be carried out one by
-    one otherwise: one does not fit the data, or the unit does not do it at once.
+    """Apply the run in bulk and return True; the unit's journal expects these entries.
+
+    False if nothing was done, because an entry does not fit the data or the unit has no bulk form: apply them singly.
     """
     if run.op == INSERT:
         return unit.insert_each(coll, run.objects, None)
@@ -34,7 +35,7 @@ def carry_out(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
 
 
 def _record_id(unit: WriteUnitOfWork, coll: Collection, named: bytes) -> bytes | None:
-    """The record id of the document with the `_id` of another."""
+    """Return the record id of the document that has the same `_id`."""
     entry = unit.get(_INDEXES, coll.id_key(named))
     return None if entry is None else entry[-RECORD_ID_BYTES:]
 
@@ -76,7 +77,7 @@ def _change(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
 
 
 def _touched(changes: list[bytes]) -> frozenset[bytes] | None:
-    """The top-level fields that some of these `o` touch; None: any."""
+    """Return the top-level fields that some of these `o` change; None: any."""
     names: frozenset[bytes] = frozenset()
     for o in changes:
         more = changed_names(o)

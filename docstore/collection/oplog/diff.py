@@ -1,13 +1,11 @@
-"""Updates as the oplog carries them: `{$v: 2, diff: {d, u, i, s<field>}}`, or the whole document where that is shorter.
+"""Oplog updates: `{$v: 2, diff: {d, u, i, s<field>}}`, or the whole document if that is shorter.
 
-What a diff says: `docstore.kernel.compute.differences`.
+The diff format: `docstore.kernel.compute.differences`. Change streams show the granularity of a diff, so it is that of
+real servers: the paths that update operators name; else the smaller encoding.
 
-What is changed inside and what as a whole is decided as real servers do, since change streams show it: where operators
-have changed a document, by the paths that they name, else by what takes less room.
-
-Invariants: applying a made update to the document it was made from gives the other document byte for byte; applying
-it to any other document never fails, and a sequence of updates applied from any point of itself ends in the same
-document, because each names what it leaves behind and not what it found.
+- Applying an update to its pre-image yields its post-image byte for byte.
+- Applying it to any other document never fails. A sequence of updates, applied from any of its points, ends in the same
+  document: each names the new values, not the old ones.
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from docstore.bson.build import enclosed
 from docstore.kernel.compute.differences import ANY_ELEMENT, Paths, document_diff
 
 WHOLE_FIELDS: Paths = MappingProxyType({})
-"""Of operators on top-level fields."""
+"""The paths of operators on top-level fields."""
 REPLACED: Paths = MappingProxyType({"": False})
-"""Of a document that was put in the place of the other."""
+"""The paths of a replacement."""
 __all__ = ["ANY_ELEMENT", "REPLACED", "WHOLE_FIELDS", "Paths", "apply_update", "is_replacement", "make_update"]
 
 _INT = struct.Struct("<i")
@@ -31,8 +29,9 @@ _NULL: Value = (NULL, b"")
 
 
 def make_update(before: bytes, after: bytes, paths: Paths | None = None) -> bytes:
-    """The `o` of an update entry: a diff where operators have changed these `paths`; `after` where it was REPLACED.
-    Otherwise a diff when it is shorter than `after`, else `after`.
+    """Return the `o` of an update entry: a diff if operators changed these `paths`; `after` if `paths` is REPLACED.
+
+    Otherwise return the shorter one: a diff or `after`.
     """
     if paths is REPLACED:
         return after
@@ -43,7 +42,7 @@ def make_update(before: bytes, after: bytes, paths: Paths | None = None) -> byte
 
 
 def apply_update(before: bytes, o: bytes) -> bytes:
-    """The document that an update entry's `o` makes of `before`."""
+    """Return the post-image of `before` under an update entry's `o`."""
     if is_replacement(o):
         return o
     diff = get_field(o, "diff")
@@ -52,7 +51,7 @@ def apply_update(before: bytes, o: bytes) -> bytes:
 
 
 def is_replacement(o: bytes) -> bool:
-    """Whether `o` is a whole document; a diff has no `_id`."""
+    """True if `o` is a whole document; a diff has no `_id`."""
     return get_field(o, "$v") is None or get_field(o, "_id") is not None
 
 
@@ -62,7 +61,7 @@ def _apply_document(raw: bytes, diff: bytes) -> bytes:
     for name, code, data in old:
         fields[name] = (code, data)
     if len(fields) < len(old):
-        # A name stands twice: no diff was made from this document, so a later entry will replace it.
+        # A duplicate field name: the diff was not made from this document, so a later entry will replace it.
         return raw
     for name, _, data in elements(diff):
         if name == "d":
@@ -84,7 +83,7 @@ def _apply_document(raw: bytes, diff: bytes) -> bytes:
 
 
 def _apply_value(value: Value, diff: bytes) -> Value:
-    """A value changed inside; one that is no longer of the kind that the diff speaks of stays as it is."""
+    """Return the value with a nested change applied; unchanged if it is no longer of the type that the diff expects."""
     of_array = get_field(diff, "a") is not None
     if value[0] == OBJECT and not of_array:
         return OBJECT, _apply_document(value[1], diff)

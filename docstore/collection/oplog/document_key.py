@@ -1,8 +1,7 @@
-"""What names a document in the oplog and in change events: `{_id}`, or of a sharded collection the fields of its shard
-key, in its order, before `_id`, as MongoDB 6.0 has them.
+"""Document keys in the oplog and in change events: `{_id}`, or the shard key fields in their order before `_id`.
 
-Always true: whoever carries an entry out finds the document by `_id` alone; what else the key says is for those who
-follow the changes. A field that the document does not have is left out.
+- The format is MongoDB 6.0's. Missing fields are omitted.
+- Entries are applied by `_id` alone; the shard key is for consumers of change events.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from docstore.kernel.log.entries import id_document
 
 
 class DocumentKey:
-    """That of a collection which is sharded by these (dotted) fields."""
+    """The document key of a collection that is sharded by these (dotted) fields."""
 
     __slots__ = ("_fields",)
 
@@ -22,8 +21,9 @@ class DocumentKey:
         self._fields = shard_key if "_id" in shard_key else (*shard_key, "_id")
 
     def of(self, raw: bytes, field: bytes = b"") -> bytes:
-        """Of a stored document, e.g. `{user: 1, "day.of": 2, _id: 3}`; a dotted path is a plain name there. As a
-        `field` of that name where one is given.
+        """Return the key of a stored document, e.g. `{user: 1, "day.of": 2, _id: 3}`; dotted paths become plain names.
+
+        With `field`, return it as an encoded field of that name.
         """
         values = [(path, get_path(raw, path)) for path in self._fields]
         found = document_from([(path, *value) for path, value in values if value is not None])
@@ -31,7 +31,9 @@ class DocumentKey:
 
 
 def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes, field: bytes = b"") -> bytes:
-    """Of a stored document in a collection; as a `field` of that name where one is given. `keys` are of those that are
-    known to be sharded."""
+    """Return the document key of a stored document; with `field`, as an encoded field of that name.
+
+    `keys`: by namespace, the keys of collections known to be sharded.
+    """
     key = keys.get(ns) if keys else None
     return id_document(raw, field) if key is None else key.of(raw, field)

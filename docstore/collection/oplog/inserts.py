@@ -1,5 +1,6 @@
-"""One oplog entry for many inserts into one collection, as MongoDB 6.0 groups operations: a command `applyOps` of
-`{op: "i", ns, ui, o, o2}` documents. Nothing but inserts is ever grouped.
+"""Grouped inserts: one oplog entry for many inserts into one collection, as MongoDB 6.0 groups operations.
+
+The entry is a command `applyOps` of `{op: "i", ns, ui, o, o2}` documents. Only inserts are grouped.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ NAME = "applyOps"
 HEAD = entry_head("c", "admin.$cmd", None)
 _NAME_FIELD = b"\x04" + NAME.encode() + b"\0"
 PLACES = [b"\x03%d\0" % place for place in range(1024)]
-"""What comes before each of the documents in an array of them."""
+"""Encoded type and name of each array element that is a document."""
 MOST_INSERTS = len(PLACES)
 
 
 def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> bytes:
-    """The command for at most `MOST_INSERTS` documents, which have an `_id`. `head`: the encoded fields `op`, `ns` and
-    `ui` of an insert into the collection; `key`: where that is known to be sharded."""
+    """Return the command for at most `MOST_INSERTS` documents, which have an `_id`.
+
+    `head`: the encoded fields `op`, `ns` and `ui` of an insert into the collection. `key`: set if the collection is
+    known to be sharded.
+    """
     parts: list[bytes] = []
     for place, operation in zip(PLACES, inserts(head, documents, key), strict=False):
         parts += (place, operation)
@@ -30,19 +34,19 @@ def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | 
 
 
 def inserts(head: bytes, documents: Iterable[bytes], key: DocumentKey | None = None) -> list[bytes]:
-    """The operations for documents, which have an `_id`; `head` and `key` as in `inserts_command`."""
+    """Return the insert operations for documents, which have an `_id`; `head` and `key` as in `inserts_command`."""
     named = id_document if key is None else key.of
     return [enclosed(b"".join((head, b"\x03o\0", raw, named(raw, b"o2")))) for raw in documents]
 
 
 def groups_inserts(entry: bytes) -> bool:
-    """Whether an entry is one of these."""
+    """True if the entry groups inserts."""
     o = get_field(entry, "o") if entry.startswith(HEAD, 4) else None
     return o is not None and o[1].startswith(_NAME_FIELD, 4)
 
 
 def inserted_documents(command: bytes) -> list[tuple[bytes, bytes]] | None:
-    """(`ui`, document) of each insert that a command groups; None for another command or what is no insert."""
+    """Return (`ui`, document) of each grouped insert; None for any other command or operation."""
     operations = get_field(command, NAME)
     if operations is None:
         return None

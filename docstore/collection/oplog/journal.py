@@ -1,9 +1,9 @@
 # cython: annotation_typing=False
-"""The logging half of a write unit: oplog entries, undo records and the session row, put into the unit's batch.
+"""The logging half of a write unit: it adds oplog entries, undo records and the session row to the unit's batch.
 
-Each logged operation gets a timestamp, an entry and an undo record of the keys noted since the entry before. The terms
-of a log never fall, whoever writes it, and only a primary makes entries: others refuse the operation. A unit that
-applies another member's entries has a `docstore.collection.oplog.replay_journal` instead.
+- Each logged operation gets a timestamp, an entry, and an undo record of the keys noted since the previous entry.
+- The terms of a log never decrease. Only a primary creates entries; other members refuse the operation.
+- A unit that applies another member's entries uses `docstore.collection.oplog.replay_journal` instead.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ NOOP_HEAD = entry_head("n", "", None)
 
 
 class Image(NamedTuple):
-    """The document that a retried findAndModify must answer with: `field` is "preImage" or "postImage".
+    """The document that a retried findAndModify returns: `field` is "preImage" or "postImage".
 
-    It is logged as a no-op before the operation's own entry, which refers to it by `preImageOpTime` or
+    It is logged as a no-op entry before the operation's entry, which refers to it by `preImageOpTime` or
     `postImageOpTime`.
     """
 
@@ -71,9 +71,10 @@ class Image(NamedTuple):
 
 
 class ManyChanged(NamedTuple):
-    """Documents of one collection that have changed: the `o` of each one's entry, the keys of their records; the
-    documents as they are now and as they were, None where they are not there; the keys that are new in indexes, and
-    the entries that have gone; and the statements that did it, where a session's did.
+    """Changed documents of one collection, in parallel sequences.
+
+    The `o` of each entry; the record keys; the post-images and pre-images, None if there are none; the index keys
+    added; the index entries removed; and the statements, if a session wrote them.
     """
 
     operations: list[bytes]
@@ -86,8 +87,9 @@ class ManyChanged(NamedTuple):
 
 
 class Journal:
-    """See the module. `last` is the optime of the newest entry put into the batch. `check_free` raises WriteConflict
-    for a key of an index that another's open transaction puts in or takes out.
+    """See the module. `last`: the optime of the newest entry in the batch.
+
+    `check_free` raises WriteConflict for an index key that another open transaction adds or removes.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Journal:
         wall_ms: int,
         claims: Claims = _NO_CLAIMS,
     ) -> None:
-        """`claims` are those of open transactions, which the unit may not touch."""
+        """`claims` are those of open transactions, which the unit must not touch."""
         self.replaying = False
         self.last: OpTime | None = None
         self._before: bytes | None = None
@@ -114,7 +116,7 @@ class Journal:
         self._claims = claims
         self._claimed = claims.keys
         self.check_free: Callable[[bytes], None] = claims.refuse
-        # Whether `log_each` may be called: nothing is claimed, and the entries say nothing that it does not.
+        # `log_each` needs no claims to check, and entries without `fromMigrate`.
         self.logs_each = not (claims.keys or from_migrate)
         self._oplog = oplog
         self._sessions = sessions
@@ -130,19 +132,19 @@ class Journal:
             self._statements: Statements = {}
 
     def next_timestamp(self) -> int:
-        """The timestamp that the next entry will have."""
+        """Return the timestamp of the next entry."""
         if not self._reserved:
             self._reserved = self._oplog.next_timestamp()
         return self._reserved
 
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
-        """The operation that is logged next has changed `key`, where `previous` stood. Errors: WriteConflict."""
+        """Note that the next operation changed `key` from `previous`. Errors: WriteConflict."""
         if self._claimed:
             self._claims.refuse(key)
         self._undo.append(undo_key(family, key, previous))
 
     def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
-        """The operation that is logged next has made these keys. Errors: WriteConflict."""
+        """Note that the next operation created these keys. Errors: WriteConflict."""
         if self._claimed:
             self._claims.refuse_entries(keys)
         self._undo.append(undo_absent(family, keys))
@@ -155,9 +157,10 @@ class Journal:
         removed: dict[bytes, bytes],
         made: Collection[bytes],
     ) -> None:
-        """The operation that is logged next has changed a record, where the document `before` stood or nothing, and
-        `after` stands now or nothing. With it entries of indexes have changed: those that had values have gone or have
-        others, those `made` were not there. Errors: WriteConflict.
+        """Note that the next operation changed a record from `before` to `after` (None: absent), and index entries.
+
+        `removed`: entries with values that were removed or replaced. `made`: entries that are new. Errors:
+        WriteConflict.
         """
         if self._claimed:
             self._claims.refuse(record_key)
@@ -166,7 +169,7 @@ class Journal:
         self._undo.append(undo_document(_RECORDS, record_key, before, after, _INDEXES, removed, made))
 
     def keep_before(self, document: bytes) -> None:
-        """The operation that is logged next changes this document, which change streams may ask for."""
+        """Keep the pre-image of the next operation for change streams."""
         if not self._from_migrate:
             self._before = document
 
@@ -185,9 +188,9 @@ class Journal:
         stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
-        """An entry for what has been noted: `head` holds op, ns and ui, `middle` what follows `o`.
+        """Log an entry for the noted changes: `head` holds op, ns and ui, `middle` the fields after `o`.
 
-        `counted` is (ident, count change, size change) of the collection whose counters move.
+        `counted` is (ident, count change, size change) of the collection whose counters change.
         """
         if self._from_migrate:
             middle += _FROM_MIGRATE
@@ -206,7 +209,7 @@ class Journal:
             self._append(head, o, middle, b"", undo_record(counted, undo))
             undo.clear()
             return
-        # Nearly every write of a set comes here: what it takes is spelt out.
+        # Nearly every replicated write comes here: inlined for speed.
         term, timestamp, wall_ms = self._oplog.term, self._reserved or self._oplog.next_timestamp(), self._wall_ms
         txn_number = session.txn_number
         undo.append(undo_key(_META, self._row_key, self._row))
@@ -226,8 +229,9 @@ class Journal:
             self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
 
     def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
-        """An entry for each document of one collection that has come, has been changed or has gone, as `log` makes it.
-        `key`: where the collection is known to be sharded; of those that have gone `o` says it. Errors:
+        """Log one entry per inserted, changed or removed document of one collection, as `log` does.
+
+        `key`: set if the collection is known to be sharded; for removed documents `o` is the document key. Errors:
         NotWritablePrimary.
         """
         if not self._oplog.writable:
@@ -266,7 +270,7 @@ class Journal:
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
     ) -> None:
-        """One entry for documents that have been inserted into one collection, as `inserts_command` makes it."""
+        """Log one entry for documents inserted into one collection, as `inserts_command` encodes it."""
         self.log(INSERTS_HEAD, inserts_command(head, documents, key), counted=counted)
 
     def log_transaction(
@@ -276,12 +280,10 @@ class Journal:
         counted: Sequence[tuple[int, int, int]],
         before: Mapping[int, bytes],
     ) -> None:
-        """The entries of a transaction, which its session has committed: as many as it takes, each with a link to the
-        one before, and the last with the undo record of all.
+        """Log the entries of a transaction that its session commits, each linked to the previous one.
 
-        `operations` are documents as `docstore.collection.oplog.operations` has them, `undo` what undoes them, and
-        `counted` as that of `log`, for each collection. `before`: of some operations, by their place, the document that
-        they changed.
+        The last entry has the undo record of all. `operations`: documents as in `docstore.collection.oplog.operations`.
+        `undo`: their undo keys. `counted`: as in `log`, per collection. `before`: pre-images by operation index.
         """
         *parts, end = operations_commands(operations)
         previous, _ = self._log_parts(parts)
@@ -289,7 +291,7 @@ class Journal:
         self._log_end(end, previous, (undo_sums(counted), *undo, row), before)
 
     def log_prepared(self, operations: Sequence[bytes]) -> None:
-        """The entries of a transaction that has no effect yet, and may be neither changed nor forgotten."""
+        """Log the entries of a prepared transaction: without effect yet, but final."""
         *parts, end = operations_commands(operations, prepare=True)
         previous, first = self._log_parts(parts)
         row = self._move_row(prepared_ending(first or self.next_timestamp()))
@@ -304,8 +306,9 @@ class Journal:
         commit_timestamp: int | None,
         before: Mapping[int, bytes],
     ) -> None:
-        """The entry by which the session's prepared transaction takes effect as of a timestamp, or, without one, is
-        given up. `undo`, `counted` and `before` are as those of `log_transaction`.
+        """Log the commit of the session's prepared transaction as of a timestamp; without one, its abort.
+
+        `undo`, `counted` and `before`: as in `log_transaction`.
         """
         previous, prepared = self._session_last, self._row
         end, ending = (
@@ -319,7 +322,7 @@ class Journal:
         self._log_end(end, previous, record, before)
 
     def _log_parts(self, parts: Sequence[bytes]) -> tuple[OpTime, int]:
-        """(the optime of the last of the entries that only lead to the next, the timestamp of the first)."""
+        """Return (optime of the last partial entry, timestamp of the first)."""
         previous, first = _NO_OPTIME, 0
         for part in parts:
             first = first or self.next_timestamp()
@@ -329,7 +332,7 @@ class Journal:
         return previous, first
 
     def _move_row(self, ending: bytes) -> bytes:
-        """Put the session's row, as of the next entry, into the batch; what undoes that."""
+        """Put the session's row, as of the next entry, into the batch; return its undo."""
         session = self._session
         assert session is not None, "a transaction belongs to a session"
         undo = undo_key(_META, self._row_key, self._row)
@@ -364,7 +367,7 @@ class Journal:
         self._undo_bytes += len(undo)
 
     def finish(self) -> None:
-        """Put into the batch what is written once a unit: the oplog's counters. Errors: those of `before_write`."""
+        """Put the oplog's counters into the batch, once per unit. Errors: as `before_write`."""
         before_write = self._sessions.before_write
         if before_write is not None and self._session is not None and self._statements and not self._from_migrate:
             before_write()
@@ -374,7 +377,7 @@ class Journal:
             self._batch.changes[_META][COUNTERS_KEY] = self._oplog.counters(self._logged, self._logged_bytes)
 
     def written(self) -> None:
-        """The batch stands: bring the oplog and the session table up to it."""
+        """Update the oplog and the session table after the batch has been written."""
         if self.last is not None:
             self._oplog.written(self.last, self._logged, self._logged_bytes, self._undo_bytes)
             self._sessions_written()
@@ -390,11 +393,11 @@ def _not_writable() -> CommandError:
 
 
 def _command_head(session: SessionWrite | None) -> bytes:
-    """What the entries of a transaction begin with."""
+    """Return the encoded first fields of a transaction's entries."""
     assert session is not None, "a transaction belongs to a session"
     return session_head(*session) + COMMAND_HEAD
 
 
 def _link_to(previous: OpTime) -> bytes:
-    """The encoded field that leads to the entry of the session before."""
+    """Return the encoded field that links to the session's previous entry."""
     return optime_field(b"prevOpTime", previous.timestamp, previous.term)

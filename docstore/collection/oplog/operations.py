@@ -1,11 +1,10 @@
-"""The oplog entries of a transaction: a command `applyOps` of its operations, as MongoDB 6.0 writes them.
+"""Oplog entries of a transaction: a command `applyOps` of its operations, in MongoDB 6.0's format.
 
-What is too large for one entry is spread over several, in order: all but the last say `partialTxn`, and the last how
-many operations there are. Each has a `prevOpTime` that leads to the one before; only the last takes effect.
-
-Where the last says `prepare`, none has an effect before a command `commitTransaction` follows, whose `prevOpTime` leads
-to it; `abortTransaction` says that none ever has. What is committed counts as written at `commitTimestamp`, which is
-not before the `prepare` and before the entry that says so.
+- A transaction too large for one entry spans several, in order. All but the last have `partialTxn`; the last has the
+  number of operations. `prevOpTime` links each entry to the one before. Only the last takes effect.
+- If the last entry has `prepare`, the transaction takes effect with a later command `commitTransaction`, whose
+  `prevOpTime` links to it. `abortTransaction` discards it.
+- A prepared transaction commits as of `commitTimestamp`: not before the `prepare`, and not after the commit entry.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PREPARE = "prepare"
 COMMIT = "commitTransaction"
 ABORT = "abortTransaction"
 MOST_BYTES = 16 * 1024 * 1024
-"""Of the operations in one entry; a single one may be larger."""
+"""Maximum bytes of operations in one entry; a single operation may be larger."""
 
 _NAME = "applyOps"
 _IS_PARTIAL = b"\x08" + PARTIAL.encode() + b"\0\1"
@@ -38,7 +37,7 @@ _TIMESTAMP = struct.Struct("<Q")
 
 
 def operations_commands(operations: Sequence[bytes], *, prepare: bool = False) -> list[bytes]:
-    """The `o` of each entry, in order; one at least. `prepare`: they have no effect yet."""
+    """Return the `o` of each entry, in order; at least one. `prepare`: they have no effect yet."""
     end = _IS_PREPARED if prepare else b""
     if sum(map(len, operations)) + 8 * len(operations) <= MOST_BYTES:
         return [enclosed(_array(operations) + end)]
@@ -66,23 +65,23 @@ def _array(operations: Sequence[bytes]) -> bytes:
 
 
 def operations_of(command: bytes) -> list[bytes]:
-    """The operations that an entry's `o` holds."""
+    """Return the operations in an entry's `o`."""
     found = get_field(command, _NAME)
     return [] if found is None else array_documents(found[1])
 
 
 def commit_command(timestamp: int) -> bytes:
-    """The `o` of the entry that commits what was prepared, as of that timestamp."""
+    """Return the `o` of the entry that commits a prepared transaction as of `timestamp`."""
     return enclosed(b"".join((_COMMIT_HEAD, _TIMESTAMP.pack(timestamp), b"\x08prepared\0\1")))
 
 
 def abort_command() -> bytes:
-    """The `o` of the entry that gives up what was prepared."""
+    """Return the `o` of the entry that aborts a prepared transaction."""
     return enclosed(_ABORT)
 
 
 def commit_timestamp(command: bytes) -> int | None:
-    """As of when an entry's `o` commits what was prepared; None for other commands."""
+    """Return the commit timestamp of an entry's `o` that commits a prepared transaction; None for other commands."""
     if get_field(command, COMMIT) is None:
         return None
     found = get_field(command, "commitTimestamp")
@@ -92,8 +91,10 @@ def commit_timestamp(command: bytes) -> int | None:
 
 
 def chained_operations(entry: bytes, read_entry: Callable[[int], bytes | None]) -> list[bytes] | None:
-    """The operations of the transaction that the entry ends, or commits; None where the oplog does not have all of
-    them. `read_entry` gives the entry of a timestamp.
+    """Return the operations of the transaction that the entry ends or commits; None if the oplog lacks some of its
+    entries.
+
+    `read_entry` returns the entry at a timestamp.
     """
     commands: list[bytes] = []
     while True:
@@ -110,7 +111,7 @@ def chained_operations(entry: bytes, read_entry: Callable[[int], bytes | None]) 
 
 
 def part_before(entry: bytes) -> OpTime | None:
-    """Where the part before that one stands, if the entry is one of several of a transaction and not the first.
+    """Return the optime of a transaction's previous entry; None for its first, and for entries of no transaction.
 
     `o` may be missing.
     """

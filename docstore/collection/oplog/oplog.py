@@ -1,15 +1,13 @@
 # cython: annotation_typing=False
-"""The oplog: one entry for each change that replicates, in the order of its timestamps.
+"""The oplog: one entry per replicated change, in timestamp order.
 
-Invariants:
-
-* timestamps strictly increase, also across restarts, clock steps backwards and gossiped cluster times (hybrid clock:
-  seconds of the wall clock or of the highest time heard of, whichever is later, and a counter);
-* an entry is written in the batch of the change it describes, never alone, so an entry that stands has been applied;
-* entries are what MongoDB 6.0 writes: `{op, ns, ui, o, o2, ts, t, v: 2, wall}` with `lsid, txnNumber` before and
-  `stmtId, fromMigrate, prevOpTime` among them (protocol facts, rule 11), each re-appliable; what a migration clones
-  comes in entries of many inserts (`docstore.collection.oplog.inserts`);
-* nothing is truncated that has not been majority-committed: `discard_undo` sets the limit, the size only the wish.
+- Timestamps strictly increase, also across restarts, backward clock steps and gossiped cluster times. The clock is
+  hybrid: the later of the wall clock and the highest time observed, in seconds, and a counter.
+- An entry is written in the batch of its change, so an entry in the log has been applied.
+- Entries are MongoDB 6.0's: `{op, ns, ui, o, o2, ts, t, v: 2, wall}` with `lsid, txnNumber` before and `stmtId,
+  fromMigrate, prevOpTime` among them (protocol facts, rule 11), each re-appliable. A migration's clones are logged as
+  grouped inserts (`docstore.collection.oplog.inserts`).
+- Only majority-committed entries are truncated: `discard_undo` sets the limit; the maximum size is best effort.
 """
 
 from __future__ import annotations
@@ -36,25 +34,25 @@ _TRUNCATED_AT_ONCE = 20_000
 
 
 def _key_below(before: int | None) -> bytes:
-    """The end of the keys of entries below that timestamp."""
+    """Return the exclusive end key of entries below that timestamp."""
     return END_KEY if before is None else timestamp_key(before)
 
 
 def entry_optime(entry: bytes) -> OpTime:
-    """`(t, ts)` of an entry; entries from before the first election have no term, which counts as -1."""
+    """Return `(t, ts)` of an entry. Entries from before the first election have no term, which counts as -1."""
     timestamp, term = get_field(entry, "ts"), get_field(entry, "t")
     assert timestamp is not None, "an oplog entry without ts"
     return optime_of(timestamp, term)
 
 
 def optime_of(timestamp: Value, term: Value | None) -> OpTime:
-    """The optime of the fields `ts` and `t` of an entry."""
+    """Return the optime of the fields `ts` and `t` of an entry."""
     number = -1 if term is None else int.from_bytes(term[1], "little", signed=True)
     return OpTime(number, int.from_bytes(timestamp[1], "little"))
 
 
 INITIATION = "initiating set"
-"""What the first entry of a set says."""
+"""The message of a set's first entry."""
 
 
 def _is_initiation(entry: bytes) -> bool:
@@ -64,13 +62,13 @@ def _is_initiation(entry: bytes) -> bool:
 
 
 class Oplog:
-    """The oplog of one node. `clock` gives seconds since 1970; `max_bytes` is what `truncate_old` comes back to.
+    """The oplog of one node. `clock` returns seconds since 1970; `max_bytes` is the size that `truncate_old` restores.
 
-    `last` is the newest entry's optime, `first` the oldest one's (both NULL_OPTIME while there is none), `term` what
-    new entries are written under: the replica set sets it when an election is won, and `writable` while this member is
-    primary: nobody else makes entries. `commit_limit` is the highest
-    timestamp that may be truncated, `written_entries` how many have been written since the start of the process,
-    `written_undo` the bytes of their undo records, `cuts` how often entries were undone.
+    `last` and `first`: the optimes of the newest and the oldest entry (NULL_OPTIME if there is none). `term`: the term
+    of new entries; the replica set sets it after a won election. `writable`: True while this member is primary; no
+    other member creates entries. `commit_limit`: the highest timestamp that may be truncated.
+    `written_entries`: entries written since the process started; `written_undo`: the bytes of their undo records;
+    `cuts`: the number of times entries were undone.
     """
 
     def __init__(self, engine: Engine, *, max_bytes: int, clock: Callable[[], float]) -> None:
@@ -90,7 +88,7 @@ class Oplog:
         self.load()
 
     def load(self) -> None:
-        """Read the ends and the counters from disk. The clock does not go back: what was given out stays used."""
+        """Read both ends and the counters from disk. The clock does not go back: issued timestamps stay used."""
         counters = self._engine.get(Family.META, COUNTERS_KEY)
         self.count, self.size = unpack_counters(counters) if counters else (0, 0)
         self.first = self._end(reverse=False)
@@ -104,12 +102,12 @@ class Oplog:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the log begins with the first entry that its set has ever had."""
+        """True if the log begins with the first entry of its set."""
         first = self.entry(self.first.timestamp)
         return first is not None and _is_initiation(first)
 
     def next_timestamp(self) -> int:
-        """A timestamp above all that were given out, applied or heard of."""
+        """Return a timestamp above all that were issued, applied or observed."""
         now = int(self._clock())
         if now > self._time >> 32:
             self._time = now << 32 | 1
@@ -118,44 +116,45 @@ class Oplog:
         return self._time
 
     def next_timestamps(self, count: int) -> int:
-        """The first of so many timestamps, each one above the one before."""
+        """Return the first of `count` consecutive timestamps."""
         first = self.next_timestamp()
         self._time += count - 1
         return first
 
     def observe(self, timestamp: int) -> None:
-        """A cluster time heard of: later timestamps will be above it."""
+        """Advance the clock to an observed cluster time: later timestamps are above it."""
         if timestamp > self._time:
             self._time = timestamp
 
     @property
     def cluster_time(self) -> int:
-        """The highest timestamp given out, applied or heard of."""
+        """Return the highest timestamp issued, applied or observed."""
         return self._time
 
     def scan(self, reader: Reader, after: int, before: int | None = None) -> Iterator[bytes]:
-        """Entries with a timestamp above `after` and, where it is given, below `before`, oldest first."""
+        """Yield entries with timestamps above `after` and below `before` (None: no bound), oldest first."""
         return reader.values(Family.OPLOG, timestamp_key(after + 1), _key_below(before))
 
     def scan_back(self, reader: Reader, before: int | None = None, after: int | None = None) -> Iterator[bytes]:
-        """The same, newest first; all where neither is given."""
+        """Yield entries as `scan`, newest first; without bounds all of them."""
         start = MIN_KEY if after is None else timestamp_key(after + 1)
         return reader.values(Family.OPLOG, start, _key_below(before), True)
 
     def entry(self, timestamp: int) -> bytes | None:
-        """The entry with exactly that timestamp."""
+        """Return the entry with exactly that timestamp."""
         return self._engine.get(Family.OPLOG, timestamp_key(timestamp))
 
     def holds(self, optime: OpTime) -> bool:
-        """Whether the log has, or had before it was truncated, the entry at that optime."""
+        """True if the log contains the entry at that optime, or contained it before truncation."""
         if optime.timestamp < self.first.timestamp:
             return optime < self.first
         entry = self.entry(optime.timestamp)
         return entry is not None and entry_optime(entry) == optime
 
     def written(self, last: OpTime, entries: int, added: int, undo: int) -> None:
-        """A batch with `entries` more entries of `added` bytes together has been written, ending in `last`; their undo
-        records have `undo` bytes.
+        """Account for a written batch of `entries` entries and `added` bytes that ends in `last`.
+
+        `undo`: the bytes of their undo records.
         """
         self.count += entries
         self.written_entries += entries
@@ -169,21 +168,21 @@ class Oplog:
             self.first = self._end(reverse=False)
 
     def cut(self, last: OpTime, entries: int, removed: int) -> None:
-        """The newest `entries` entries, of `removed` bytes, have been undone; the log ends in `last` again."""
+        """Account for the undo of the newest `entries` entries, of `removed` bytes; the log ends in `last` again."""
         self.count -= entries
         self.size -= removed
         self.last = last
         self.cuts += 1
 
     def counters(self, entries: int, added: int) -> bytes:
-        """The counters row after `entries` more entries of `added` bytes."""
+        """Return the counters row after `entries` more entries of `added` bytes."""
         return pack_counters(self.count + entries, self.size + added)
 
     def truncate_old(self, deadline: float | None = None, *, needed: int | None = None) -> int:
-        """Remove the oldest entries while the size is above `max_bytes`; returns how many went.
+        """Remove the oldest entries while the size exceeds `max_bytes`; return their number.
 
-        Stops before the timestamp `needed`, at `commit_limit`, at the newest entry, at 20,000 entries and at the
-        monotonic time `deadline` (checked every 128 entries); call again while it returns more than zero.
+        Stop before the timestamp `needed`, at `commit_limit`, at the newest entry, at 20,000 entries, and at the
+        monotonic time `deadline` (checked every 128 entries). Call again while it returns more than zero.
         """
         excess = self.size - self.max_bytes
         removed = freed = 0
@@ -212,7 +211,7 @@ class Oplog:
         return removed
 
     def _first_from(self, timestamp: int) -> OpTime:
-        # From the cut, not from zero: the removed range would be walked over each time until it is compacted.
+        # Start at the cut, not at zero: iterating over the removed range is slow until it is compacted.
         for entry in self._engine.values(Family.OPLOG, timestamp_key(timestamp), END_KEY):
             return entry_optime(entry)
         return NULL_OPTIME

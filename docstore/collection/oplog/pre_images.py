@@ -1,8 +1,9 @@
-"""Documents as they stood before they were changed, kept for change streams of collections that say so.
+"""Pre-images: documents as they were before a change, for change streams of collections with that option.
 
-A pre-image is written in the batch of the change, beside its oplog entry, by each member for itself: it goes with the
-entry when that is undone. It stands under the timestamp of the entry and the operation's place in it, so the oldest are
-a range in front. They go with their entries, or sooner where a time is set for all of them.
+- A pre-image is written in the batch of the change, beside its oplog entry, by each member. An undo of the entry
+  removes it.
+- Its key is the entry's timestamp and the operation's index in the entry, so the oldest form a leading range.
+- It is removed with its entry, or sooner if an expiry is configured.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ _END = after_prefix(PRE_IMAGE_PREFIX)
 
 
 def pre_image_value(wall_ms: int, document: bytes) -> bytes:
-    """What is stored of a document that was changed at `wall_ms`, in milliseconds since 1970."""
+    """Return the stored value of a document changed at `wall_ms`, in milliseconds since 1970."""
     return wall_ms.to_bytes(_WALL_BYTES, "big", signed=True) + document
 
 
 def stored_pre_image(reader: Reader, timestamp: int, index: int) -> bytes | None:
-    """The document before the operation at that place of the entry at a packed timestamp."""
+    """Return the pre-image of operation `index` of the entry at a packed timestamp."""
     value = reader.get(Family.META, pre_image_key(timestamp, index))
     return None if value is None else value[_WALL_BYTES:]
 
 
 def remove_pre_images(engine: Engine, first: int, until_ms: int | None, deadline: float) -> bool:
-    """Remove those of entries before the packed timestamp `first`, and those of changes before `until_ms`, until the
-    monotonic time `deadline`; whether there may be more of them.
+    """Remove pre-images of entries before the packed timestamp `first`, and of changes before `until_ms`.
+
+    Stop at the monotonic time `deadline`; True if more may remain.
     """
     cut, more = 0, False
     for key, value in engine.items(Family.META, PRE_IMAGE_PREFIX, _END):

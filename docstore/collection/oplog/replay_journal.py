@@ -1,7 +1,7 @@
-"""The logging half of a unit that applies another member's oplog entries: each is logged as it is.
+"""The logging half of a unit that applies another member's oplog entries: each is logged unchanged.
 
-Each entry has one undo record for all that was noted between its `begin` and its `end`, and moves its session's row, so
-that any of them can be undone without those before it.
+Each entry has one undo record of everything noted between its `begin` and `end`, and updates its session's row. So each
+entry can be undone without the ones before it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 
 class ReplayJournal(Journal):
-    """`tolerant`: the data may already be ahead of the entries (initial sync), so undo records would be of no use, and
-    an entry may have been logged before. `place`: of the operation in its entry, where that holds several.
+    """A journal that replays entries. `place`: the index of the operation in its entry, if that has several.
+
+    `tolerant`: the data may be ahead of the entries (initial sync), so there are no undo records, and an entry may have
+    been logged before.
     """
 
     def __init__(self, batch: Batch, oplog: Oplog, sessions: SessionTable, *, tolerant: bool) -> None:
@@ -51,25 +53,25 @@ class ReplayJournal(Journal):
         self._optime = NULL_OPTIME
         self.place = 0
         self._counted: list[tuple[int, int, int]] = []
-        # The sessions' rows as this unit leaves them, and what it tells the table, in order.
+        # The session rows as this unit leaves them, and the statements to report to the table, in order.
         self._rows: dict[bytes, bytes] = {}
         self._writes: list[tuple[bytes, int, bytes, OpTime, Statements]] = []
 
     def begin(self, optime: OpTime, wall_ms: int) -> None:
-        """What is noted from here on belongs to the entry of that optime, written at `wall_ms`."""
+        """Begin the entry at that optime, written at `wall_ms`: changes noted from now on belong to it."""
         self._optime = optime
         self._wall_ms = wall_ms
         self.place = 0
 
     def begin_run(self, run: EntryRun) -> None:
-        """What is logged next by `log_each` are these entries, together."""
+        """Begin a run: the next `log_each` logs these entries together."""
         self._run = run
 
     def next_timestamp(self) -> int:
         return self._optime.timestamp
 
     def keep_before(self, document: bytes) -> None:
-        """Where the data is ahead of the entry, the document is not the one that was changed."""
+        """Keep the pre-image, unless tolerant: data ahead of the entry is not its pre-image."""
         if not self._tolerant:
             self._put_before(self._optime.timestamp, self.place, document, self._wall_ms)
 
@@ -83,7 +85,7 @@ class ReplayJournal(Journal):
         stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
-        """The entry is there already; only what it counted is noted."""
+        """Note the counter changes; the entry itself exists already."""
         self._counted.append(counted)
 
     def log_inserts(
@@ -92,7 +94,7 @@ class ReplayJournal(Journal):
         self._counted.append(counted)
 
     def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
-        """The entries are there already: they are logged as they are."""
+        """Log the existing entries of the run unchanged."""
         run, changes = self._run, self._batch.changes
         assert run is not None, "a run has begun"
         newest = self._oplog.last if self.last is None else self.last
@@ -115,14 +117,14 @@ class ReplayJournal(Journal):
         self._undo_bytes += undo_bytes
 
     def _note_statements(self, term: int, each: StatementsInRow) -> None:
-        """What the session's row is behind them, and what the table is to be told."""
+        """Note the session's row after these statements, and the statements to report to the table."""
         row = self._rows[each.lsid] = pack_row(each.txn_number, term, each.timestamp, each.wall_ms)
         optime, end = OpTime(term, each.timestamp), each.first + each.number
         statements: Statements = dict.fromkeys(range(each.first, end), StatementRun(term, each.timestamp - end + 1))
         self._writes.append((each.lsid, each.txn_number, row, optime, statements))
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:
-        """Log the entry that has been carried out; `fields` are its top-level ones."""
+        """Log the applied entry; `fields` are its top-level fields."""
         optime = self._optime
         if not self._logged_before(optime):
             self._move_session(entry, fields)
@@ -142,7 +144,7 @@ class ReplayJournal(Journal):
         self._counted.clear()
 
     def _undo_head(self) -> bytes:
-        """What the entry's operations have counted together; mostly it is one."""
+        """Return the head of the undo record: the summed counter changes of the entry's operations, usually one."""
         if len(self._counted) == 1:
             return undo_head(*self._counted[0])
         sums: dict[int, list[int]] = {}
@@ -161,7 +163,9 @@ class ReplayJournal(Journal):
         return self._oplog.entry(optime.timestamp) is not None
 
     def _as_of(self, fields: Mapping[str, Value]) -> bytes:
-        """What the record says of when the entry counts as written, where that is before."""
+        """Return the undo record's commit timestamp field, if the entry commits a prepared transaction as of an earlier
+        time.
+        """
         if "txnNumber" not in fields or "stmtId" in fields:
             return b""
         timestamp = commit_timestamp(fields["o"][1])
@@ -184,7 +188,7 @@ class ReplayJournal(Journal):
         self._writes.append((lsid, session.txn_number, row, optime, dict.fromkeys(statements, optime)))
 
     def _ending(self, entry: bytes, o: bytes) -> bytes:
-        """What stands behind the session's row after an entry of a transaction."""
+        """Return the suffix of the session's row after an entry of a transaction."""
         if get_field(o, ABORT) is not None:
             return ABORTED
         if get_field(o, PREPARE) is None:
@@ -198,8 +202,10 @@ class ReplayJournal(Journal):
         return prepared_ending(first)
 
     def _move_prepared(self, lsid: bytes, row: bytes | None, before: bytes | None) -> None:
-        """The session's transaction is among the prepared ones from now on, with its row, or is no longer; it was
-        exactly if the session's row before says so."""
+        """Move the session's transaction into, or out of, the prepared transactions.
+
+        It was prepared exactly if the session's previous row says so.
+        """
         stood = before if lsid in self._sessions.prepared else None
         if row is not None or stood is not None:
             key = PREPARED_PREFIX + lsid

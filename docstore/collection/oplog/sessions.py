@@ -1,15 +1,14 @@
 # cython: annotation_typing=False
-"""What has been done under which retryable write: the table behind exactly-once statements.
+"""Retryable writes: the session table, which executes each statement exactly once.
 
-A retryable write names a session, a transaction number that grows with each command of the session, and a number for
-each of its statements. The newest one of each session has a row in the `meta` family, written in the batch of the
-write itself and restored by its undo record; the statements before it are found by walking `prevOpTime` through the
-oplog, as the reference does (protocol facts, rule 22). Rows are read when first asked for and kept in memory, the
-least recently used go first.
+A retryable write names a session, a transaction number that grows with each command of the session, and a number per
+statement. The newest transaction number of each session has a row in the `meta` family. The row is written in the batch
+of the write and restored by its undo record. Earlier statements are found through the `prevOpTime` links of the oplog,
+as in the reference (protocol facts, rule 22). Rows are cached in memory on first use, with LRU eviction.
 
-A history may not reach back to its first statement: the log was cut, the member came by an initial sync, or the
-statements were executed on a shard whose own history was incomplete. A statement that such a history lacks is refused
-with IncompleteTransactionHistory: it is neither executed again nor taken for executed.
+A history may be incomplete: the log was truncated, the member came by an initial sync, or the statements ran on a shard
+with an incomplete history. A statement missing from such a history fails with IncompleteTransactionHistory: it is
+neither executed again nor assumed executed.
 """
 
 from __future__ import annotations
@@ -35,13 +34,14 @@ if TYPE_CHECKING:
 _CACHED_SESSIONS = 20_000
 _REAP_ROWS = 500
 _MANY_STATEMENTS = 1_000
-"""Those of a larger write are let go a little at a time: one command has up to 100,000."""
+"""A write with more statements releases them gradually: one command has up to 100,000."""
 
 _ROW = struct.Struct(">qqQq")
 pack_row = _ROW.pack
-"""(transaction number, term, timestamp, milliseconds since 1970 of the last write) as a session's row. Where that was a
-transaction over many documents, behind it stands how that stands: `COMMITTED`, `ABORTED` after it was prepared, or
-`prepared_ending` while it is.
+"""Encode (transaction number, term, timestamp, last write in milliseconds since 1970) as a session row.
+
+For a multi-document transaction its state follows: `COMMITTED`, `ABORTED` (after it was prepared), or `prepared_ending`
+while it is prepared.
 """
 COMMITTED = b"c"
 ABORTED = b"a"
@@ -51,21 +51,19 @@ _LONG = struct.Struct(">Q")
 INCOMPLETE_HISTORY = 217
 """The code of IncompleteTransactionHistory."""
 DEAD_END = -1
-"""The statement number of an entry behind which a history does not go on although there were more statements."""
+"""The statement number of an entry at which a history breaks off although earlier statements existed."""
 
 
 class SessionWrite(NamedTuple):
-    """Under which session and transaction number a unit writes. `lsid` is the 16 bytes of the id and the 32 of the
-    user.
-    """
+    """The session and transaction number of a unit. `lsid` is the 16 bytes of the id and the 32 bytes of the user."""
 
     lsid: bytes
     txn_number: int
 
 
 class SessionRow(NamedTuple):
-    """The row of a session: its newest transaction number, the optime of the last entry, and whether that number is of
-    a transaction over many documents.
+    """A session's row: its newest transaction number, the optime of its last entry, and whether that is a
+    multi-document transaction.
     """
 
     txn_number: int
@@ -74,19 +72,19 @@ class SessionRow(NamedTuple):
 
 
 def unpack_row(row: bytes) -> SessionRow:
-    """What a row says."""
+    """Decode a session row."""
     txn_number, term, timestamp, _ = _ROW.unpack_from(row)
     return SessionRow(txn_number, OpTime(term, timestamp), len(row) > _ROW.size)
 
 
 def prepared_ending(first: int) -> bytes:
-    """What stands behind the row of a session whose transaction is prepared. `first`: when its first entry was."""
+    """Return the row suffix of a prepared transaction. `first`: the timestamp of its first entry."""
     return _PREPARED + _LONG.pack(first)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """A transaction that is prepared: its number, the optime of its last entry, and the timestamp of its first."""
+    """A prepared transaction: its number, the optime of its last entry, the timestamp of its first."""
 
     number: int
     optime: OpTime
@@ -94,41 +92,41 @@ class PreparedTransaction:
 
 
 class StatementRun(NamedTuple):
-    """Statements with numbers in a row, whose entries have timestamps in a row that are higher by `lead`."""
+    """Consecutive statement numbers whose entries have consecutive timestamps, higher by `lead`."""
 
     term: int
     lead: int
 
 
 Statements = dict[int, OpTime | StatementRun]
-"""By their numbers, the optimes of the entries of statements."""
+"""The optimes of statement entries, by statement number."""
 
 
 class SessionState:
     """The newest retryable write of one session.
 
-    `statements` maps a statement number to the optime of its entry; None until the oplog has been walked. `DEAD_END` is
-    among them where the history is incomplete.
+    `statements` maps a statement number to the optime of its entry; None until the oplog has been walked. It contains
+    `DEAD_END` if the history is incomplete.
     """
 
     @property
     def complete(self) -> bool:
-        """Whether the history, which has been walked, has every statement."""
+        """True if the history has been walked and contains every statement."""
         return self.statements is not None and DEAD_END not in self.statements
 
     @property
     def committed(self) -> bool:
-        """Whether what was written last is a transaction over many documents, which has been committed."""
+        """True if the last write is a committed multi-document transaction."""
         return self.row is not None and self.row[_ROW.size :] == COMMITTED
 
     @property
     def aborted(self) -> bool:
-        """Whether that has been aborted after it was prepared."""
+        """True if the last write is a transaction that was aborted after it was prepared."""
         return self.row is not None and self.row[_ROW.size :] == ABORTED
 
     @property
     def of_transaction(self) -> bool:
-        """Whether what was written last is a transaction over many documents, however that ended."""
+        """True if the last write is a multi-document transaction, whatever its outcome."""
         return self.row is not None and len(self.row) > _ROW.size
 
     __slots__ = ("last", "row", "statements", "txn_number")
@@ -141,24 +139,24 @@ class SessionState:
 
 
 def _let_go(state: SessionState) -> None:
-    """Nobody asks for its statements any more."""
+    """Release the statements of an evicted state."""
     if state.statements is not None and len(state.statements) > _MANY_STATEMENTS:
         free_later(state.statements)
 
 
 class SessionTable:
-    """The rows of one node. `read_entry` gives the oplog entry of a timestamp.
+    """The session rows of one node. `read_entry` returns the oplog entry at a timestamp.
 
-    `prepared`: by session, the transactions that are. `last_delayed`: up to which timestamp entries may count as
-    written before their time, because they commit what was prepared. `before_write` is called before a unit with
-    statements of a retryable write is written; what it raises refuses the unit.
+    `prepared`: the prepared transactions, by session. `last_delayed`: up to this timestamp, entries may commit as of an
+    earlier time, because they commit prepared transactions. `before_write` is called before a unit with retryable
+    statements is written; it may raise to refuse the unit.
     """
 
     def __init__(self, engine: Engine, read_entry: Callable[[int], bytes | None]) -> None:
         self._engine = engine
         self._read_entry = read_entry
         self._states: OrderedDict[bytes, SessionState] = OrderedDict()
-        # What was asked for last, which a write asks for again and again.
+        # The latest lookup, which a write repeats many times.
         self._latest: tuple[bytes, SessionState] | None = None
         self.prepared: dict[bytes, PreparedTransaction] = {}
         self.before_write: Callable[[], None] | None = None
@@ -171,16 +169,16 @@ class SessionTable:
         self.prepared = {key[len(PREPARED_PREFIX) :]: _prepared(row) for key, row in rows}
 
     def is_prepared_at(self, timestamp: int) -> bool:
-        """Whether a transaction that is prepared may turn out to be committed at `timestamp` or before."""
+        """True if a prepared transaction may still commit at `timestamp` or before."""
         return any(prepared.optime.timestamp <= timestamp for prepared in self.prepared.values())
 
     @property
     def oldest_needed(self) -> int | None:
-        """The timestamp of the oldest entry of a transaction that is prepared; None without any."""
+        """Return the timestamp of the oldest entry of a prepared transaction; None without any."""
         return min((prepared.first for prepared in self.prepared.values()), default=None)
 
     def state(self, lsid: bytes) -> SessionState:
-        """The session's newest write; a session that never wrote has the transaction number -1."""
+        """Return the session's newest write; -1 is the transaction number of a session without writes."""
         latest = self._latest
         if latest is not None and latest[0] == lsid:
             return latest[1]
@@ -206,8 +204,10 @@ class SessionTable:
         return state
 
     def check(self, lsid: bytes, txn_number: int) -> SessionState:
-        """The session's newest write. TransactionTooOld when it has already written under a higher number,
-        PreparedTransactionInProgress while what it did under a lower one is not decided.
+        """Return the session's newest write.
+
+        Errors: TransactionTooOld if it has written under a higher number; PreparedTransactionInProgress while a
+        prepared transaction with a lower number is undecided.
         """
         state = self.state(lsid)
         known = state.txn_number
@@ -225,15 +225,17 @@ class SessionTable:
         return state
 
     def check_retryable(self, lsid: bytes, txn_number: int) -> None:
-        """Errors: those of `check`; IncompleteTransactionHistory for a number of a transaction over many documents."""
+        """Check as `check`. Errors: also IncompleteTransactionHistory if the number is that of a multi-document
+        transaction.
+        """
         state = self.check(lsid, txn_number)
         if state.txn_number == txn_number and state.of_transaction:
             raise converted()
 
     def statement(self, lsid: bytes, txn_number: int, stmt_id: int) -> OpTime | None:
-        """The optime of the statement's oplog entry when it has been executed, else None.
+        """Return the optime of the statement's entry; None if it has not been executed.
 
-        IncompleteTransactionHistory when the session's history does not reach back far enough to tell.
+        Errors: IncompleteTransactionHistory if the history does not reach back far enough to tell.
         """
         state = self.state(lsid)
         if state.txn_number != txn_number:
@@ -245,14 +247,14 @@ class SessionTable:
         return OpTime(found.term, stmt_id + found.lead) if isinstance(found, StatementRun) else found
 
     def statement_ids(self, lsid: bytes, txn_number: int) -> Collection[int]:
-        """The numbers of the statements that are known to have been executed; `DEAD_END` among them where others may
-        have been too.
+        """Return the numbers of statements known to have been executed; `DEAD_END` among them if there may be
+        others.
         """
         state = self.state(lsid)
         return self._history(state) if state.txn_number == txn_number else ()
 
     def none_executed(self, lsid: bytes, txn_number: int, stmt_ids: list[int]) -> bool:
-        """Whether it is plain to see that none of the statements has been executed."""
+        """True if it is certain, without reading the oplog, that none of the statements has been executed."""
         state = self.state(lsid)
         if state.txn_number != txn_number:
             return True
@@ -279,7 +281,7 @@ class SessionTable:
         return statements
 
     def committed(self, lsid: bytes, txn_number: int, row: bytes, last: OpTime, statements: Statements) -> None:
-        """A unit of the session has been written: `row` is on disk, which says `last`, and `statements` are its own."""
+        """Record a written unit of the session: `row` is on disk, `last` its optime, `statements` those of the unit."""
         state = self.state(lsid)
         if state.txn_number != txn_number:
             state.txn_number = txn_number
@@ -295,14 +297,15 @@ class SessionTable:
             state.statements.update(statements)
 
     def forget(self) -> None:
-        """Drop what is in memory: the rows on disk have changed under it."""
+        """Clear the cache: the rows on disk have changed."""
         self._states.clear()
         self._latest = None
         self._load_prepared()
 
     def reap(self, before_ms: int) -> int:
-        """Of the next 500 rows, behind those of the call before, remove those last written before `before_ms`
-        (milliseconds since 1970); returns how many. Behind the last row it begins again.
+        """Remove expired rows among the next 500: those last written before `before_ms` (milliseconds since 1970).
+
+        Return their number. Each call continues after the previous one, and wraps around after the last row.
         """
         batch = Batch()
         self._latest = None
@@ -326,10 +329,10 @@ def _prepared(row: bytes) -> PreparedTransaction:
 
 
 def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, tuple[int, ...], int] | None:
-    """(session, statement numbers, milliseconds since 1970) of an oplog entry that is a retryable write, or that
-    prepares or ends a transaction over many documents, which has no statement numbers; None for others.
+    """Return (session, statement numbers, milliseconds since 1970) of a session's oplog entry; None for other entries.
 
-    `fields` are the entry's top-level ones.
+    Such an entry is a retryable write, or prepares or ends a multi-document transaction, which has no statement
+    numbers. `fields` are the entry's top-level fields.
     """
     stmt_id = fields.get("stmtId")
     if stmt_id is None and ("txnNumber" not in fields or get_field(fields["o"][1], PARTIAL) is not None):
@@ -345,12 +348,12 @@ def entry_session(fields: Mapping[str, Value]) -> tuple[SessionWrite, tuple[int,
 
 
 def incomplete_history(lsid: bytes, txn_number: int) -> CommandError:
-    """The refusal of a statement of which nobody knows any more whether it was executed."""
+    """Return the error for a statement that is no longer known to have been executed or not."""
     return CommandError(
         INCOMPLETE_HISTORY, f"Incomplete history detected for transaction {txn_number} on session {lsid[:16].hex()}"
     )
 
 
 def converted() -> CommandError:
-    """The refusal of a retryable write under the number of a transaction over many documents."""
+    """Return the error for a retryable write under the number of a multi-document transaction."""
     return CommandError(INCOMPLETE_HISTORY, "Cannot retry a retryable write that has been converted into a transaction")

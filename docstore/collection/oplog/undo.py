@@ -1,17 +1,19 @@
-"""Undo records: what an oplog entry has overwritten, kept until the entry is majority-committed, and
-for some minutes longer so that reads of the past can be answered.
+"""Undo records: the previous values that an oplog entry overwrote.
 
-A record lists every key that the entry's change has touched, with the value that stood there before, and by how much
-the counters of collections moved. Undoing puts those values back and removes the entry and the record, in one batch:
-done once or not at all. Records are undone newest first, and the keys of each from the last to the first, so that each
-finds the state that its own change has left: of a document that was changed, a record has only what it changed.
+A record is kept until its entry is majority-committed, and some minutes longer for point-in-time reads. It lists every
+key that the entry changed with its previous value, and the counter changes of collections. Undo restores the values and
+removes the entry and the record in one atomic batch. Records are undone newest first, and the keys of each from last to
+first, so that each finds the state its own change left. For a changed document, a record has only the changed part.
 
 Layout (little-endian): ident (4), count change (4), size change (8), then for each key: family (1), key length (4),
-length of the previous value or -1 (4), key, previous value. Where 64 is added to the family, the length is that of the
-part in which the document there was another, and the key is followed by how many bytes are the same in front of it,
-behind the document's length, and behind it (4 each), and by that part. Ident 0 means no counters. What moves further
-counters has for each of them the family 255 and, as its key, the same three numbers. What counts as written before its
-entry has as its first key, of the family 254, the timestamp (8). `docstore.kernel.log.undo` puts the keys together.
+length of the previous value or -1 (4), key, previous value.
+
+- Family + 64: the value is a changed document. The length is that of its previous middle part. The key is followed by
+  the length of the common prefix after the document's length field, that of the common suffix (4 each), and the middle.
+- Ident 0: no counters. Further counters each have family 255 and, as the key, the same three numbers.
+- A change that commits as of an earlier time has a first key of family 254: the timestamp (8).
+
+`docstore.kernel.log.undo` encodes the keys.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _SAME = struct.Struct("<ii")
 _LENGTH = struct.Struct("<i")
 
 undo_head = _HEAD.pack
-"""(ident, count change, size change): the beginning of a record."""
+"""Encode (ident, count change, size change): the head of a record."""
 
 NOTHING_COUNTED = undo_head(0, 0, 0)
 
@@ -41,12 +43,12 @@ _pack_key = _KEY.pack
 
 
 def undo_as_of(timestamp: int) -> bytes:
-    """Says, before all keys, as of when the change counts."""
+    """Return the field, placed before all keys, with the timestamp as of which the change commits."""
     return _pack_key(_AS_OF, _LONG.size, -1) + _LONG.pack(timestamp)
 
 
 def counts_as_of(record: bytes) -> int | None:
-    """As of when the change counts, where that is not the time of its entry."""
+    """Return the timestamp as of which the change commits, if it is not that of its entry."""
     at = _HEAD.size
     while record[at : at + 1] == b"\xff":
         at += _KEY.size + _HEAD.size
@@ -57,7 +59,7 @@ def counts_as_of(record: bytes) -> int | None:
 
 
 def undo_sums(counted: Sequence[tuple[int, int, int]]) -> bytes:
-    """The beginning of a record that moves the counters of several collections."""
+    """Return the head of a record that changes the counters of several collections."""
     if not counted:
         return NOTHING_COUNTED
     parts = [undo_head(*counted[0])]
@@ -66,7 +68,7 @@ def undo_sums(counted: Sequence[tuple[int, int, int]]) -> bytes:
 
 
 def undo_counters(record: bytes) -> Iterator[tuple[int, int, int]]:
-    """(ident, count change, size change) of each collection whose counters a record moves."""
+    """Yield (ident, count change, size change) of each collection in a record."""
     ident, count, size = _HEAD.unpack_from(record)
     at = _HEAD.size
     while ident:
@@ -78,14 +80,18 @@ def undo_counters(record: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 class Part(NamedTuple):
-    """Where a document was another: between `front` bytes behind its length and `end` bytes it had this `middle`."""
+    """The changed part of a document: its previous `middle`, between `front` bytes after the length field and `end`
+    bytes.
+    """
 
     front: int
     end: int
     middle: bytes
 
     def put_back(self, present: bytes | None) -> bytes:
-        """The document as it was, by what is there now. DataCorrupted where that has too little."""
+        """Return the previous document, given the present one. Errors: DataCorrupted if the present one is too
+        short.
+        """
         kept = _LENGTH.size + self.front + self.end
         if present is None or len(present) < kept:
             raise DataCorrupted("a document that is to be made what it was is not as it was left")
@@ -94,11 +100,11 @@ class Part(NamedTuple):
 
 
 Previous = bytes | Part | None
-"""What stood at a key, None for nothing."""
+"""The previous value of a key; None: absent."""
 
 
 def undo_keys(record: bytes) -> Iterator[tuple[Family, bytes, Previous]]:
-    """(family, key, what stood there) of each key of a record, in the order they were touched."""
+    """Yield (family, key, previous value) of each key of a record, in the order of the changes."""
     at = _HEAD.size
     while at < len(record):
         family, key_bytes, previous_bytes = _KEY.unpack_from(record, at)

@@ -1,7 +1,7 @@
-"""Which undo records of committed entries still stand, so that the states of the last minutes can be made anew.
+"""Retention of undo records of committed entries, which serve point-in-time reads of the last minutes.
 
-Records go in ranges, from the oldest on: those of entries older than the window, and those before the newest
-`MOST_BYTES` of undo records. All that are not committed stay.
+Records are removed in ranges, oldest first: those of entries older than the window, and those before the newest
+`MOST_BYTES` of undo records. Records of uncommitted entries stay.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections import deque
 
 AT_ONCE = 256
-"""Records are left standing until so many entries have come: each removal is a range on disk."""
+"""Entries between two removals: each removal is a range tombstone on disk."""
 
 MOST_BYTES = 32 << 20
-"""Of undo records of committed entries, some 300,000 inserts: they are laid over a snapshot in memory."""
+"""Undo bytes kept of committed entries, some 300,000 inserts: a point-in-time read overlays them on a snapshot in
+memory.
+"""
 
 WINDOW_SECONDS = 300
 
 
 class UndoHistory:
-    """`window`: for how many seconds of the log undo records stand, as `minSnapshotHistoryWindowInSeconds` says."""
+    """`window`: seconds of the log whose undo records stay (`minSnapshotHistoryWindowInSeconds`)."""
 
     def __init__(self) -> None:
         self.window = WINDOW_SECONDS
@@ -26,13 +28,13 @@ class UndoHistory:
         self._entries = 0
 
     def due(self, written_entries: int) -> bool:
-        """Whether enough has been written since `passed` was called."""
+        """True if enough entries have been written since the last call of `passed`."""
         return written_entries - self._entries >= AT_ONCE
 
     def passed(self, written_entries: int, undo_bytes: int, timestamp: int) -> int | None:
-        """So much has been written since the start of the process, and all up to `timestamp` is committed.
+        """Record the totals written since the process started; everything up to `timestamp` is committed.
 
-        Returns the timestamp up to which undo records may go now, None where none may.
+        Return the timestamp up to which undo records may be removed now; None if none may.
         """
         self._entries = written_entries
         self._marks.append((undo_bytes, timestamp))
