@@ -1,7 +1,7 @@
-"""The keys of large documents, calculated where others may run, before the unit that writes them.
+"""Index keys of large documents, computed before the write unit, while other tasks may run.
 
-Always true: what is kept is what `Index.marked_keys` says of the same document, so it may be used whenever the unit
-comes, whatever has happened to the collection meanwhile.
+- The keys equal those of `Index.marked_keys` for the same document, so they stay valid whatever happens to the
+  collection before the unit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Marked = tuple[list[bytes], int, bytes]
 
 
 def keys_take_long(coll: Collection, raw: bytes, changed: frozenset[bytes] | None = None) -> bool:
-    """Whether the keys of a document may take more than a moment: it is large, and so is what an index reads of it.
+    """True if computing a document's keys may be slow: the document is large, and an index reads a large part of it.
 
     `changed`: as in `Entries.changed_keys`.
     """
@@ -30,7 +30,7 @@ def keys_take_long(coll: Collection, raw: bytes, changed: frozenset[bytes] | Non
 
 
 def reads_much(index: Index, raw: bytes) -> bool:
-    """Whether what an index reads of a document is large."""
+    """True if the index reads large values of the document."""
     fields = index.fields_read
     if fields is None:
         return True
@@ -39,12 +39,12 @@ def reads_much(index: Index, raw: bytes) -> bool:
 
 
 def marked_keys_with_pauses(index: Index, raw: bytes) -> Marked:
-    """As `Index.marked_keys` of a document that the index covers, where others may run in between, too."""
+    """Return the keys of a covered document, as `Index.marked_keys`, yielding to other tasks meanwhile."""
     return allowing(PAUSED, index.calculation(), raw)
 
 
 class KeysAhead:
-    """Of a few documents, by index."""
+    """Precomputed keys of a few documents, by index."""
 
     __slots__ = ("_kept",)
 
@@ -52,7 +52,7 @@ class KeysAhead:
         self._kept: dict[tuple[Index, bytes], Marked | CommandError] = {}
 
     def calculate(self, coll: Collection, raw: bytes, changed: frozenset[bytes] | None = None) -> None:
-        """Find out what is not known yet of a document. Errors: those with which the request is ended.
+        """Compute the missing keys of a document. Errors: those that end the request, but not refusals of the document.
 
         `changed`: as in `Entries.changed_keys`.
         """
@@ -70,11 +70,11 @@ class KeysAhead:
                 self._kept[index, raw] = error.with_traceback(None)
 
     def has(self, coll: Collection, raw: bytes) -> bool:
-        """Whether everything is known of a document."""
+        """True if the keys of all secondary indexes are known for the document."""
         return all((index, raw) in self._kept for index in coll.secondary)
 
     def of(self, index: Index, raw: bytes, *, tolerant: bool) -> Marked:
-        """As `Index.marked_keys`."""
+        """Return the precomputed keys, or compute them now, as `Index.marked_keys`."""
         found = self._kept.get((index, raw))
         if found is None:
             return index.marked_keys(raw, tolerant=tolerant)
@@ -85,5 +85,5 @@ class KeysAhead:
         raise found
 
     def clear(self) -> None:
-        """What is kept has done its duty."""
+        """Drop the keys, after the unit."""
         self._kept.clear()

@@ -1,11 +1,13 @@
-"""Building indexes over a collection that is being written to.
+"""Index builds over a collection that is being written to.
 
-From its beginning the build's indexes are kept up to date by every write; the build itself goes through the records
-that were there, in the order of their ids, and gathers their entries a slice at a time, for the engine to sort and take
-by many at once. Where a write has changed an entry after it was gathered, the write's stands. Invariants: records up
-to the build's place have all their entries, in the engine or in the load; an unfinished tree is garbage on disk, so a
-crash or a rollback leaves nothing; two documents under one unique key refuse the end of the build, not the writes
-during it. Entries in the load are not seen by writes, so unique indexes are looked through once everything is there.
+From the start, writes maintain the build's indexes. The build scans the existing records in order of their ids and
+gathers their entries one slice at a time; the engine sorts and bulk-loads them. An entry that a write changed after it
+was gathered keeps the write's state.
+
+- All entries of records up to the build's position are in the engine or in the load.
+- An unfinished index is garbage on disk, so a crash or a rollback leaves nothing behind.
+- Two documents with one unique key fail the end of the build, not the writes during it. Writes do not see entries in
+  the load, so unique indexes are checked after all entries are loaded.
 """
 
 from __future__ import annotations
@@ -35,12 +37,15 @@ if TYPE_CHECKING:
 
 _CLOCK_EVERY = 128
 _PER_ENTRY = 64
-"""What it costs to gather an entry."""
+"""Work units charged per gathered entry."""
 _ABORTED = 276  # IndexBuildAborted
 
 
 class IndexBuild:
-    """Made by `Store.build_index`. Call `step` until it is done, then `finish` in a unit, which is then committed."""
+    """An index build, created by `Store.build_index`.
+
+    Call `step` until it returns True, then `finish` in a unit, and commit the unit.
+    """
 
     def __init__(
         self,
@@ -52,7 +57,7 @@ class IndexBuild:
         tolerant: bool,
         replacing: bool = False,
     ) -> None:
-        """`replacing`: indexes of these names are there, and these take their place."""
+        """`replacing`: the build replaces existing indexes of these names."""
         self.collection = coll
         self._tolerant = tolerant
         self._replacing = replacing
@@ -68,20 +73,20 @@ class IndexBuild:
         self._place = 0
         self._load: Load | None = None
         unique = [index for index in self._indexes if index.unique and not tolerant]
-        # Those that are still to be looked through, from a key on.
+        # Unique indexes still to be checked, each from a key on.
         self._unseen = [(index, index.prefix) for index in unique]
         self._open = True
         coll.set_indexes(coll.indexes, coll.building | {index.name: index for index in self._indexes})
 
     @property
     def progress(self) -> tuple[int, int]:
-        """(record id reached, record id to reach)."""
+        """Return (record id reached, last record id)."""
         return self._place, self._last
 
     def step(self, deadline: float) -> bool:
-        """Go on until the monotonic time `deadline`; True when all records have their entries.
+        """Continue until the monotonic time `deadline`; True when all records have their entries.
 
-        IndexBuildAborted when the collection is gone, a rollback has undone what was built, or another index has the
+        Errors: IndexBuildAborted if the collection is gone, a rollback has undone the build, or another index has the
         name; DuplicateKey as soon as two stored documents collide; CannotIndexParallelArrays for a document that the
         index cannot hold.
         """
@@ -121,7 +126,7 @@ class IndexBuild:
             pass
 
     def _look_through(self, deadline: float) -> None:
-        """Note which keys of a unique index have two documents. DuplicateKey for the first."""
+        """Find the keys of a unique index that two documents have. Errors: DuplicateKey for the first."""
         index, start = self._unseen[-1]
         last = b""
         for seen, key in enumerate(self._engine.keys(Family.INDEXES, start, index.end), 1):
@@ -136,14 +141,14 @@ class IndexBuild:
         self._unseen.pop()
 
     def _holders(self, entry: bytes) -> set[bytes]:
-        """Record ids of the documents that stand under a key."""
+        """Return the record ids of the documents with that key."""
         keys = self._engine.keys(Family.INDEXES, entry, entry + AFTER_RECORD_ID)
         return {key[-RECORD_ID_BYTES:] for key in keys}
 
     def finish(self, unit: WriteUnitOfWork) -> None:
-        """Make the indexes usable with the unit, which must not have written to the collection before.
+        """Make the indexes usable as of the unit, which must not have written to the collection before.
 
-        DuplicateKey when writes during the build have left two documents under one unique key.
+        Errors: DuplicateKey if writes during the build left two documents with one unique key.
         """
         self._check()
         complete = self._place >= self._last and self._load is None and not self._unseen
@@ -184,7 +189,7 @@ class IndexBuild:
         self._open = True
 
     def abort(self) -> None:
-        """Drop what was built. After `finish` has been committed, or a second time: nothing."""
+        """Drop the unfinished indexes. Does nothing after a committed `finish`, or a second time."""
         if not self._open:
             return
         self._open = False
@@ -201,14 +206,16 @@ class IndexBuild:
 
 
 def create_index_entry(coll: Collection, spec: IndexSpec) -> tuple[str, bytes]:
-    """(`ns`, `o`) of the oplog entry of a new index."""
+    """Return (`ns`, `o`) of the oplog entry of a new index."""
     o = document_from([("createIndexes", *from_python(coll.name)), *elements(spec.raw)])
     return f"{coll.database}.$cmd", o
 
 
 def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
-    """What gathers the entries of documents. Others may run while it does those of a large one: what they write of it
-    stands, as all that is written during a load. Errors: as `Index.marked_keys`.
+    """Return the entry source of an index for the bulk load.
+
+    It yields to other tasks while it computes the keys of a large document; their writes to the document take
+    precedence, as all writes during a load. Errors: as `Index.marked_keys`.
     """
 
     def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:

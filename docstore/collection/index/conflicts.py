@@ -1,4 +1,4 @@
-"""Whether a collection may get an index beside those that it has: the one place where that is decided."""
+"""The one place that decides if a new index conflicts with the existing indexes of a collection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from docstore.errors import Code, CommandError
 
 
 def is_among(spec: IndexSpec, known: Iterable[IndexSpec]) -> bool:
-    """Whether the index is among those known. Errors, where one like it is: IndexKeySpecsConflict,
-    IndexOptionsConflict, CannotCreateIndex.
+    """True if an identical index exists among `known`.
+
+    Errors, if a similar one exists: IndexKeySpecsConflict, IndexOptionsConflict, CannotCreateIndex.
     """
     known = list(known)
     for other in known:

@@ -1,8 +1,8 @@
-"""Which index entries a document has, and whether it may have them.
+"""Index entries of documents, and uniqueness checks.
 
-Entries of secondary indexes are key + record id, so a unique key is free when no other record id stands behind it,
-counting what the unit has added and removed. An index that is still being built refuses nothing: a collision is
-noted and decided when the build ends, because the other document may be gone by then.
+Entries of secondary indexes are key + record id. A unique key is free if no other record id has it, counting the unit's
+own additions and removals. An index under construction refuses nothing: a collision is noted, and decided when the
+build ends, because the other document may be gone by then.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from docstore.storage import Engine
 
 Marked = dict[bytes, bytes]
-"""Entries, with the marks that each holds as its value."""
+"""Index entries, with the marks that each stores as its value."""
 
 Grown = list[tuple[Index, int]]
-"""Indexes, with the places of arrays (see `Index.places`) that one of a document's values is the first to be at."""
+"""Indexes, with the multikey positions (see `Index.places`) that a document's arrays add to each."""
 
 _INDEXES = Family.INDEXES
 
 
 class NewEntries(NamedTuple):
-    """Of new documents: their keys in the `_id` index, each one's keys in all indexes, the entries, what is added to
-    the indexes' places, and the unique keys that they take, with the record id that takes each.
+    """The index entries of new documents.
+
+    `id_keys`: the keys in the `_id` index. `made`: the entries per document. `entries`: all entries with their marks.
+    `grown`: the multikey positions added. `claims`: the unique keys taken, each with the record id that takes it.
     """
 
     id_keys: list[bytes]
@@ -46,9 +48,9 @@ class NewEntries(NamedTuple):
 
 
 class Entries:
-    """The index entries of one write unit, whose own are `pending`. Without `enforce`, unique keys may collide.
+    """The index entries of one write unit, whose own changes are `pending`. Without `enforce`, unique keys may collide.
 
-    `look` is called with a key that is taken before it is refused, and raises what is to be raised instead.
+    `look` is called with a taken key before the write is refused, and may raise another error instead.
     """
 
     __slots__ = ("_claims", "_enforce", "_engine", "_look", "_pending")
@@ -64,11 +66,11 @@ class Entries:
         self._look = look
         self._pending = pending
         self._enforce = enforce
-        # Unique keys taken by the unit itself, with the record id that took each.
+        # Unique keys taken by the unit itself, with the record ids that took them.
         self._claims: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """What stands behind a key of an `_id` index."""
+        """Return the value at a key of an `_id` index, as the unit sees it."""
         pending = self._pending
         if key in pending:
             return pending[key]
@@ -77,7 +79,7 @@ class Entries:
     def new_keys(
         self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None
     ) -> tuple[Marked, Grown]:
-        """(entries of a new document outside the `_id` index, what it adds to the indexes' places); DuplicateKey."""
+        """Return (secondary entries of a new document, multikey positions that it adds). Errors: DuplicateKey."""
         added: Marked = {}
         grown: Grown = []
         for index in coll.secondary:
@@ -95,7 +97,7 @@ class Entries:
         return added, grown
 
     def add_all(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> tuple[list[bytes], Grown]:
-        """Put in the entries of new documents outside the `_id` index; (they, what they add to the indexes' places).
+        """Add the secondary entries of new documents; return (the entries, the multikey positions added). Errors:
         DuplicateKey.
         """
         made: list[bytes] = []
@@ -119,7 +121,7 @@ class Entries:
         return made, grown
 
     def of_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> NewEntries | None:
-        """The entries of new documents; None where one is refused, or that cannot be said of all together."""
+        """Return the entries of new documents; None if one is refused, or if they cannot be checked together."""
         id_keys, values = coll.id_entries(documents, rids)
         newest = coll.newest_id or coll.find_newest_id(self._engine)
         identities = dict(zip(id_keys, values, strict=True))
@@ -148,15 +150,16 @@ class Entries:
         return NewEntries(id_keys, made, entries, grown, claims)
 
     def add_each(self, new: NewEntries) -> None:
-        """Put them in."""
+        """Add the entries to the batch."""
         self._pending.update(new.entries)
         self._claims.update(new.claims)
 
     def _claim_each(
         self, index: Index, entries: list[list[bytes]], rids: list[bytes], claims: dict[bytes, bytes]
     ) -> bool:
-        """Whether new documents, each with its entries, may have their keys in a unique index; `claims` has them then.
-        It is said of all together: what the unit itself has done to one of the keys is to be looked at by itself.
+        """Claim the keys of new documents in a unique index, adding them to `claims`; True on success.
+
+        False also if they cannot be checked together: the unit itself has changed one of the keys.
         """
         if not (index.ready and self._enforce):
             return False
@@ -170,7 +173,7 @@ class Entries:
         return True
 
     def _any_taken(self, id_keys: list[bytes], newest: bytes) -> bool:
-        """Whether something stands behind one of these different keys of an `_id` index whose highest is `newest`."""
+        """True if one of these distinct keys exists in an `_id` index whose highest key is `newest`."""
         lowest, highest = min(id_keys), max(id_keys)
         if lowest > newest:
             return False
@@ -180,7 +183,7 @@ class Entries:
         return any(key <= newest and self.get(key) is not None for key in id_keys)
 
     def add_identities(self, coll: Collection, documents: Sequence[bytes], rids: Sequence[bytes]) -> list[bytes]:
-        """Put in the entries of new documents in the `_id` index; their keys. DuplicateKey."""
+        """Add the `_id` entries of new documents; return their keys. Errors: DuplicateKey."""
         id_keys = [coll.id_key(raw) for raw in documents]
         newest = coll.newest_id or coll.find_newest_id(self._engine)
         pending = self._pending
@@ -196,14 +199,16 @@ class Entries:
         return id_keys
 
     def _any_stored(self, lowest: bytes, highest: bytes, newest: bytes) -> bool:
-        """Whether there are entries from one key of the `_id` index to another: identities that come in order are
-        likely to lie between two neighbours, and one look does for all."""
+        """True if the `_id` index has entries from `lowest` to `highest`.
+
+        Ascending ids usually fall between two neighbours, so that one range lookup serves all of them.
+        """
         if lowest > newest:
             return False
         return next(keys_of_ranges(self._engine, _INDEXES, [(lowest, highest + b"\0")]), None) is not None
 
     def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
-        """The entries of a stored document outside the `_id` index."""
+        """Return the secondary entries of a stored document."""
         found: Marked = {}
         for index in coll.secondary:
             marked = index.marked_keys if ahead is None else partial(ahead.of, index)
@@ -221,10 +226,10 @@ class Entries:
         changed: frozenset[bytes] | None = None,
         ahead: KeysAhead | None = None,
     ) -> tuple[Marked, Marked, Grown]:
-        """(entries that go, entries that come, what is added to the indexes' places) when a document changes;
+        """Return (entries to remove, entries to add, multikey positions added) for a changed document. Errors:
         DuplicateKey.
 
-        An entry whose marks change goes and comes. `changed`: they differ in no other places.
+        An entry whose marks change is both removed and added. `changed`: the only fields that differ.
         """
         removed: Marked = {}
         added: Marked = {}
@@ -259,9 +264,11 @@ class Entries:
         after: list[bytes],
         grow: Callable[[Grown], None] | None,
     ) -> tuple[list[list[bytes]], list[Marked]] | tuple[None, None]:
-        """Put the entries of many documents in these indexes, of which none is unique, in and out of the batch; by
-        document those that are new and those that have gone. Nothing, with nothing done, where one is refused. `grow`
-        is told what is added to the indexes' places; without it that is refused too.
+        """Move the entries of changed documents in these indexes, none of which is unique; return, per document, the
+        entries added and removed.
+
+        Return (None, None), without effect, if a document is refused. `grow` receives the multikey positions added;
+        without it, such an addition is refused too.
         """
         moved: dict[bytes, bytes | None] = {}
         all_made: list[list[bytes]] = [[] for _ in rids]
@@ -308,7 +315,7 @@ class Entries:
         return all_made, all_removed
 
     def remove_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> list[Marked]:
-        """Take the entries of many stored documents out of the batch; those of each, of all indexes."""
+        """Remove the entries of stored documents from the batch; return those of each, from all indexes."""
         removed = [self.old_keys(coll, raw, rid) for raw, rid in zip(documents, rids, strict=True)]
         for of_document, id_key, value in zip(removed, *coll.id_entries(documents, rids), strict=True):
             self.move(coll, of_document, {})
@@ -317,7 +324,7 @@ class Entries:
         return removed
 
     def move(self, coll: Collection, removed: Marked, added: Marked) -> None:
-        """Put entries in and out of the batch."""
+        """Remove and add entries in the batch."""
         pending = self._pending
         for key in removed:
             pending[key] = None
@@ -339,9 +346,9 @@ class Entries:
             raise self.duplicate(coll, index, raw, entry)
 
     def duplicate(self, coll: Collection, index: Index, raw: bytes, entry: bytes) -> CommandError:
-        """The refusal of a document whose key, `entry` with the index's prefix, is another's.
+        """Return the error for a document whose key, `entry` with the index's prefix, is taken.
 
-        Errors: WriteConflict where that may be no more so when an open transaction has ended.
+        It is WriteConflict if the outcome depends on an open transaction.
         """
         if self._look is not None:
             self._look(entry)
@@ -367,7 +374,7 @@ def _add_each(
     *,
     tolerant: bool,
 ) -> int:
-    """As `Index.adder`, for many documents, each with its own list of entries."""
+    """Append the entries of many documents, each to its own list, as `Index.adder`."""
     if not tolerant and index.is_of_values:
         return index.key_pattern.add_each(index.prefix, documents, rids, made, marked)
     add, met = index.adder(tolerant=tolerant), 0

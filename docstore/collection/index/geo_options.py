@@ -1,4 +1,4 @@
-"""The options of indexes of geometry, checked as MongoDB does; and which options those and text indexes have."""
+"""Options of geo indexes, checked as MongoDB does, and the table of options that geo and text indexes take."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_BITS = 32
 
 
 def check_type(raw: bytes, name: str, value: Value) -> None:
-    """Error: TypeMismatch."""
+    """Check the type of an option. Errors: TypeMismatch."""
     wanted = _TYPES[name]
     fits = {"object": value[0] == OBJECT, "string": value[0] == STRING, "number": value[0] in NUMBERS}
     if not fits[wanted]:
@@ -45,8 +45,8 @@ def check_type(raw: bytes, name: str, value: Value) -> None:
 
 
 def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
-    """Those of the options that only special indexes have, as they are listed: whole numbers, and doubles for the
-    square of a `2d` index.
+    """Return the options of geo and text indexes in listed form: integers, and doubles for the bounds of a `2d`
+    index.
     """
     kept: dict[str, Value] = {}
     for name in SPECIAL_OPTIONS & options.keys():
@@ -60,13 +60,14 @@ def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def kinds_of(key: bytes) -> list[tuple[str, str]]:
-    """(path, the kind of index, empty for an ordinary field) of the fields of a key pattern."""
+    """Return (path, index kind; empty for an ordinary field) of each field of a key pattern."""
     return [(path, text_of((code, data)) if code == STRING else "") for path, code, data in elements(key)]
 
 
 def geometry_of(raw: bytes, key: bytes, options: Mapping[str, Value], collation: Collation | None) -> GeoKeys | None:
-    """What an index of geometry holds; None for another one. Errors: those of MongoDB for keys and options that do not
-    go together.
+    """Return the key generator of a geo index; None for any other index.
+
+    Errors: MongoDB's codes for keys and options that do not fit together.
     """
     fields = kinds_of(key)
     kind = next((kind for _, kind in fields if kind in SPECIAL_KINDS), None)
@@ -79,7 +80,7 @@ def geometry_of(raw: bytes, key: bytes, options: Mapping[str, Value], collation:
 
 
 def refuse_collation(raw: bytes, kind: str, collation: Collation | None) -> None:
-    """Error: CannotCreateIndex for a kind of index that compares nothing by a collation."""
+    """Errors: CannotCreateIndex for an index kind that does not support collations."""
     if collation is not None:
         raise refused(raw, f"Index type '{kind}' does not support collation")
 
@@ -90,7 +91,7 @@ def _plane(fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> P
     if fields[0][1] != "2d":
         raise CommandError(16801, "2d has to be first in index")
     given = _number(options, "bits", 26)
-    # As for an int of 32 bits: NaN is 0, what is too large the largest.
+    # Convert as to an int32: NaN is 0, larger values are clamped.
     bits = 0 if given != given else int(min(max(given, -(2.0**31)), 2.0**31 - 1))
     if not 0 < bits <= _MAX_BITS:
         raise CommandError(

@@ -1,4 +1,4 @@
-"""The key pattern of an index specification: its fields, and what no key pattern may be."""
+"""Fields of an index key pattern, and the patterns that are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WILDCARD = "$**"
 
 
 def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
-    """(dotted path, 1 or -1; 0 for a field of another kind) of a key pattern. Errors: CannotCreateIndex."""
+    """Return (dotted path, 1 or -1; 0 for a field of another kind) of each field. Errors: CannotCreateIndex."""
     fields: list[tuple[str, int]] = []
     plugin: str | None = None
     for path, code, data in elements(key):
@@ -54,12 +54,12 @@ def _check_compound_wildcard(raw: bytes, fields: list[tuple[str, int]]) -> None:
 
 
 def is_wildcard(path: str) -> bool:
-    """Whether a field of a key pattern stands for all paths, or for all below one."""
+    """True if the field of a key pattern is a wildcard: `$**`, or `a.$**`."""
     return path == _WILDCARD or path.endswith("." + _WILDCARD)
 
 
 def _check_path(raw: bytes, path: str, plugin: str | None) -> None:
-    """Refuse a path that no field has. `plugin`: the kind of the index as far as its key has been read."""
+    """Refuse a path that no field can have. `plugin`: the index kind, as far as the key pattern has been read."""
     names = path.split(".")
     if not path:
         raise refused(raw, "Index keys cannot be an empty field.")
@@ -72,7 +72,7 @@ def _check_path(raw: bytes, path: str, plugin: str | None) -> None:
 
 
 def _direction(raw: bytes, value: Value) -> int:
-    """1 or -1, and 0 for a field of a kind that is named by a string."""
+    """Return 1 or -1; 0 for a field whose kind is a string."""
     code = value[0]
     if code == STRING:
         kind = text_of(value)

@@ -1,6 +1,6 @@
-"""The encoded keys of a document by the kind of the index.
+"""Index keys of documents, by index kind.
 
-Whatever the kind, a document has the same keys each time it is asked, so entries can be found again to be removed.
+A document always has the same keys, so that its entries can be found for removal.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ REFUSALS = (
     | NOT_PAIRS
     | NOT_A_LANGUAGE
 )
-"""The codes of documents that an index cannot hold."""
+"""Error codes for documents that an index cannot hold."""
 
 
 def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
-    """The keys of any document that the index covers."""
+    """Return a function from a covered document to its keys."""
     if spec.geometry is not None:
         return geometry_keys(spec, spec.geometry)
     if spec.text is not None:
@@ -59,7 +59,7 @@ def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tupl
 
 
 def coverage_of(spec: IndexSpec) -> Predicate | None:
-    """Which documents the index holds; None: all."""
+    """Return the predicate of documents that the index holds; None: all."""
     if spec.partial is not None:
         return compile_filter(spec.partial)
     if spec.sparse and spec.over_values:
@@ -68,7 +68,7 @@ def coverage_of(spec: IndexSpec) -> Predicate | None:
 
 
 def hashed_members(spec: IndexSpec, raw: bytes) -> list[Value]:
-    """What a hashed index holds for each field of a document; error 16766 where there is an array on the way."""
+    """Return the hashed or plain value of each field of a hashed index. Errors: 16766 for an array on a path."""
     return [_member(raw, path.split("."), direction == 0) for path, direction in spec.fields]
 
 
@@ -90,5 +90,5 @@ def _member(raw: bytes, names: list[str], hashed: bool) -> Value:
 
 
 def hash_value(value: Value | None) -> Value:
-    """What a hashed field of an index holds for a value."""
+    """Return the hash that a hashed index stores for a value."""
     return INT64, hashed_key(value).to_bytes(8, "little", signed=True)

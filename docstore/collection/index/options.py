@@ -1,4 +1,4 @@
-"""The options of an index specification: what each may be, alone and beside others."""
+"""Options of an index specification: the valid values of each, alone and in combination."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _FOREIGN = {
     "$where": Code.BadValue,
     "$text": Code.BadValue,
 }
-"""What a query may say and the filter of a partial index may not, at the top or in a disjunction."""
+"""Operators that queries accept but partial index filters refuse, at the top or in a disjunction."""
 
 
 def shown(raw: bytes) -> str:
-    """A document in a message."""
+    """Return a document as text for a message."""
     return display((OBJECT, raw))
 
 
 def refused(raw: bytes, reason: str, code: Code | int = Code.CannotCreateIndex) -> CommandError:
-    """The refusal of the specification `raw`."""
+    """Return the error that refuses the specification `raw`."""
     return CommandError(code, f"Error in specification {shown(raw)} :: caused by :: {reason}")
 
 
 def expire_seconds(raw: bytes, value: Value, fields: int) -> int:
-    """The seconds after which documents of a TTL index expire; CannotCreateIndex."""
+    """Return the expiry of a TTL index in seconds. Errors: CannotCreateIndex."""
     seconds = checked_expire_seconds(value, Code.CannotCreateIndex)
     if fields > 1:
         raise CommandError(Code.CannotCreateIndex, f"a TTL index has a single field. Index spec: {shown(raw)}")
@@ -45,7 +45,7 @@ def expire_seconds(raw: bytes, value: Value, fields: int) -> int:
 
 
 def checked_expire_seconds(value: Value, code: Code) -> int:
-    """The whole seconds of an `expireAfterSeconds`, refused with `code` when they are none."""
+    """Return an `expireAfterSeconds` in whole seconds. Errors: `code` if it is invalid."""
     if value[0] not in NUMBERS:
         raise CommandError(
             code, f"TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{_type(value)}'"
@@ -61,7 +61,9 @@ def checked_expire_seconds(value: Value, code: Code) -> int:
 
 
 def partial_filter(raw: bytes, value: Value, collation: Collation | None = None) -> Filter:
-    """The filter of a partial index, of the operators that one may have, under the collation of the index."""
+    """Parse the filter of a partial index, under the index's collation. Errors for operators that it may not
+    contain.
+    """
     if value[0] != OBJECT:
         raise refused(
             raw, f"The field 'partialFilterExpression' must be an object, but got {_type(value)}", Code.TypeMismatch
@@ -90,7 +92,7 @@ def _check_partial(raw: bytes, tree: Filter) -> None:
 
 
 def wildcard_paths(raw: bytes, key: str, projection: Value | None) -> WildcardPaths:
-    """The paths that a wildcard index on `key` ("$**", "a.b.$**") holds."""
+    """Return the paths that a wildcard index on `key` ("$**", "a.b.$**") holds."""
     if projection is None:
         if key == "$**":
             return paths_of(["_id"], excluding=True)
@@ -127,7 +129,7 @@ def _projected_paths(raw: bytes, projection: bytes) -> WildcardPaths:
 
 
 def _only_mixes_id(chosen: dict[str, bool]) -> bool:
-    """Whether `_id` alone is chosen the other way round, which a projection of an index may do."""
+    """True if `_id` is the only path with the opposite flag, as an index projection may have it."""
     others = {flag for path, flag in chosen.items() if path != "_id"}
     return "_id" in chosen and len(others) == 1 and chosen["_id"] not in others
 
@@ -152,7 +154,7 @@ def _flags(raw: bytes, projection: bytes, prefix: str) -> dict[str, bool]:
 
 
 def collation_of(raw: bytes, value: Value) -> Collation | None:
-    """The collation of the index; None for the simple one."""
+    """Return the collation of the index; None for the simple one."""
     if value[0] != OBJECT:
         raise refused(raw, f"The field 'collation' must be an object, but got {_type(value)}", Code.TypeMismatch)
     if not elements(value[1]):
@@ -161,7 +163,7 @@ def collation_of(raw: bytes, value: Value) -> Collation | None:
 
 
 def number_of(value: Value) -> float:
-    """A value of a number type, as near as a double comes to it."""
+    """Return a numeric value as the nearest double."""
     text = display(value)
     return nan if text.startswith("nan") else float(str(to_python(value)))
 

@@ -1,7 +1,7 @@
-"""The keys of a document with a long array, a part of the array at a time: others may run in between.
+"""Index keys of a document with one long array, computed in chunks so that other tasks may run in between.
 
-The members of an array have keys of their own, so a document has the keys of the same document with each part of the
-array. That does not hold where a path names a place in an array, or where several arrays are long.
+Array members have separate keys, so the keys are the union of those of the document with each chunk of the array. This
+does not hold if a path has an array position, or if several arrays are long.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AT_ONCE = 1024
 
 
 def keys_in_pieces(pattern: KeyPattern, raw: bytes) -> tuple[list[bytes], int, bytes]:
-    """As `KeyPattern.marked_keys`."""
+    """Return the keys as `KeyPattern.marked_keys`, yielding between chunks of a long array."""
     paths = [path.split(".") for path, _ in pattern.fields]
     names = {path[0] for path in paths}
     fields = [field for field in elements(raw) if field[0] in names]

@@ -1,10 +1,10 @@
-"""What an index is to be: a specification parsed from the `createIndexes` form, with the reference's refusals.
+"""Index specifications, parsed from the `createIndexes` form with the reference's errors.
 
-Kinds: ascending and descending keys over dotted paths, hashed ones, wildcard indexes (`$**`), and those of geometry
-(`2d`, `2dsphere`, `docstore.collection.index.geo_options`) and of text (`text`,
-`docstore.collection.index.text_options`). Options: `unique`, `sparse`, `hidden`, `partialFilterExpression`,
-`expireAfterSeconds`, `wildcardProjection`, and `background`, which has had no meaning since 4.2 and is only kept. What
-MongoDB has and this server lacks is refused by name; what neither has is refused as MongoDB does.
+Kinds: ascending and descending keys over dotted paths, hashed, wildcard (`$**`), geo (`2d`, `2dsphere`,
+`docstore.collection.index.geo_options`) and text (`docstore.collection.index.text_options`). Options: `unique`,
+`sparse`, `hidden`, `partialFilterExpression`, `expireAfterSeconds`, `wildcardProjection`, and `background`, which is
+stored but has had no effect since 4.2. Options that MongoDB has and this server lacks are refused by name; unknown ones
+as MongoDB does.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ _OF_CLUSTERED = frozenset(("v", "key", "name", "unique", "clustered"))
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """A checked specification.
+    """A validated specification.
 
-    `raw` is the document as `listIndexes` shows it and the oplog carries it; `key` the key pattern in it, with the
-    directions as they were given; `fields` the same as (dotted path, 1 or -1; 0 for a field of another kind).
-    `partial` is the filter of a partial index, `expire_after` in seconds; `wildcard`, `geometry` and `text` are what
-    an index of that kind holds. `others` are the special options that it was given, whether it has a use for them or
-    not.
+    `raw`: the document as in `listIndexes` and the oplog. `key`: its key pattern, with directions as given. `fields`:
+    the same as (dotted path, 1 or -1; 0 for a field of another kind).
+    `partial`: the filter of a partial index. `expire_after`: seconds. `wildcard`, `geometry`, `text`: the key generator
+    of such an index. `others`: the geo and text options that were given, used or not.
     """
 
     name: str
@@ -76,12 +75,12 @@ class IndexSpec:
 
     @property
     def is_id(self) -> bool:
-        """Whether it is the index over `_id` that every collection has."""
+        """True for the index over `_id` that every collection has."""
         return self.clustered or self.name == ID_INDEX_NAME
 
     @property
     def over_values(self) -> bool:
-        """Whether its keys are the values of its paths or their hashes: no wildcard, geometry or text."""
+        """True if its keys are values or hashes of its paths: not wildcard, geo or text."""
         return self.wildcard is None and self.geometry is None and self.text is None
 
     @property
@@ -89,7 +88,7 @@ class IndexSpec:
         return self.over_values and any(direction == 0 for _, direction in self.fields)
 
     def holds_the_same(self, other: IndexSpec) -> bool:
-        """Whether both would hold the same entries under the same rule: key, uniqueness, and which documents."""
+        """True if both would have the same entries under the same rules: key, uniqueness, coverage and collation."""
         return (
             encode_key((OBJECT, self.key)) == encode_key((OBJECT, other.key))
             and self.unique == other.unique
@@ -100,21 +99,21 @@ class IndexSpec:
         )
 
     def with_hidden(self, hidden: bool) -> IndexSpec:
-        """The same index, hidden from the planner or not."""
+        """Return the same index, hidden from the planner or not."""
         return replace(self, raw=_with(self.raw, "hidden", (BOOL, b"\1") if hidden else None), hidden=hidden)
 
     def with_expire_after(self, seconds: int) -> IndexSpec:
-        """The same index, whose documents expire after so many seconds."""
+        """Return the same index with this expiry in seconds."""
         return replace(self, raw=_with(self.raw, "expireAfterSeconds", from_python(seconds)), expire_after=seconds)
 
 
 def parse_index_spec(
     raw: bytes, *, ignore_unknown: bool = False, default_collation: Collation | None = None
 ) -> IndexSpec:
-    """A specification from `{key, name, ...}`; CommandError with the reference's code when it is refused.
+    """Parse `{key, name, ...}`. Errors: CommandError with the reference's code.
 
-    `ignore_unknown`: options that no server knows are left out. `default_collation` is that of an index which names
-    none: its collection's.
+    `ignore_unknown`: drop options that no server knows. `default_collation`: the collection's, for an index that names
+    none.
     """
     options = _checked_options(raw, ignore_unknown)
     key, name = options["key"], text_of(options["name"])
@@ -166,8 +165,8 @@ def parse_index_spec(
 def _clustered_spec(
     raw: bytes, options: dict[str, Value], fields: tuple[tuple[str, int], ...], collation: Collation | None
 ) -> IndexSpec:
-    """The specification of what a clustered collection is ordered by. Errors: CannotCreateIndex,
-    InvalidIndexSpecificationOption, 6243700, 6492800.
+    """Return the specification of a cluster key. Errors: CannotCreateIndex, InvalidIndexSpecificationOption, 6243700,
+    6492800.
     """
     if not _is_set(options["clustered"]):
         raise refused(raw, "Value 'false' for field 'clustered' is invalid", 6492800)
@@ -184,7 +183,7 @@ def _clustered_spec(
 
 
 def no_such_cluster(raw: bytes) -> CommandError:
-    """The refusal of a specification of what a collection is not ordered by."""
+    """Return the error for the specification of a cluster key that the collection does not have."""
     reason = "Cannot create index with option 'clustered' that does not match an existing clustered index"
     return refused(raw, reason, 6243700)
 
@@ -207,7 +206,7 @@ def _partial_of(
 def _special_options(
     options: dict[str, Value], geometry: GeoKeys | None, text: TextIndexSpec | None
 ) -> dict[str, Value]:
-    """The options that only special indexes have, with those that such an index has without saying so."""
+    """Return the options of geo and text indexes, with the implied defaults."""
     special = kept_special(options) | dict(text.options if text is not None else {})
     if isinstance(geometry, SphereKeys):
         special[_SPHERE_VERSION] = from_python(geometry.version)
@@ -215,7 +214,7 @@ def _special_options(
 
 
 def _checked_options(raw: bytes, ignore_unknown: bool) -> dict[str, Value]:
-    """The options by name, each of the right type; key and name are there."""
+    """Return the options by name, each of a valid type; key and name are present."""
     options: dict[str, Value] = {}
     for name, code, data in elements(raw):
         check = _OPTIONS.get(name)
@@ -278,11 +277,11 @@ def _check_collation(raw: bytes, name: str, value: Value) -> None:
 
 
 def _check_later(raw: bytes, name: str, value: Value) -> None:
-    """What is checked beside other options, or is refused whatever it is, or means nothing."""
+    """Accept the value here: the option is checked together with others, refused in any case, or has no effect."""
 
 
 _OPTIONS: dict[str, Callable[[bytes, str, Value], None]] = {
-    # What is kept, in the order in which it is listed.
+    # Stored options, in the order in which they are listed.
     "v": _check_version,
     "key": _check_key,
     "name": _check_string,
@@ -304,14 +303,14 @@ _OPTIONS: dict[str, Callable[[bytes, str, Value], None]] = {
     "collation": _check_collation,
     "coarsestIndexedLevel": check_type,
     "finestIndexedLevel": check_type,
-    # What old clients say and no server has heard since.
+    # Options that old clients send and servers ignore.
     "ns": _check_later,
     "dropDups": _check_flag,
     "_id": _check_later,
     "clustered": _check_flag,
     **dict.fromkeys(_LACKING, _check_later),
 }
-"""Every option that there is: (specification, name, value) -> None, or the refusal of the value by itself."""
+"""All options, each with its check (specification, name, value), which raises if the value alone is invalid."""
 _LISTED_AS_GIVEN = frozenset(("partialFilterExpression", "wildcardProjection"))
 
 
@@ -368,7 +367,7 @@ def _wildcard_of(
 
 
 def check_no_compound_wildcard(specs: Iterable[IndexSpec]) -> None:
-    """CannotCreateIndex, where the process passes for a server that has no such indexes."""
+    """Errors: CannotCreateIndex if the emulated server version has no compound wildcard indexes."""
     for spec in specs:
         if spec.wildcard is not None and len(spec.fields) > 1:
             raise refused(spec.raw, "wildcard indexes do not allow compounding")
@@ -380,7 +379,10 @@ def _check_build(
     other: WildcardPaths | GeoKeys | TextIndexSpec | None,
     flags: dict[str, bool],
 ) -> None:
-    """What the reference refuses only when it begins to build. `other`: what the index holds that is not hashed."""
+    """Check the limits that the reference checks only when a build starts.
+
+    `other`: the key generator of an index that is not hashed.
+    """
     hashed = 0 if other is not None else sum(direction == 0 for _, direction in fields)
     if hashed > 1:
         raise refused(raw, "a compound hashed index has one hashed field", 31303)
@@ -391,7 +393,7 @@ def _check_build(
 
 
 def _with(raw: bytes, option: str, value: Value | None) -> bytes:
-    """The listed form with another value for one of its options."""
+    """Return the listed form with one option replaced or removed."""
     kept = {name: (code, data) for name, code, data in elements(raw) if name != option}
     return _listed(kept if value is None else kept | {option: value})
 
@@ -413,13 +415,11 @@ ID_INDEX = IndexSpec(
     (("_id", 1),),
     unique=True,
 )
-"""The index that every collection has. It is unique without saying so."""
+"""The `_id` index. It is unique without the option."""
 
 
 def id_index(collation: Collation | None, clustered: bytes | None = None) -> IndexSpec:
-    """The `_id` index of a collection with that collation; `clustered`: the index that its documents are ordered by, as
-    the collection's options say.
-    """
+    """Return the `_id` index of a collection with that collation. `clustered`: the raw cluster key of its options."""
     rules = [] if collation is None else [("collation", OBJECT, collation.raw)]
     if clustered is None:
         if collation is None:

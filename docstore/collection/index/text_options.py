@@ -1,7 +1,6 @@
-"""Text indexes: their options, checked as MongoDB does, and the form in which they are kept.
+"""Text indexes: their options, checked as MongoDB does, and their stored form.
 
-Whatever fields a text index has, their place in its key pattern is taken by `_fts` and `_ftsx`; `weights` names
-them.
+In the stored key pattern `_fts` and `_ftsx` replace the text fields; `weights` names those.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class TextIndexSpec:
-    """What is kept of a text index: its key pattern, the fields that entries have, and the options as listed."""
+    """The stored form of a text index: its key pattern, the fields of its entries, and the options as listed."""
 
     keys: TextKeys
     key: bytes
@@ -42,8 +41,9 @@ def text_index_of(
     options: Mapping[str, Value],
     collation: Collation | None,
 ) -> TextIndexSpec | None:
-    """The specification of a text index; None for another one. Errors: CannotCreateIndex, and NotImplemented for
-    the forms of servers before 3.2.
+    """Return the specification of a text index; None for any other index.
+
+    Errors: CannotCreateIndex; NotImplemented for the versions of servers before 3.2.
     """
     kinds = kinds_of(key)
     places = [place for place, (_, kind) in enumerate(kinds) if kind == "text"]
@@ -77,7 +77,7 @@ def text_index_of(
 
 
 def _weights(raw: bytes, paths: Sequence[str], options: Mapping[str, Value]) -> tuple[tuple[str, int], ...]:
-    """(path, weight) of all fields in the order of their names: those of the key pattern and those of `weights`."""
+    """Return (path, weight) of all fields, sorted by path: those of the key pattern and those of `weights`."""
     weights = {path: 1 for path in paths if path != TERMS}
     for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
         weights[path] = _weight(raw, path, (code, data))
@@ -87,7 +87,7 @@ def _weights(raw: bytes, paths: Sequence[str], options: Mapping[str, Value]) -> 
 
 
 def _override(raw: bytes, options: Mapping[str, Value]) -> str:
-    """The field that names the language of a document."""
+    """Return the field that names a document's language."""
     override = _text_option(options, "language_override", "language")
     if not override or override.startswith("$") or "." in override:
         raise refused(raw, "language_override is not valid")
@@ -99,7 +99,7 @@ def _text_option(options: Mapping[str, Value], name: str, default: str) -> str:
 
 
 def _key_of(key: bytes, before: Sequence[str], behind: Sequence[str]) -> bytes:
-    """The key pattern as it is kept: one pair of fields where the text fields were, between the other ones."""
+    """Return the stored key pattern: one pair of fields in place of the text fields, between the other fields."""
     given = {path: (path, code, data) for path, code, data in elements(key)}
     text = [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
     return document_from([*(given[path] for path in before), *text, *(given[path] for path in behind)])

@@ -4,7 +4,7 @@
   number of operations. `prevOpTime` links each entry to the one before. Only the last takes effect.
 - If the last entry has `prepare`, the transaction takes effect with a later command `commitTransaction`, whose
   `prevOpTime` links to it. `abortTransaction` discards it.
-- A prepared transaction commits as of `commitTimestamp`: not before the `prepare`, and not after the commit entry.
+- A prepared transaction commits as of `commitTimestamp`: not before the `prepare`, and before the commit entry.
 """
 
 from __future__ import annotations
