@@ -1,9 +1,9 @@
-"""Capped collections: which records go when a document has been inserted.
+"""Capped collections: removal of the oldest records after an insert.
 
-The oldest go until the collection is within its size and its number of documents, each as a removal of its own, in the
-unit of the insert. The document that was inserted last stays, whatever its size. Updates may make documents larger;
-the next insert pays for that. Members of a set that apply an insert remove nothing by themselves: the removals are
-entries too.
+- The oldest records are removed until the collection is within its size and its number of documents. Each removal is an
+  operation of its own, in the unit of the insert.
+- The newest document stays, whatever its size. Updates may grow documents; the next insert makes up for it.
+- Members that apply an insert remove nothing by themselves: the removals are oplog entries too.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def exceeded(options: CollectionOptions, count: int, size: int) -> bool:
-    """Whether a capped collection holds more than it may."""
+    """True if a capped collection exceeds its limits."""
     return size > options.max_bytes or 0 < options.max_documents < count
 
 
 class OldestRecords:
-    """The records of a capped collection from the oldest on, as one unit sees them, each given once.
+    """The records of a capped collection, oldest first, as one unit sees them, each returned once.
 
-    `pending` are the unit's changes of records, looked at as they stand when a record's turn comes.
+    `pending`: the unit's record changes, read at the time a record is returned.
     """
 
     def __init__(self, engine: Engine, pending: Mapping[bytes, bytes | None], coll: Collection) -> None:
@@ -39,7 +39,7 @@ class OldestRecords:
         self._held: tuple[int, bytes] | None = None
 
     def take_before(self, limit: int) -> tuple[int, bytes] | None:
-        """(record id, document) of the oldest record not given yet, if its id is below `limit`."""
+        """Return (record id, document) of the oldest remaining record, if its id is below `limit`."""
         found = self._held or next(self._records, None)
         if found is not None and found[0] >= limit:
             self._held = found

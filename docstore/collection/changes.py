@@ -1,4 +1,4 @@
-"""What the listeners of a store are told when a write unit has committed."""
+"""Commit notifications for the listeners of a store."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from docstore.optime import OpTime
 class Change(NamedTuple):
     """One operation of a committed unit.
 
-    `op` is the oplog's letter: i, u, d, m, c or n. `before` and `after` are the document on both sides of it; for m, c
-    and n `after` is the entry's `o`, and for c and n `ns` its `ns` ("db.$cmd", "").
+    `op` is the oplog's letter: i, u, d, m, c or n. `before` and `after`: the pre-image and the post-image. For m, c and
+    n `after` is the entry's `o`; for c and n `ns` is its `ns` ("db.$cmd", "").
     """
 
     ns: str
@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What the listeners of a store are told. `optime` is that of the last entry; None when nothing was logged."""
+    """The notification of a committed unit. `optime`: that of its last entry; None if nothing was logged."""
 
     optime: OpTime | None
     changes: list[Change]

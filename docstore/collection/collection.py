@@ -1,15 +1,14 @@
 # cython: annotation_typing=False
-"""A collection and its indexes as they stand in memory; the rows on disk are the catalog's.
+"""A collection and its indexes in memory; the catalog owns the rows on disk.
 
 Invariants, all checked by `docstore.collection.validate`:
 
-* every document has one entry in the `_id` index, from the encoded `_id` to its record id, and in each other index
-  one entry for each of its keys there; an index holds nothing else;
-* record ids grow with each insert and are not given again while the process runs: natural order is insertion order,
-  but that of `_id` where the collection is clustered;
-* `count` and `size` (bytes of BSON) are those of the committed records; a write unit stores the counters in its own
-  batch;
-* an index whose `multikey` is false has at most one entry for each document.
+* Each document has one entry in the `_id` index, from the encoded `_id` to its record id, and one entry per key in each
+  other index. An index holds nothing else.
+* Record ids increase with each insert and are not reused while the process runs. Natural order is insertion order, or
+  `_id` order in a clustered collection.
+* `count` and `size` (bytes of BSON) are those of the committed records. A write unit stores the counters in its batch.
+* An index whose `multikey` is false has at most one entry per document.
 """
 
 from __future__ import annotations
@@ -58,30 +57,28 @@ if TYPE_CHECKING:
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 pack_counters = struct.Struct(">qq").pack
-"""(count, size in bytes) as the counters row holds them."""
+"""Encode (count, size in bytes) as the counters row."""
 
 unpack_counters = struct.Struct(">qq").unpack
 
 _MOST_KEPT = 256
-"""Changes of which a collection keeps the indexes that they concern."""
+"""Sets of changed fields for which a collection caches the affected indexes."""
 
 AFTER_RECORD_ID = b"\xff" * 9
-"""Appended to a key without its record id, this is above all entries of that key."""
+"""Appended to a key without record id, this is above all entries of that key."""
 
 
 class Index:
-    """One index. `places` are where arrays have been met, in bits as those of `KeyPattern.keys`; they only grow.
-    `multikey`: there are any.
+    """One index. `places`: the multikey positions, a bit mask as in `KeyPattern.keys`, which only grows.
 
-    Entries of the `_id` index are key -> marks + record id; of others key + record id -> marks, the unique ones too:
-    uniqueness is checked, not built in, so that a clone that is not yet consistent can be stored. The marks, mostly
-    none, are what the key does not say of the values (`docstore.kernel.scan.covered`). `collisions` holds the unique
-    entries (without record id) that were met twice while the index was not `ready`.
+    Entries of the `_id` index are key -> marks + record id. Others are key + record id -> marks, also in unique
+    indexes: uniqueness is checked, not built in, so that an inconsistent clone can be stored. The marks, mostly empty,
+    record what the key does not preserve of the values (`docstore.kernel.scan.covered`). `collisions`: the unique
+    entries (without record id) that occurred twice while the index was not `ready`.
 
-    What the planner asks of every index stands here beside the specification, of which it never changes: `fields`
-    (dotted path, and 1 or -1, or 0 for a hashed or a wildcard field), the filter of a `partial` index, what an
-    index of `wildcard` paths, of `geometry` or of `text` holds, and the top-level `fields_read` of a document on which
-    its entries depend (None: it may be any).
+    For speed, the attributes that the planner needs are copied from the immutable specification: `fields` (dotted path,
+    and 1 or -1, or 0 for a hashed or wildcard field), the `partial` filter, and the `wildcard`, `geometry` or `text`
+    key generator. `fields_read`: the top-level fields that determine a document's entries (None: any).
     """
 
     __slots__ = (
@@ -106,7 +103,7 @@ class Index:
         self.collisions: set[bytes] = set()
         self.prefix = ident_bytes(ident)
         self.collation = spec.collation
-        # What a hash or a wildcard index holds is made from folded documents.
+        # Hashed and wildcard indexes fold the documents, not the keys.
         plain = spec.collation is not None and spec.wildcard is None and not spec.hashed
         self.key_pattern = KeyPattern(spec.fields, spec.collation.fold if plain and spec.collation else None)
         self.key_id = encode_key((OBJECT, spec.key))
@@ -122,7 +119,7 @@ class Index:
 
     @property
     def holds_every_document(self) -> bool:
-        """Whether each document has an entry with a key of its values."""
+        """True if each document has an entry whose key holds its values."""
         spec = self.spec
         return spec.over_values and not spec.hashed and not spec.sparse and spec.partial is None
 
@@ -136,19 +133,19 @@ class Index:
 
     @property
     def end(self) -> bytes:
-        """The end of the range of this index's entries in the `indexes` family."""
+        """The end of this index's key range in the `indexes` family."""
         return ident_end(self.ident)
 
     @property
     def multikey(self) -> bool:
-        """Whether a document can have more than one entry."""
+        """True if a document may have more than one entry."""
         return self.places != 0
 
     @property
     def arrays(self) -> frozenset[str]:
-        """The paths, each the beginning of a field's or the whole of one, at which arrays have been met.
+        """The multikey paths: index field paths, or prefixes of them, at which documents have arrays.
 
-        Those of a wildcard index are not kept apart: of a compound one there is "$**" where it has met any.
+        A wildcard index does not distinguish paths: a compound one has "$**" if any document has an array.
         """
         if self._arrays[0] != self.places:
             paths = () if self.spec.wildcard is not None else [path for path, _ in self.fields]
@@ -159,15 +156,16 @@ class Index:
         return self._arrays[1]
 
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int]:
-        """(the document's encoded keys, distinct and in order; where arrays were expanded), as `marked_keys`."""
+        """Return (the document's encoded keys, distinct and sorted; positions of expanded arrays), as `marked_keys`."""
         found = self.marked_keys(raw, tolerant=tolerant)
         return found[0], found[1]
 
     def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int, bytes]:
-        """(the document's encoded keys, distinct and in order; where arrays were expanded; the marks that its
-        entries hold: `docstore.kernel.scan.covered`).
+        """Return (the document's encoded keys, distinct and sorted; positions of expanded arrays; the marks of its
+        entries).
 
-        Errors for a document that the index cannot hold: `REFUSALS`; where that is tolerated it has no keys.
+        Marks: `docstore.kernel.scan.covered`. Errors: `REFUSALS` for a document that the index cannot hold; with
+        `tolerant` it has no keys.
         """
         if self._covered is not None and not self._covered.matches(raw):
             return [], 0, b""
@@ -179,8 +177,9 @@ class Index:
             raise
 
     def adder(self, *, tolerant: bool) -> Callable[[bytes, bytes, bytes, list[bytes], dict[bytes, bytes]], int]:
-        """A function of (prefix, document, record id, entries, marked), which appends the document's entries, puts
-        those that hold marks into `marked`, and gives where arrays were expanded. Errors: as `marked_keys`.
+        """Return a function of (prefix, document, record id, entries, marked) that appends the document's entries.
+
+        It adds entries with marks to `marked`, and returns the positions of expanded arrays. Errors: as `marked_keys`.
         """
         if not tolerant and self.is_of_values:
             return self.key_pattern.add_entries
@@ -197,27 +196,27 @@ class Index:
 
     @property
     def is_of_values(self) -> bool:
-        """Whether its pattern alone says which keys a document has."""
+        """True if the key pattern alone determines a document's keys: no filter, hash or other kind."""
         return self._covered is None and self._keys_of == self.key_pattern.marked_keys
 
     def may_change(self, changed: frozenset[bytes]) -> bool:
-        """Whether the entries of a document may be others after a change of these places."""
+        """True if a change of these fields may change a document's entries."""
         return self._reads is None or meet(self._reads, changed)
 
     def covers(self, raw: bytes) -> bool:
-        """Whether the index holds the document."""
+        """True if the index holds the document."""
         return self._covered is None or self._covered.matches(raw)
 
     def calculation(self) -> KeysOf:
-        """What gives the keys of a document that the index covers, and shares nothing with other requests: these may
-        run in the middle of it.
+        """Return a function from a covered document to its keys, which may yield: it shares no state with other
+        requests.
         """
         pattern = KeyPattern(self.key_pattern.fields, self.key_pattern.fold)
         spec = self.spec
         return partial(keys_in_pieces, pattern) if spec.over_values and not spec.hashed else keys_of(spec, pattern)
 
     def grow(self, places: int) -> Callable[[], None]:
-        """Note where arrays have been met; what takes that back, if the write that did it is aborted."""
+        """Add multikey positions; return the undo, for an aborted write."""
         before = self.places
         self.places |= places
 
@@ -227,21 +226,21 @@ class Index:
         return shrink
 
     def unready(self) -> None:
-        """Take back that the index is ready: the write that ended its build is aborted."""
+        """Mark the index as not ready: the unit that finished its build aborted."""
         self.ready = False
 
     def record_id(self, key: bytes, value: bytes) -> bytes:
-        """The 8 bytes of the record id in an entry."""
+        """Return the 8 bytes of the record id of an entry."""
         return value[-8:] if self.is_id else key[-8:]
 
 
 class Collection:
     """One collection. Reads take a `Reader`; writes go through a `WriteUnitOfWork`.
 
-    `indexes` are ready for use, `building` are kept up to date by writes but not yet complete. `heads` are the encoded
-    beginnings of the oplog entries, by operation. `guards`: what it holds says who may do what.
-    `oldest`: no record that stands has a lower id. `newest_id`: no entry
-    of the `_id` index has a higher key; None while that is not known.
+    `indexes` are ready for use; `building` are maintained by writes but incomplete. `heads`: the encoded first fields
+    of oplog entries, by operation. `guards`: the collection determines privileges (users, roles).
+    `oldest`: a lower bound of the record ids. `newest_id`: an upper bound of the keys in the `_id` index; None:
+    unknown.
     """
 
     __slots__ = (
@@ -305,7 +304,7 @@ class Collection:
         return split_namespace(self.ns)[1]
 
     def set_indexes(self, ready: dict[str, Index], building: dict[str, Index]) -> None:
-        """Replace the sets of indexes; `secondary` is what each write keeps up to date besides the `_id` index."""
+        """Replace the indexes. `secondary`: those that each write maintains besides the `_id` index."""
         self.indexes = ready
         self.building = building
         self.plans.clear()
@@ -314,7 +313,7 @@ class Collection:
         self.has_unique = any(index.unique for index in self.secondary)
 
     def indexes_of(self, changed: frozenset[bytes] | None) -> tuple[Index, ...]:
-        """Those besides the `_id` index whose entries may change where these places do; None: any place."""
+        """Return the secondary indexes whose entries may change with these fields; None: any field."""
         if changed is None:
             return self.secondary
         found = self._changing.get(changed)
@@ -325,28 +324,28 @@ class Collection:
         return found
 
     def plant(self, ident: int) -> None:
-        """Keep what the collection holds under another ident from now on; the catalog keeps the row."""
+        """Set the ident of the collection's tree. The catalog writes the row."""
         self.ident = ident
         self.prefix = ident_bytes(ident)
         self.end = ident_end(ident)
         self.counters_key = COUNTERS_PREFIX + self.prefix
-        # What its keys begin with where it holds rows.
+        # The key prefix of the rows of a column family.
         self.rows_prefix = family_prefix(ident)
 
     def rename(self, ns: str) -> None:
-        """Take another name; the catalog keeps the row."""
+        """Set the name. The catalog writes the row."""
         self.ns = ns
         self.replicates = replicates(ns)
         self.guards = ns in REMEMBERED_NAMESPACES
         self.heads = {op: entry_head(op, ns, self.uuid) for op in "iudm"}
 
     def look_up(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
-        """`by_id` for a request, which counts as a use of the index."""
+        """Return as `by_id`, counting a use of the index, for a request."""
         self.id_index.uses += 1
         return self.by_id(reader, id_value)
 
     def by_id(self, reader: Reader, id_value: Value) -> tuple[int, bytes] | None:
-        """(record id, document) of the document with that `_id`."""
+        """Return (record id, document) of the document with that `_id`."""
         if self.id_index.collation is not None:
             id_value = self.id_index.collation.fold(id_value)
         rid = reader.get(_INDEXES, self.id_prefix + encode_key(id_value))
@@ -359,7 +358,7 @@ class Collection:
         return long_of(rid), raw
 
     def id_key(self, raw: bytes) -> bytes:
-        """The key of a document in the `_id` index."""
+        """Return the key of a document in the `_id` index."""
         collation = self.id_index.collation
         if collation is None:
             return identity_key(self.id_prefix, raw)
@@ -368,31 +367,31 @@ class Collection:
         return self.id_prefix + encode_key(collation.fold(id_value))
 
     def id_entry(self, raw: bytes, rid: bytes) -> bytes:
-        """What the `_id` index holds for a document behind its key: the marks and the record id."""
+        """Return the value of a document's entry in the `_id` index: the marks and the record id."""
         return rid if self.id_index.collation is not None else identity_marks(raw) + rid
 
     def id_entries(self, documents: list[bytes], rids: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """`id_key` and `id_entry` of many documents."""
+        """Return `id_key` and `id_entry` of many documents."""
         if self.id_index.collation is not None:
             return [self.id_key(raw) for raw in documents], rids
         return identity_entries(self.id_prefix, documents, rids)
 
     @property
     def collation(self) -> Collation | None:
-        """That of requests which name none."""
+        """The default collation of requests."""
         return self.id_index.collation
 
     def record(self, reader: Reader, record_id: int) -> bytes | None:
-        """The document with that record id."""
+        """Return the document with that record id."""
         return reader.get(_RECORDS, self.prefix + record_id_bytes(record_id))
 
     @property
     def counted_indexes(self) -> list[Index]:
-        """Those that are something besides the documents: what a clustered collection is ordered by is not."""
+        """Return the indexes with a tree of their own: all but the cluster key."""
         return [index for index in self.indexes.values() if not index.spec.clustered]
 
     def documents(self, reader: Reader, *, reverse: bool = False) -> Iterator[bytes]:
-        """All documents in natural order."""
+        """Yield all documents in natural order."""
         if self.options.clustered is None:
             yield from reader.values(_RECORDS, self.prefix, self.end, reverse)
             return
@@ -402,17 +401,17 @@ class Collection:
             yield raw
 
     def records(self, reader: Reader, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """(record id, document) in the order of record ids, from the first record id above `after`."""
+        """Yield (record id, document) in record id order, starting above `after`."""
         start = self.prefix + record_id_bytes(after + 1)
         for key, raw in reader.items(_RECORDS, start, self.end):
             yield long_of(key, 4), raw
 
     def find_last_record_id(self, reader: Reader) -> int:
-        """The highest record id in use, 0 when there is none."""
+        """Return the highest record id in use; 0 if there is none."""
         return next(map(last_long, reader.keys(_RECORDS, self.prefix, self.end, True)), 0)
 
     def find_newest_id(self, reader: Reader) -> bytes:
-        """The highest key in the `_id` index, or one below all where there is none; kept as `newest_id`."""
+        """Return the highest key of the `_id` index, or one below all keys if it is empty; cache it as `newest_id`."""
         self.newest_id = next(iter(reader.keys(_INDEXES, self.id_prefix, self.id_index.end, True)), self.id_prefix)
         return self.newest_id
 

@@ -1,8 +1,8 @@
-"""Making a store agree with its records: everything that can be computed from the documents is computed anew.
+"""Repair of a store from its records: everything derived from documents is recomputed. Afterwards:
 
-Always true afterwards: each document is BSON and has an `_id` that no other document of its collection has; indexes,
-multikey flags and counters are what the documents ask for (`validate` finds nothing, but for documents that collide
-under a unique index, which are reported and kept).
+- each document is valid BSON with an `_id` that is unique in its collection;
+- indexes, multikey flags and counters match the documents (`validate` reports nothing, except documents that collide
+  under a unique index, which are kept).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BATCH_ENTRIES = 10_000
 
 @dataclass(slots=True)
 class Repaired:
-    """What was done to one collection: `removed` says of each record that had to go why."""
+    """The repairs of one collection. `removed`: the reason for each removed record."""
 
     ns: str
     count: int = 0
@@ -40,9 +40,9 @@ class Repaired:
 def repair_collection(
     store: Store, coll: Collection, note: Callable[[list[str]], None] = lambda removed: None
 ) -> Repaired:
-    """Rebuild indexes and counters from the records, and take out records that are no documents.
+    """Rebuild indexes and counters from the records, and remove records that are no documents.
 
-    `note` is told of all records that go, before they do.
+    `note` receives all removals before they happen.
     """
     engine = store.engine
     if coll.options.family is not None:
@@ -94,7 +94,7 @@ def repair_collection(
 
 
 def _recount(store: Store, coll: Collection) -> Repaired:
-    """Of a column family only the counters can be wrong: its cells are all there is."""
+    """Recompute the counters of a column family: it has no other derived data."""
     done = Repaired(coll.ns, was_valid=store.validate(coll).valid)
     size = 0
     for key, record in mode_of(store, coll).stored(store.engine, coll):
@@ -108,7 +108,7 @@ def _recount(store: Store, coll: Collection) -> Repaired:
 
 
 def _unfit(raw: bytes) -> str | None:
-    """Why a record is no document."""
+    """Return the reason why a record is no document."""
     try:
         validate_document(raw)
     except CommandError as error:

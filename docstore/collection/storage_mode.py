@@ -1,8 +1,8 @@
-"""What a store may hold besides documents, as far as this layer, replication and the node have to know it.
+"""Storage modes: the interface to records other than documents, for this layer, replication and the node.
 
-A mode keeps records in the `wide` family, under the idents of collections with the option `columnFamily`. Such a record
-says of itself how it merges, so an entry of the oplog that merges (`op` "m") may come twice or late. A store without a
-mode holds documents only. Whoever makes the store says which mode it has (`Store.mode`).
+- A mode keeps records in the `wide` family, under the idents of collections with the option `columnFamily`.
+- Such records merge by their own rules, so a merging oplog entry (`op` "m") may be applied twice or late.
+- A store without a mode (`Store.mode`) holds documents only.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ if TYPE_CHECKING:
 
 
 class NamespaceGuard(Protocol):
-    """Keeps documents out of the databases that do not hold any."""
+    """Keeps documents out of databases that belong to the mode."""
 
     def check_documents(self, catalog: Catalog, database: str, what: str) -> None:
-        """Errors: CommandNotSupported for a database of the mode. `what` is named in it: the command, or what it is to
-        do.
+        """Errors: CommandNotSupported for a database of the mode. `what`: the command, or its action, for the
+        message.
         """
 
 
 class EntryMerger(Protocol):
-    """The records of a collection, and the entries of the oplog that change them."""
+    """Reads the records of a collection and applies the oplog entries that change them."""
 
     def apply(self, unit: WriteUnitOfWork, coll: Collection, o: bytes) -> None:
-        """Carry out an entry "m" with the document `o`."""
+        """Apply an entry "m" with the document `o`."""
 
     def stored(self, reader: Reader, coll: Collection) -> Iterator[tuple[bytes, bytes]]:
-        """(key behind the ident, record) of all that is counted in `count` and `size`, in order."""
+        """Yield (key after the ident, record) of everything counted in `count` and `size`, in order."""
 
     def is_record(self, record: bytes) -> bool:
-        """Whether the bytes are a record, and not damage."""
+        """True if the bytes are a valid record."""
 
     def rolled_back(self, o: bytes, key: bytes, record: bytes) -> bytes | None:
-        """The document that is kept of a record which the rollback of an entry takes or changes; None of what is not
-        kept. `o`: the document of the entry.
+        """Return the document saved for a record that the rollback of an entry removes or changes; None: not saved.
+
+        `o`: the document of the entry.
         """
 
 
 class CollectionCloner(Protocol):
-    """How an initial sync copies a collection, page by page."""
+    """Copies a collection in an initial sync, page by page."""
 
     def page_request(self, name: str, last: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The command that reads the page behind `last`, the reply with the one before; None when that was all."""
+        """Return the command that reads the next page; `last`: the reply with the previous one. None at the end."""
 
     def store_page(self, unit: WriteUnitOfWork, coll: Collection, page: Mapping[str, Any]) -> int:
-        """Put what a page holds where nothing stands yet; how many rows."""
+        """Store the rows of a page whose keys are absent; return their number."""
 
 
 class StorageMode(NamespaceGuard, EntryMerger, CollectionCloner, Protocol):
-    """The three seams that a mode fills."""
+    """The complete interface of a mode."""

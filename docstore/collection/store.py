@@ -1,10 +1,10 @@
 # cython: annotation_typing=False
 """The documents of one node: collections, indexes, oplog and sessions over one engine.
 
-Reads need no store: a `Collection` and a `Reader` (the engine, a snapshot, a write unit) suffice. All writes go
-through write units, one at a time, on one thread. The store keeps in memory what every write needs (catalog,
-counters, ends of the oplog) and reads it from disk once, at the start; what a crash has left half done is given up
-there: index builds.
+- Reads need only a `Collection` and a `Reader` (the engine, a snapshot, a write unit).
+- All writes go through write units, one at a time, on one thread.
+- The store caches what every write needs (catalog, counters, ends of the oplog), read from disk once at startup.
+- Startup drops index builds that a crash has interrupted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 LOG = component("STORAGE")
 
 _RECLAIMED_AT_ONCE = 128
-"""Trees whose space is given back by one batch."""
+"""Trees whose space one batch frees."""
 
 
 class Store:
-    """See the module. `clock` gives seconds since 1970; only timestamps and wall times come from it.
+    """See the module. `clock` returns seconds since 1970; only timestamps and wall times come from it.
 
-    `watchers` are called with the last optime after each commit, as those who subscribe are, where the changes do not
-    matter: these are gathered only for subscribers. `security_changes` counts changes of users and roles. `mode`: what
-    the store holds besides documents. `document_keys`: by the namespaces of collections that are known to be sharded.
+    `watchers` are called with the last optime after each commit. Unlike subscribers, they get no changes, which are
+    collected only for subscribers. `security_changes`: a counter of changes to users and roles. `mode`: the storage
+    mode for records other than documents. `document_keys`: by namespace, for collections known to be sharded.
     """
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float], mode: StorageMode | None = None) -> None:
@@ -90,28 +90,29 @@ class Store:
         return self.catalog.collections.get(ns)
 
     def namespaces(self, database: str | None = None) -> list[str]:
-        """The namespaces of all collections, or of those of one database."""
+        """Return the namespaces of all collections, or of those in one database."""
         if database is None:
             return list(self.catalog.collections)
         return [coll.ns for coll in self.catalog.in_database(database)]
 
     def databases(self) -> list[str]:
-        """The databases that have a collection, in order."""
+        """Return the databases that have a collection, sorted."""
         return self.catalog.databases()
 
     @property
     def last_optime(self) -> OpTime:
-        """The optime of the newest oplog entry, NULL_OPTIME without one."""
+        """The optime of the newest oplog entry; NULL_OPTIME if there is none."""
         return NULL_OPTIME if self.oplog is None else self.oplog.last
 
     @property
     def writable(self) -> bool:
-        """Whether changes that are logged may be made here: by a primary, also by one that is asked to step down."""
+        """True if logged changes are allowed here: on a primary, also one that has been asked to step down."""
         return self.oplog is None or self.oplog.writable
 
     def attach_oplog(self, max_bytes: int) -> Oplog:
-        """From now on, units log what they do to replicated namespaces. `max_bytes` bounds the oplog
-        (`truncate_old`).
+        """Attach an oplog: from now on, units log their changes to replicated namespaces.
+
+        `max_bytes` bounds the oplog (`truncate_old`).
         """
         self.oplog = Oplog(self.engine, max_bytes=max_bytes, clock=self.clock)
         self.sessions.last_delayed = self.oplog.last.timestamp
@@ -131,10 +132,10 @@ class Store:
         from_migrate: bool = False,
         trims: bool = True,
     ) -> WriteUnitOfWork:
-        """A new write unit. TransactionTooOld when `session` has gone on to a later transaction number.
+        """Return a new write unit. Errors: TransactionTooOld if `session` has used a higher transaction number.
 
-        Without `replicated` nothing is logged, as in `local`. `session` has a meaning only where there is an oplog.
-        Without `trims` inserts remove nothing from capped collections.
+        Without `replicated` nothing is logged, as in `local`. `session` matters only with an oplog. Without `trims`,
+        inserts remove nothing from capped collections.
         """
         batch = Batch()
         journal = None
@@ -153,43 +154,47 @@ class Store:
     def create_collection(
         self, unit: WriteUnitOfWork, ns: str, options: CollectionOptions = NO_OPTIONS, *, uuid: UUID | None = None
     ) -> Collection:
-        """A new empty collection. NamespaceExists, InvalidNamespace."""
+        """Create an empty collection. Errors: NamespaceExists, InvalidNamespace."""
         return ddl.create_collection(self.catalog, unit, ns, options, uuid)
 
     def drop_collection(self, unit: WriteUnitOfWork, ns: str) -> None:
-        """NamespaceNotFound when it is not there."""
+        """Drop a collection. Errors: NamespaceNotFound."""
         ddl.drop_collection(self.catalog, unit, ns)
 
     def drop_database(self, unit: WriteUnitOfWork, database: str) -> None:
-        """Drop all collections of the database; one that has none is dropped all the same."""
+        """Drop all collections of the database, and log the drop even if there are none."""
         ddl.drop_database(self.catalog, unit, database)
 
     def rename_collection(self, unit: WriteUnitOfWork, source: str, target: str, *, drop_target: bool = False) -> None:
-        """NamespaceNotFound, NamespaceExists (a target that may not be dropped), InvalidNamespace, IllegalOperation."""
+        """Rename a collection.
+
+        Errors: NamespaceNotFound, NamespaceExists (if the target may not be dropped), InvalidNamespace,
+        IllegalOperation.
+        """
         ddl.rename_collection(self.catalog, unit, source, target, drop_target=drop_target)
 
     def create_index(self, unit: WriteUnitOfWork, coll: Collection, spec: IndexSpec) -> Index:
-        """A new index on a collection that holds no documents; see `build_index` for others."""
+        """Create an index on an empty collection; see `build_index` for others."""
         return ddl.create_index(self.catalog, unit, coll, spec)
 
     def build_index(self, coll: Collection, specs: list[IndexSpec], *, tolerant: bool = False) -> IndexBuild:
-        """Begin to build indexes while the collection is written to. CannotCreateIndex when it would have too many,
-        WriteConflict while a transaction uses it.
+        """Begin an index build while the collection is written to.
 
-        `tolerant`: for initial sync, where the documents may not fit the indexes yet.
+        `tolerant`: for initial sync, when documents may not fit the indexes yet. Errors: CannotCreateIndex if there
+        would be too many indexes; WriteConflict while a transaction uses the collection.
         """
         ddl.check_room(coll, len(specs))
         self.claims.refuse_change(coll.ns)
         return IndexBuild(self.engine, self.catalog, coll, specs, tolerant=tolerant)
 
     def drop_index(self, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:
-        """IndexNotFound; InvalidOptions for the `_id` index."""
+        """Drop an index. Errors: IndexNotFound; InvalidOptions for the `_id` index."""
         ddl.drop_index(self.catalog, unit, coll, name)
 
     # What follows a write
 
     def subscribe(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
-        """Call `listener` after each commit, before it returns to the writer; the returned function ends that.
+        """Call `listener` after each commit, before the writer continues; return a function that unsubscribes.
 
         Only units begun after the subscription report their changes. A listener must not write.
         """
@@ -203,7 +208,7 @@ class Store:
         return unsubscribe
 
     def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
-        """A unit has been written; for `WriteUnitOfWork`."""
+        """Notify listeners of a written unit; called by `WriteUnitOfWork`."""
         self.sequence += 1
         for watcher in self.watchers:
             watcher(optime)
@@ -213,7 +218,7 @@ class Store:
                 listener(commit)
 
     def discard_undo(self, up_to: OpTime) -> None:
-        """Entries up to `up_to` are majority-committed: they will not be undone, and may leave the oplog.
+        """Note that entries up to `up_to` are majority-committed: they will not be undone, and may be truncated.
 
         Their undo records stay for a while (`docstore.collection.oplog.undo_history`).
         """
@@ -232,8 +237,9 @@ class Store:
             self._undo_limit = limit
 
     def undone(self) -> None:
-        """A rollback has ended: read anew what is kept in memory, but for the oplog, which has followed each group: to
-        look for its end on disk is to walk over all that was undone. Index builds that were under way are given up.
+        """Reload the caches after a rollback, and drop index builds in progress.
+
+        The oplog has followed each undone group: finding its end on disk would iterate over everything undone.
         """
         self.sequence += 1
         self.catalog.load()
@@ -241,9 +247,9 @@ class Store:
         self._give_up_builds()
 
     def reclaim(self, deadline: float) -> bool:
-        """Give back the space of dropped collections and indexes whose drop is past the commit point.
+        """Free the space of dropped collections and indexes whose drop is past the commit point.
 
-        Goes on until the monotonic time `deadline`; True when nothing is left that could go now.
+        Continue until the monotonic time `deadline`; True if nothing more can be freed now.
         """
         limit = None if self.oplog is None else self.oplog.commit_limit
         droppable = sorted(self.catalog.droppable(limit))
@@ -259,11 +265,11 @@ class Store:
         return True
 
     def validate(self, coll: Collection) -> Report:
-        """Hold the collection's documents, indexes and counters against each other."""
+        """Check the collection's documents, indexes and counters against each other."""
         return validate(coll, self.engine, self.mode)
 
 
 def mode_of(store: Store, coll: Collection) -> StorageMode:
-    """Return the mode of a collection that holds no documents."""
+    """Return the storage mode of a collection that holds no documents."""
     assert store.mode is not None, f"{coll.ns} is of a mode that this store does not have"
     return store.mode

@@ -1,4 +1,4 @@
-"""Holding a collection against itself: records, index entries and counters, both ways."""
+"""Consistency checks of a collection: records against index entries and counters, and vice versa."""
 
 from __future__ import annotations
 
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 _MOST_ERRORS = 100
 _CLOCK_EVERY = 64
 _ONE = 1 << 80
-"""Added for each entry besides its hash, so that a sum holds the number too."""
+"""Added per entry besides its hash, so that a sum also encodes the count."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What `validate` has found. `errors` are sentences, at most 100 of them; `keys` counts the entries of each
-    index.
-    """
+    """The result of `validate`. `errors`: at most 100 sentences. `keys`: the number of entries per index."""
 
     count: int = 0
     size: int = 0
@@ -46,11 +44,10 @@ class Report:
 
 
 class Validation:
-    """The check of one collection in the state of `reader`, step by step. `report` is complete when `step` says True.
+    """An incremental check of one collection in the state of `reader`. `report` is complete when `step` returns True.
 
-    The reader must have been taken when the validation is made: the counters are those of that moment. Entries that
-    documents ask for and entries that are there are compared by number and sum of hashes; only where these differ are
-    they held against each other one by one, in memory.
+    Take the reader when you create the validation: the counters are those of that moment. Expected and stored entries
+    are compared by count and sum of hashes; only if these differ are they compared individually, in memory.
     """
 
     def __init__(self, coll: Collection, reader: Reader, merger: EntryMerger | None) -> None:
@@ -63,11 +60,11 @@ class Validation:
         self._work = self._run()
 
     def step(self, deadline: float) -> bool:
-        """Go on until the monotonic time `deadline`; True when everything has been looked at."""
+        """Continue until the monotonic time `deadline`; True when the check is complete."""
         return all(monotonic() < deadline for _ in self._work)
 
     def _run(self) -> Iterator[None]:
-        """Yields every so often."""
+        """Run the check, yielding regularly."""
         report, ns = self.report, self._coll.ns
         if self._coll.options.family is not None:
             yield from self._check_records()
@@ -82,7 +79,7 @@ class Validation:
             report.add(f"{ns} holds {report.size} bytes, but counts {size}")
 
     def _check_records(self) -> Iterator[None]:
-        """Count what a column family holds, and look at each record."""
+        """Count and check the records of a column family."""
         report, ns, merger = self.report, self._coll.ns, self._merger
         assert merger is not None, f"{ns} is of a mode that this store does not have"
         try:
@@ -97,7 +94,7 @@ class Validation:
             report.add(f"rows of {ns} cannot be read: {error}")
 
     def _check_documents(self, wanted: dict[str, int]) -> Iterator[None]:
-        """Check each document, and add what it asks for to the sums in `wanted`."""
+        """Check each document, and add its expected entries to the sums in `wanted`."""
         coll, report = self._coll, self.report
         try:
             for seen, (key, raw) in enumerate(self._reader.items(Family.RECORDS, coll.prefix, coll.end), 1):
@@ -121,7 +118,7 @@ class Validation:
             report.add(f"documents of {coll.ns} cannot be read: {error}")
 
     def _check_index(self, index: Index, wanted: int) -> Iterator[None]:
-        """Compare the entries with the sum of what documents ask for."""
+        """Compare the stored entries with the expected sum."""
         report = self.report
         found = total = 0
         previous = b""
@@ -162,14 +159,14 @@ class Validation:
 
 
 def validate(coll: Collection, reader: Reader, merger: EntryMerger | None) -> Report:
-    """Check every document and every index entry of the collection in one go."""
+    """Check all documents and index entries of the collection without pausing."""
     validation = Validation(coll, reader, merger)
     validation.step(inf)
     return validation.report
 
 
 def _damage(raw: bytes) -> str | None:
-    """What is wrong with a stored document."""
+    """Return the defect of a stored document."""
     try:
         validate_document(raw)
     except CommandError as error:
@@ -178,7 +175,7 @@ def _damage(raw: bytes) -> str | None:
 
 
 def _entries(index: Index, keys: list[bytes], rid: bytes, marks: bytes) -> list[bytes]:
-    """What the index holds for a document: each key with its record id and marks."""
+    """Return a document's entries in the index: each key with its record id and marks."""
     prefix = index.prefix
     tail = marks + rid if index.is_id else rid + marks
     return [prefix + key + tail for key in keys]

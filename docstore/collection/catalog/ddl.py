@@ -1,7 +1,7 @@
-"""Changes of the catalog inside a write unit, each with its oplog entry in the reference's shape.
+"""Catalog changes inside a write unit, each with an oplog entry of the reference's form.
 
-A change shows in memory at once and is taken back when the unit aborts. Nothing is removed from disk here: what is
-dropped becomes garbage, and `Store.reclaim` gives its space back when no rollback can want it any more.
+A change takes effect in memory at once, and is reverted if the unit aborts. Nothing is removed from disk here: dropped
+trees become garbage, and `Store.reclaim` frees their space once no rollback can need them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OBJECT = 3
 def create_collection(
     catalog: Catalog, unit: WriteUnitOfWork, ns: str, options: CollectionOptions, uuid: UUID | None
 ) -> Collection:
-    """A new empty collection with its `_id` index. NamespaceExists, InvalidNamespace."""
+    """Create an empty collection with its `_id` index. Errors: NamespaceExists, InvalidNamespace."""
     database, name = split_namespace(ns)
     check_database_name(database)
     check_collection_name(database, name)
@@ -51,7 +51,7 @@ def create_collection(
 
 
 def drop_collection(catalog: Catalog, unit: WriteUnitOfWork, ns: str) -> None:
-    """Take the collection and its indexes away. NamespaceNotFound."""
+    """Drop the collection and its indexes. Errors: NamespaceNotFound."""
     coll = existing(catalog, ns)
     catalog.remove(unit, coll)
     o = document_from([("drop", *from_python(coll.name))])
@@ -68,7 +68,7 @@ def drop_database(catalog: Catalog, unit: WriteUnitOfWork, database: str) -> Non
 
 
 def truncate_family(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection) -> None:
-    """Take everything out of a column family: it gets a new tree, and the old one is garbage with its counters."""
+    """Truncate a column family: it gets a new tree, and the old one becomes garbage with its counters."""
     before = (coll.ident, coll.count, coll.size)
 
     def restore() -> None:
@@ -85,9 +85,10 @@ def truncate_family(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection) -
 
 
 def rename_collection(catalog: Catalog, unit: WriteUnitOfWork, source: str, target: str, *, drop_target: bool) -> None:
-    """Give the collection another name; with `drop_target` an existing target goes in the same unit.
+    """Rename the collection. With `drop_target`, drop an existing target in the same unit.
 
-    NamespaceNotFound, NamespaceExists, InvalidNamespace; IllegalOperation between replicated and local databases.
+    Errors: NamespaceNotFound, NamespaceExists, InvalidNamespace; IllegalOperation between replicated and local
+    databases.
     """
     coll = existing(catalog, source)
     check_database_name(split_namespace(target)[0])
@@ -112,11 +113,11 @@ def rename_collection(catalog: Catalog, unit: WriteUnitOfWork, source: str, targ
 
 
 def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec: IndexSpec) -> Index:
-    """A new index on a collection that holds no documents. Exists already under that name: nothing happens.
+    """Create an index on an empty collection; return an existing identical one.
 
-    Whoever asks may have waited since looking at the collection, and every entry must be one that secondaries can
-    apply: IndexBuildAborted where it has been dropped, or has documents now; the errors of `is_among` where the name is
-    that of another index.
+    The caller may have awaited since it looked up the collection, and secondaries must be able to apply every entry.
+    Errors: IndexBuildAborted if the collection was dropped, or has documents by now; those of `is_among` if another
+    index has the name.
     """
     if catalog.collections.get(coll.ns) is not coll:
         raise CommandError(Code.IndexBuildAborted, f"{coll.ns} was dropped while an index on it was to be made")
@@ -133,7 +134,7 @@ def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec
 
 
 def drop_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, name: str) -> None:
-    """Take an index away. IndexNotFound; InvalidOptions for the `_id` index."""
+    """Drop an index. Errors: IndexNotFound; InvalidOptions for the `_id` index."""
     index = coll.indexes.get(name)
     if index is None:
         raise CommandError(Code.IndexNotFound, f"index not found with name [{name}]")
@@ -155,9 +156,10 @@ def modify_index(
     hidden: bool | None = None,
     expire_after: int | None = None,
 ) -> IndexSpec:
-    """Show an index to the planner or hide it, set the seconds after which its documents expire; what it was before.
+    """Hide or unhide an index, or set its expiry in seconds; return its previous specification.
 
-    IndexNotFound; for the `_id` index BadValue (hidden) or InvalidOptions; InvalidOptions for a compound TTL index.
+    Errors: IndexNotFound; for the `_id` index BadValue (hidden) or InvalidOptions; InvalidOptions for a compound TTL
+    index.
     """
     index = coll.indexes.get(name)
     if index is None:
@@ -191,7 +193,7 @@ def modify_index(
 
 
 def check_can_expire(spec: IndexSpec) -> None:
-    """InvalidOptions for an index whose documents cannot expire."""
+    """Errors: InvalidOptions for an index that cannot expire documents."""
     if spec.name == ID_INDEX.name:
         raise CommandError(Code.InvalidOptions, "the _id field does not support TTL indexes")
     if len(spec.fields) > 1 or spec.wildcard is not None:
@@ -199,7 +201,7 @@ def check_can_expire(spec: IndexSpec) -> None:
 
 
 def existing(catalog: Catalog, ns: str) -> Collection:
-    """The collection of that name, or NamespaceNotFound."""
+    """Return the collection of that name. Errors: NamespaceNotFound."""
     coll = catalog.collections.get(ns)
     if coll is None:
         raise CommandError(Code.NamespaceNotFound, f"ns not found {ns}")
@@ -207,7 +209,7 @@ def existing(catalog: Catalog, ns: str) -> Collection:
 
 
 def check_room(coll: Collection, wanted: int) -> None:
-    """CannotCreateIndex when the collection would have more than 64 indexes."""
+    """Errors: CannotCreateIndex if the collection would have more than 64 indexes."""
     if len(coll.indexes) + len(coll.building) + wanted > MAX_INDEXES:
         raise CommandError(
             Code.CannotCreateIndex,

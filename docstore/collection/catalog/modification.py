@@ -1,7 +1,7 @@
-"""Changing the options of a collection that exists: `collMod`, as a change of the catalog with its oplog entry.
+"""`collMod` of collection options: a catalog change with its oplog entry.
 
-The entry holds what was asked for, and what comes of it depends on nothing but that and the options before, so that
-every member ends with the same options.
+The entry has the request. Its outcome depends only on the request and the previous options, so every member ends with
+the same options.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SERIES = "timeseries"
 _IMAGES = "changeStreamPreAndPostImages"
 _EXPIRY = "expireAfterSeconds"
 MODIFIABLE = frozenset((*_VALIDATION, "cappedSize", "cappedMax", _IMAGES, _EXPIRY, _SERIES, *_WIDE))
-"""The fields of `collMod` that change options."""
+"""The `collMod` fields that change options."""
 
 
 def modify_options(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, request: Mapping[str, Value]) -> None:
-    """Change the options by the fields of a `collMod`, those in MODIFIABLE; they have been checked."""
+    """Change options by validated `collMod` fields, those in MODIFIABLE."""
     before, o2 = coll.options, document_from(options_before(coll))
     catalog.set_options(unit, coll, modified(before, request))
     asked = [(name, *value) for name, value in request.items()]
@@ -39,13 +39,13 @@ def modify_options(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, re
 
 
 def options_before(coll: Collection) -> list[tuple[str, int, bytes]]:
-    """What the entry of a `collMod` says of the options before it."""
+    """Return the `o2` fields of a `collMod` entry: the previous options."""
     old = document_from([("uuid", *uuid_value(coll.uuid)), *elements(coll.options.raw)])
     return [("collectionOptions_old", _OBJECT, old)]
 
 
 def modified(options: CollectionOptions, request: Mapping[str, Value]) -> CollectionOptions:
-    """The options after a `collMod`. Whoever touches validation has its level and action written down from then on."""
+    """Return the options after a `collMod`. A change of validation also stores the level and the action."""
     changes: dict[str, Value | None] = {}
     if request.keys() & set(_VALIDATION):
         changes["validationLevel"] = request.get("validationLevel", from_python(options.level))
@@ -58,10 +58,10 @@ def modified(options: CollectionOptions, request: Mapping[str, Value]) -> Collec
     if "cappedMax" in request:
         changes["max"] = from_python(capped_maximum(int(to_python(request["cappedMax"]))))
     if _IMAGES in request:
-        # What is off is not there.
+        # A disabled option is not stored.
         changes[_IMAGES] = request[_IMAGES] if to_python(request[_IMAGES])["enabled"] else None
     if _EXPIRY in request:
-        # A word says that documents stay.
+        # A string ("off") disables the expiry.
         changes[_EXPIRY] = None if request[_EXPIRY][0] == STRING else request[_EXPIRY]
     changes.update((name, request[name]) for name in (_SERIES, *_WIDE) if name in request)
     return options.changed(changes)

@@ -1,7 +1,7 @@
-"""The options of a collection, as they stand in its catalog row.
+"""Collection options, as stored in the catalog row.
 
-`raw` is what is stored, cloned and shown by listCollections: every byte of it, known here or not. The fields beside it
-are what writes and reads act upon.
+`raw` is stored, cloned and shown by listCollections byte for byte, with unknown options. The other fields are those
+that reads and writes use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docstore.timeseries.definition import TimeseriesDefinition, parse_definitio
 SIZE_STEP = 256
 """The size of a capped collection is a multiple of this."""
 NO_MAXIMUM = 0x7FFFFFFF
-"""What `max` holds when a collection was told to have no maximum."""
+"""The stored `max` of a collection without a maximum."""
 
 ORDER = (
     "capped", "size", "max", "autoIndexId", "temp", "changeStreamPreAndPostImages", "storageEngine",
@@ -29,14 +29,13 @@ ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class CollectionOptions:
-    """`max_bytes` and `max_documents` (0: no limit) hold for a capped collection.
+    """The parsed options of a collection. `max_bytes` and `max_documents` (0: no limit) apply to capped collections.
 
-    `validator` is the raw filter that documents must match, None without one. `level` is off, strict or moderate,
-    `action` error or warn. `collation` is that of requests that name none, and of the `_id` index. `pre_images`: change
-    streams may ask for documents as they were before a change. `clustered` is the raw specification of the index that
-    a clustered collection is ordered by, and `expire_after` the seconds after which its documents expire.
-    `timeseries`: what it holds are the buckets of a time-series collection. `keyspace` and `family` are the raw
-    definitions of what is a keyspace's mark or a column family; `truncated_at`: when the family was truncated last, in
+    `validator`: the raw filter that documents must match; None: no validation. `level`: off, strict or moderate.
+    `action`: error or warn. `collation`: the default of requests, and that of the `_id` index. `pre_images`: pre-images
+    are kept for change streams. `clustered`: the raw cluster key of a clustered collection, with `expire_after`, its
+    expiry in seconds. `timeseries`: the collection holds the buckets of a time-series collection. `keyspace`, `family`:
+    the raw definition of a keyspace marker or a column family. `truncated_at`: the last truncation of the family, in
     microseconds since 1970; 0: never.
     """
 
@@ -57,7 +56,7 @@ class CollectionOptions:
     truncated_at: int = 0
 
     def changed(self, changes: Mapping[str, Value | None]) -> CollectionOptions:
-        """The options with some of them replaced, or removed where the new value is None."""
+        """Return the options with some replaced, or removed if the new value is None."""
         fields = {name: (code, data) for name, code, data in elements(self.raw)}
         for name, value in changes.items():
             if value is None:
@@ -72,19 +71,19 @@ _OF_BUCKETS = from_python({"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": 
 
 
 def options_from(fields: Iterable[tuple[str, Value]]) -> CollectionOptions:
-    """From (name, value) pairs in any order."""
+    """Build options from (name, value) pairs in any order."""
     given = dict(fields)
     known = [(name, *given.pop(name)) for name in ORDER if name in given]
     return parse_options(document_from([*known, *((name, *value) for name, value in given.items())]))
 
 
 def options_of(fields: Mapping[str, Any]) -> CollectionOptions:
-    """From Python values."""
+    """Build options from Python values."""
     return options_from((name, from_python(value)) for name, value in fields.items())
 
 
 def parse_options(raw: bytes) -> CollectionOptions:
-    """From what is stored."""
+    """Parse stored options."""
     if raw == EMPTY_DOCUMENT:
         return NO_OPTIONS
     fields = {name: (code, data) for name, code, data in elements(raw)}
@@ -113,15 +112,15 @@ def parse_options(raw: bytes) -> CollectionOptions:
 
 
 def _clustered(stored: Value | None) -> bytes | None:
-    """The specification; of buckets is said only that there is one."""
+    """Return the cluster key; buckets store only a boolean."""
     return None if stored is None else stored[1] if stored[0] == OBJECT else _OF_BUCKETS
 
 
 def capped_size(wanted: int) -> int:
-    """The size that a capped collection gets: the next multiple of 256."""
+    """Return the effective size of a capped collection: the next multiple of 256."""
     return max(-(-wanted // SIZE_STEP), 1) * SIZE_STEP
 
 
 def capped_maximum(wanted: int) -> int:
-    """The number of documents that a capped collection is limited to; none for zero and below."""
+    """Return the effective maximum number of documents; zero and below mean none."""
     return wanted if wanted > 0 else NO_MAXIMUM

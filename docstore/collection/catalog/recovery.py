@@ -1,8 +1,8 @@
-"""Makes the catalog of a damaged store complete: every record on disk belongs to a collection afterwards.
+"""Catalog recovery for a damaged store: afterwards every record on disk belongs to a collection.
 
-Records whose catalog row is lost come back as the collection `lost.<ident>`, without the options and indexes that the
-row told. So do the rows of a column family, as documents with their `key` and `record`. Nothing is removed from disk
-but the catalog rows that cannot be read. Doing it twice does nothing more.
+- Records without a catalog row become the collection `lost.<ident>`, without options and indexes.
+- Rows of a column family become documents with their `key` and `record`.
+- Only unreadable catalog rows are removed. Recovery is idempotent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LAST_IDENT = (1 << 32) - 1
 
 
 def recover_catalog(engine: Engine, note: Callable[[list[str]], None]) -> None:
-    """Give every tree of records a catalog row. `note` is told what was wrong, in sentences, before that is changed."""
+    """Give every record tree a catalog row. `note` receives the defects, as sentences, before they are repaired."""
     losses: list[str] = []
     batch = Batch()
     batch.urgency = Urgency.CONSENSUS
@@ -70,7 +70,7 @@ def recover_catalog(engine: Engine, note: Callable[[list[str]], None]) -> None:
 
 
 def _readable_rows(engine: Engine, batch: Batch, losses: list[str]) -> list[Collection]:
-    """Return the collections whose rows can be read; the others' rows go, and of two with one name the older is
+    """Return the collections with readable rows. Unreadable rows are removed; of two with one name the older is
     renamed.
     """
     by_namespace: dict[str, Collection] = {}
@@ -93,7 +93,7 @@ def _readable_rows(engine: Engine, batch: Batch, losses: list[str]) -> list[Coll
 
 
 def idents_in(reader: Reader, family: Family) -> Iterator[int]:
-    """Yield the idents under which anything stands in a family, in order."""
+    """Yield the idents with any key in a family, in order."""
     prefix = FAMILY_PREFIX if family is Family.WIDE else b""
     start, end = prefix, after_prefix(prefix) if prefix else b"\xff" * 16
     while True:
@@ -120,7 +120,7 @@ def _free_name(ident: int, namespaces: set[str]) -> str:
 
 
 def _copy_rows(engine: Engine, ident: int) -> None:
-    """Put each row of a column family into a document below the same ident."""
+    """Copy each row of a column family to a document under the same ident."""
     batch = Batch()
     for number, (key, record) in enumerate(engine.items(Family.WIDE, family_prefix(ident), family_end(ident)), start=1):
         document = bson.encode({"_id": bson.Int64(number), "key": key[len(family_prefix(ident)) :], "record": record})

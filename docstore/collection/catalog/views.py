@@ -1,11 +1,13 @@
-"""Views: collections that are pipelines over others.
+"""Views: named pipelines over other collections.
 
 A view is a document of its database's `system.views`, an ordinary collection: `{_id: namespace, viewOn, pipeline,
-collation}`. So
-views replicate, roll back, are cloned and survive restarts as documents do, and nothing about them is kept elsewhere.
+collation}`. So views replicate, roll back, are cloned and survive restarts as documents do.
 
-Always true of what `define` and `redefine` let in: no view leads back to itself, by `viewOn` or by a collection that a
-stage of its pipeline reads, at most 20 stand on each other, and all that do have the same collation.
+`define_view` and `redefine_view` ensure:
+
+- no cycle, by `viewOn` or by a collection that a pipeline stage reads;
+- at most 20 views on top of each other;
+- one collation for all views that build on each other.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ MAX_DEPTH = 20
 _READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 """Stages that read another collection, and the field that names it."""
 _MOST_KNOWN_BYTES = 1024
-"""What is longer is read anew each time."""
+"""Longer view documents are not cached in parsed form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
-    """`on` is the namespace of what the view stands on, `pipeline` its raw stages, `collation` that of all reads."""
+    """`on`: the namespace below the view. `pipeline`: its raw stages. `collation`: that of all reads."""
 
     ns: str
     on: str
@@ -49,11 +51,11 @@ class ViewDefinition:
         return split_namespace(self.ns)[1]
 
     def options(self) -> bytes:
-        """The options that listCollections shows."""
+        """Return the options that listCollections shows."""
         return document_from(self._fields())
 
     def document(self) -> bytes:
-        """The document of `system.views`."""
+        """Return the document for `system.views`."""
         return document_from([("_id", *from_python(self.ns)), *self._fields()])
 
     def _fields(self) -> list[tuple[str, int, bytes]]:
@@ -64,7 +66,7 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedView:
-    """A view down to the collection that it stands on in the end: the stages of all views on the way, lowest first.
+    """A view resolved to its underlying collection, with the stages of all views in between, lowest first.
 
     All of them have the same collation.
     """
@@ -75,7 +77,7 @@ class ResolvedView:
 
 
 def find_view(store: Store, ns: str) -> ViewDefinition | None:
-    """The view of that name."""
+    """Return the view of that name."""
     database = split_namespace(ns)[0]
     coll = store.collection(f"{database}.{SYSTEM_VIEWS}")
     found = None if coll is None else coll.by_id(store.engine, from_python(ns))
@@ -83,13 +85,13 @@ def find_view(store: Store, ns: str) -> ViewDefinition | None:
 
 
 def views_of(store: Store, database: str) -> list[ViewDefinition]:
-    """The views of a database."""
+    """Return the views of a database."""
     coll = store.collection(f"{database}.{SYSTEM_VIEWS}")
     return [] if coll is None else [_from_document(database, raw) for raw in coll.documents(store.engine)]
 
 
 def resolve_view(store: Store, ns: str) -> ResolvedView | None:
-    """What a read of the view reads; None for what is no view. ViewDepthLimitExceeded."""
+    """Resolve a view to its collection and stages; None if the name is no view. Errors: ViewDepthLimitExceeded."""
     if ns in store.catalog.collections:
         return None
     view = find_view(store, ns)
@@ -105,18 +107,20 @@ def resolve_view(store: Store, ns: str) -> ResolvedView | None:
 
 
 def is_view(store: Store, namespace: str) -> bool:
-    """Whether the name is a view's."""
+    """True if the namespace is a view."""
     return namespace not in store.catalog.collections and find_view(store, namespace) is not None
 
 
 def check_no_view(store: Store, namespace: str) -> None:
-    """CommandNotSupportedOnView for the name of a view."""
+    """Errors: CommandNotSupportedOnView if the namespace is a view."""
     if is_view(store, namespace):
         raise CommandError(Code.CommandNotSupportedOnView, f"Namespace {namespace} is a view, not a collection")
 
 
 def define_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> None:
-    """Add a view. GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView for another collation."""
+    """Add a view. Errors: GraphContainsCycle, ViewDepthLimitExceeded; OptionNotSupportedOnView for another
+    collation.
+    """
     _check_graph(store, view)
     namespace = f"{split_namespace(view.ns)[0]}.{SYSTEM_VIEWS}"
     coll = store.collection(namespace) or store.create_collection(unit, namespace)
@@ -124,14 +128,14 @@ def define_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> No
 
 
 def redefine_view(store: Store, unit: WriteUnitOfWork, view: ViewDefinition) -> None:
-    """Give a view that exists another definition. GraphContainsCycle, ViewDepthLimitExceeded."""
+    """Replace the definition of an existing view. Errors: GraphContainsCycle, ViewDepthLimitExceeded."""
     _check_graph(store, view)
     coll, record_id, before = _stored(store, view.ns)
     unit.replace(coll, record_id, before, view.document(), paths=REPLACED)
 
 
 def remove_view(store: Store, unit: WriteUnitOfWork, ns: str) -> None:
-    """Take a view away that exists."""
+    """Remove an existing view."""
     unit.remove(*_stored(store, ns))
 
 
@@ -161,7 +165,7 @@ _known_view = lru_cache(maxsize=256)(_parsed)
 
 
 def _check_graph(store: Store, view: ViewDefinition) -> None:
-    """Walk down from the view through all that it reads, and up through all that read it."""
+    """Check cycles and depth: down through everything the view reads, and up through everything that reads it."""
     database = split_namespace(view.ns)[0]
     views = {other.ns: other for other in views_of(store, database)} | {view.ns: view}
     graph = {ns: _reads(database, other) for ns, other in views.items()}
@@ -181,7 +185,7 @@ def _check_graph(store: Store, view: ViewDefinition) -> None:
 
 
 def _check_cycle(graph: dict[str, list[str]], start: str) -> None:
-    """GraphContainsCycle when a way from `start` leads back to it."""
+    """Errors: GraphContainsCycle if a path from `start` leads back to it."""
     ways: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()
     while ways:
@@ -195,7 +199,7 @@ def _check_cycle(graph: dict[str, list[str]], start: str) -> None:
 
 
 def _longest_way(graph: dict[str, list[str]], ns: str, known: dict[str, int]) -> int:
-    """How many namespaces the longest way from one leads through, both ends counted; the graph has no cycle."""
+    """Return the number of namespaces on the longest path from `ns`, both ends included. The graph must be acyclic."""
     if ns not in known:
         known[ns] = 1 + max((_longest_way(graph, other, known) for other in graph.get(ns, ())), default=0)
     return known[ns]
@@ -206,7 +210,7 @@ def _reads(database: str, view: ViewDefinition) -> list[str]:
 
 
 def collections_read(stages: Sequence[bytes]) -> Iterator[str]:
-    """The names of the other collections that the stages of a pipeline read, sub-pipelines included."""
+    """Yield the names of other collections that a pipeline reads, sub-pipelines included."""
     for stage in stages:
         for name, code, data in elements(stage):
             yield from _read_by(name, (code, data))

@@ -1,15 +1,16 @@
-"""Which keys and collections open transactions hold, so that nobody else writes there before they end.
+"""Write claims of open transactions on keys and collections.
 
-A transaction claims what it writes when it writes it: the key of a record that it changes or removes, the key in the
-`_id` index of a document that comes or goes, and a key under a unique index without the record id behind it. Idents are
-never shared by trees, so the three kinds do not collide.
+A transaction claims a key when it writes it: the record key of a changed or removed document, the `_id` index key of an
+inserted or removed one, and the key in a unique index, without record id. Trees never share idents, so the three kinds
+do not collide.
 
-Always true: a key is claimed by one transaction; a transaction that meets another's claim, or a key that was written
-since its snapshot, fails at once (WriteConflict), so transactions never wait for each other; whoever writes outside of
-transactions waits until the claim is released. A collection that an open transaction uses keeps its name, options and
-indexes; who wants to change them waits, and meanwhile transactions that have not used it yet are refused (LockTimeout).
-Nothing is committed or prepared in a collection that is `closed`, whatever its statements were let in by: its documents
-are changing hands.
+- One transaction claims a key. A transaction that meets another's claim, or a key written since its snapshot, fails at
+  once (WriteConflict): transactions never wait for each other.
+- A write outside of transactions waits until the claim is released.
+- A collection used by an open transaction keeps its name, options and indexes. A DDL operation waits; meanwhile,
+  transactions that have not used the collection yet fail (LockTimeout).
+- Nothing is committed or prepared in a collection that is `closed`, even if its statements were admitted before: a
+  migration is handing its documents over.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ _RID_BYTES = 8
 
 
 class Claimant(Protocol):
-    """An open transaction."""
+    """An open transaction that holds claims."""
 
     def over(self) -> Awaitable[Any]:
-        """To await until it has ended."""
+        """Return an awaitable that completes when the transaction ends."""
 
 
 class WriteConflict(CommandError):
-    """A write that meets an open transaction's. `over`: what to await before it is tried again; None for a transaction,
-    which is not tried again here.
+    """A write that meets the claim of an open transaction.
+
+    `over`: what to await before a retry; None for a write in a transaction, which is not retried here.
     """
 
     def __init__(self, over: Callable[[], Awaitable[Any]] | None = None) -> None:
@@ -44,8 +46,9 @@ class WriteConflict(CommandError):
 
 
 class Claims:
-    """Of one store. `keys` is open to those who look before every write whether there are any. `closed`: whether nobody
-    may commit in the collection of that name; set by whoever hands collections over.
+    """The claims of one store. `keys` is public, so that writes can check cheaply if there are any.
+
+    `closed`: returns True for a namespace in which nothing may commit; set by the owner of migrations.
     """
 
     def __init__(self) -> None:
@@ -56,13 +59,13 @@ class Claims:
         self._waiting: dict[str, int] = {}
 
     def refuse(self, key: bytes) -> None:
-        """Errors: WriteConflict for a key that a transaction has claimed."""
+        """Errors: WriteConflict if a transaction has claimed the key."""
         owner = self.keys.get(key)
         if owner is not None:
             raise WriteConflict(owner.over)
 
     def refuse_entries(self, keys: Iterable[bytes]) -> None:
-        """The same of entries of indexes, of which each may be one of the `_id` index or of another."""
+        """Check index entries, of the `_id` index or others. Errors: as `refuse`."""
         claimed = self.keys
         for key in keys:
             owner = claimed.get(key) or claimed.get(key[:-_RID_BYTES])
@@ -72,8 +75,9 @@ class Claims:
     # Collections
 
     def use(self, ns: str, owner: Claimant, *, prepared: bool = False) -> None:
-        """The transaction uses the collection until `release`. Errors: LockTimeout while one waits to change it, unless
-        the transaction is `prepared`.
+        """Register that the transaction uses the collection, until `release`.
+
+        Errors: LockTimeout while a DDL operation waits, unless the transaction is `prepared`.
         """
         users = self._users.get(ns)
         if users is not None and owner in users:
@@ -86,41 +90,43 @@ class Claims:
         self._users.setdefault(ns, set()).add(owner)
 
     def name(self, ns: str, owner: Claimant) -> None:
-        """The transaction makes a collection of that name. Errors: WriteConflict where another is making it too."""
+        """Claim the name of a collection that the transaction creates. Errors: WriteConflict if another creates it
+        too.
+        """
         if self._names.setdefault(ns, owner) is not owner:
             raise WriteConflict
 
     def holder(self, ns: str) -> Claimant | None:
-        """A transaction that uses a collection of that name, or is making one."""
+        """Return a transaction that uses, or creates, a collection of that name."""
         users = self._users.get(ns)
         return next(iter(users)) if users else self._names.get(ns)
 
     def holder_of_any(self, concerns: Callable[[str], bool]) -> Claimant | None:
-        """A transaction that uses, or is making, a collection of a name that `concerns` is true of."""
+        """Return a transaction that uses, or creates, a collection whose name satisfies `concerns`."""
         for ns, users in self._users.items():
             if concerns(ns):
                 return next(iter(users))
         return next((owner for ns, owner in self._names.items() if concerns(ns)), None)
 
     def holder_in(self, database: str) -> Claimant | None:
-        """The same of any collection of that database."""
+        """Return a transaction that uses, or creates, a collection in that database."""
         within = f"{database}."
         return self.holder_of_any(lambda ns: ns.startswith(within))
 
     def check_open(self, namespaces: Iterable[str]) -> None:
-        """Errors: LockTimeout where one of the collections is closed."""
+        """Errors: LockTimeout if one of the collections is closed."""
         for ns in namespaces:
             if self.closed(ns):
                 raise CommandError(Code.LockTimeout, f"{ns} is being handed over to another shard")
 
     def refuse_change(self, ns: str) -> None:
-        """Before the catalog changes a collection. Errors: WriteConflict where a transaction uses it."""
+        """Check before a DDL operation. Errors: WriteConflict if a transaction uses the collection."""
         owner = self.holder(ns)
         if owner is not None:
             raise WriteConflict(owner.over)
 
     def is_awaited(self, ns: str) -> bool:
-        """Whether somebody waits to change the collection."""
+        """True if a DDL operation waits for the collection."""
         return ns in self._waiting
 
     def begin_waiting(self, ns: str) -> None:
@@ -134,7 +140,7 @@ class Claims:
             del self._waiting[ns]
 
     def release(self, owner: Claimant, keys: Iterable[bytes], namespaces: Iterable[str]) -> None:
-        """The transaction has ended, which had claimed these."""
+        """Release the claims of a transaction that has ended."""
         for key in keys:
             del self.keys[key]
         for ns in namespaces:

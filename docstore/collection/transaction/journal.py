@@ -1,8 +1,8 @@
-"""The logging half of a transaction's write units: operations and undo records are kept until the transaction commits,
-and the keys that a unit touches are claimed as it touches them.
+"""The logging half of a transaction's write units: it buffers operations and undo records until the commit, and claims
+keys as a unit changes them.
 
-Always true: every key that another writer could touch too is claimed before the unit ends, so what was read of it stays
-what stands below until the transaction does.
+- Every key that another writer could change is claimed before the unit ends, so its value in the store below stays as
+  it was read until the transaction ends.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from docstore.storage import Family
 
 
 class JournaledTransaction(Protocol):
-    """The transaction that a journal adds to. `operations`, `before`, `previous`: as those of `TransactionStore`."""
+    """The transaction that a journal adds to. `operations`, `before`, `previous`: as in `TransactionStore`."""
 
     operations: list[bytes]
     before: dict[int, bytes]
     previous: dict[Family, dict[bytes, bytes | None]]
 
     def check_free(self, key: bytes) -> None:
-        """Errors: WriteConflict where the key is another transaction's."""
+        """Errors: WriteConflict if another transaction has claimed the key."""
 
     def claim(self, family: Family, key: bytes) -> None:
-        """Keep others from a key that a unit changes or removes. Errors: WriteConflict."""
+        """Claim a key that a unit changes or removes. Errors: WriteConflict."""
 
     def claim_entries(self, keys: Iterable[bytes]) -> None:
-        """Keep others from index entries that they could come upon too. Errors: WriteConflict."""
+        """Claim index entries that other writers could change too. Errors: WriteConflict."""
 
     def made(self, keys: Iterable[bytes]) -> None:
-        """Note records that are the transaction's own."""
+        """Note records that the transaction created."""
 
 
 class TransactionJournal(Journal):
-    """Of one unit."""
+    """The journal of one unit."""
 
     def __init__(self, transaction: JournaledTransaction) -> None:
         self.replaying = self.logs_each = False
@@ -52,24 +52,24 @@ class TransactionJournal(Journal):
         self._images: dict[int, bytes] = {}
 
     def next_timestamp(self) -> int:
-        """Nothing is dropped in a transaction, so nobody asks when it may go."""
+        """Return UNLOGGED: a transaction drops nothing, so its garbage needs no timestamp."""
         return UNLOGGED
 
     def keep_before(self, document: bytes) -> None:
-        """The operation that is logged next changes this document, which change streams may ask for."""
+        """Keep the pre-image of the next operation for change streams."""
         self._images[len(self._operations)] = document
 
     def note(self, family: Family, key: bytes, previous: bytes | None) -> None:
-        """The operation that is logged next has changed `key`. Errors: WriteConflict."""
+        """Note that the next operation changed `key`, and claim it. Errors: WriteConflict."""
         self._of(family).setdefault(key, previous)
         if family is not Family.META:
             self._transaction.claim(family, key)
 
     def note_absent(self, family: Family, keys: Collection[bytes]) -> None:
-        """The operation that is logged next has made these keys. Errors: WriteConflict."""
+        """Note that the next operation created these keys. Errors: WriteConflict."""
         stood = self._of(family)
         if family is Family.RECORDS:
-            # Record ids are not given twice.
+            # Record ids are not reused, so they need no claim.
             stood.update(dict.fromkeys(keys))
             self._transaction.made(keys)
             return
@@ -85,10 +85,10 @@ class TransactionJournal(Journal):
         removed: dict[bytes, bytes],
         made: Collection[bytes],
     ) -> None:
-        """The operation that is logged next has changed a record and entries of indexes. Errors: WriteConflict."""
+        """Note that the next operation changed a record and index entries. Errors: WriteConflict."""
         stood = self._of(Family.RECORDS)
         if before is None:
-            # Record ids are not given twice.
+            # Record ids are not reused, so they need no claim.
             stood[record_key] = None
             self._transaction.made((record_key,))
         else:
@@ -105,7 +105,7 @@ class TransactionJournal(Journal):
             self._transaction.claim_entries(made)
 
     def _of(self, family: Family) -> dict[bytes, bytes | None]:
-        """What stood at the keys of the family before the unit touched them for the first time."""
+        """Return the values before the unit, by key, of a family."""
         stood = self._previous.get(family)
         if stood is None:
             stood = self._previous[family] = {}
@@ -121,27 +121,27 @@ class TransactionJournal(Journal):
         stmt_id: StatementIds | None = None,
         image: Image | None = None,
     ) -> None:
-        """An operation, as it will stand in the entry of the transaction."""
+        """Buffer an operation in the form of the transaction's entry."""
         self._operations.append(enclosed(b"".join((head, b"\x03o\0", o, middle))))
 
     def log_inserts(
         self, head: bytes, documents: Sequence[bytes], counted: tuple[int, int, int], key: DocumentKey | None
     ) -> None:
-        """An operation for each of the documents."""
+        """Buffer an insert operation per document."""
         self._operations += inserts(head, documents, key)
 
     def finish(self) -> None:
-        """Nothing is written for a unit."""
+        """Do nothing: a unit writes no counters."""
 
     def written(self) -> None:
-        """The unit stands: what it did becomes part of the transaction."""
+        """Add the unit's operations and undo values to the transaction."""
         done = len(self._transaction.operations)
         self._transaction.before |= {done + place: document for place, document in self._images.items()}
         self._transaction.operations += self._operations
         for family, stood in self._previous.items():
             known = self._transaction.previous.setdefault(family, stood)
             if known is not stood:
-                # What stood there before the first touch counts.
+                # Keep the value before the first change.
                 self._transaction.previous[family] = stood | known if len(stood) > len(known) else _first(known, stood)
 
 

@@ -1,8 +1,8 @@
-"""The data as a transaction sees it: the snapshot that it began with, under what it has written since.
+"""The data as a transaction sees it: its own writes over the snapshot it began with.
 
-Invariants: what is written here reaches nobody else; a snapshot of it, and an iterator, show the state at the moment
-they were made, whatever the transaction writes while they are read; the state below is let go with the last of those
-who read it.
+- Nobody else sees its writes.
+- A snapshot of it, or an iterator, shows the state at its creation, whatever the transaction writes meanwhile.
+- The snapshot below is closed with its last reader.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Changes = dict[bytes, "bytes | None"]
 
 
 class _Layer:
-    """What was written in one family. Keys are put in order only when a range is read."""
+    """The writes in one family. Keys are sorted only when a range is read."""
 
     __slots__ = ("_added", "_ordered", "changes")
 
@@ -39,13 +39,13 @@ class _Layer:
         return _Layer(self.changes.copy(), self._ordered.copy(), self._added.copy())
 
     def with_changes(self, changes: _Changes) -> _Layer:
-        """The layer when these have been taken in: this one, or a new one in the place of the one that stays empty."""
+        """Return the layer with these changes merged: this one, or a new one if this is the shared empty layer."""
         layer = _Layer({}, [], []) if self is _UNTOUCHED else self
         layer.merge(changes)
         return layer
 
     def within(self, start: bytes, end: bytes) -> _Changes:
-        """The changes of `[start, end)`."""
+        """Return the changes in `[start, end)`."""
         ordered = self._ordered
         if self._added:
             ordered += self._added
@@ -56,12 +56,12 @@ class _Layer:
 
 
 _UNTOUCHED = _Layer({}, [], [])
-"""Of a family in which nothing has been written."""
+"""The shared layer of families without writes."""
 _NO_LAYERS = tuple(_UNTOUCHED for _ in Family)
 
 
 class _View:
-    """Reads of one state: layers over a snapshot below."""
+    """Reads of one state: layers over a snapshot."""
 
     __slots__ = ("_below", "_layers")
 
@@ -90,7 +90,7 @@ class _View:
 
 
 class TransactionSnapshot(_View):
-    """One state of a transaction; satisfies `Snapshot`."""
+    """One state of a transaction; implements `Snapshot`."""
 
     __slots__ = ("_close",)
 
@@ -105,7 +105,7 @@ class TransactionSnapshot(_View):
 
 
 class TransactionState(_View):
-    """The newest state of a transaction: a `Reader` that takes batches. It owns the snapshot `below`."""
+    """The newest state of a transaction: a `Reader` that accepts batches. It owns the snapshot `below`."""
 
     __slots__ = ("_ended", "_held", "_readers", "_shared")
 
@@ -118,18 +118,18 @@ class TransactionState(_View):
 
     @property
     def below(self) -> Snapshot:
-        """The state that the transaction began with."""
+        """The snapshot that the transaction began with."""
         return self._below
 
     def changes(self, family: Family) -> _Changes:
-        """What has been written in a family. Not to be changed."""
+        """Return the writes in a family. Do not modify them."""
         return self._layers[family].changes
 
     def write(self, batch: Batch) -> None:
-        """Take in a batch, which removes no ranges."""
+        """Apply a batch. It must not remove ranges."""
         assert not batch.ranges, "a transaction removes no ranges"
         if self._shared:
-            # Somebody reads what there was.
+            # A reader uses the current layers: copy on write.
             self._layers = tuple([layer if layer is _UNTOUCHED else layer.copy() for layer in self._layers])
             self._shared = False
         self._layers = tuple(
@@ -151,7 +151,7 @@ class TransactionState(_View):
             self._close_below()
 
     def hold(self) -> None:
-        """Until `let_go` this state can be read, whatever ends meanwhile."""
+        """Keep the state readable until `let_go`, even if the transaction ends."""
         self._held = True
 
     def let_go(self) -> None:
@@ -160,7 +160,7 @@ class TransactionState(_View):
             self._close_below()
 
     def end(self) -> None:
-        """Nobody writes any more; the snapshot below goes with its last reader."""
+        """End the writes. The snapshot below is closed with its last reader."""
         self._ended = True
         self._close_below()
 

@@ -1,16 +1,16 @@
-"""A transaction over many documents: a store whose changes are written to the store below when it commits.
+"""A multi-document transaction: a store whose changes are written to the store below at commit.
 
-Whatever reads or writes through a `Store` does so in a transaction without knowing of it. Invariants:
+Code that reads or writes through a `Store` works in a transaction unchanged. Invariants:
 
-* what is read is the snapshot that the transaction began with, and its own writes;
-* what it writes is claimed (`docstore.collection.transaction.claims`), so that at the commit every key it wrote stands
-  below as it was read: the commit is one batch of what was written, with the oplog entries, the undo record and the
-  session's row, and cannot fail for what others did meanwhile;
-* record ids and idents are taken from the store below, so keys are final when they are written; those of a transaction
-  that is aborted are not used again;
-* what it has prepared stands in the log, and may be neither changed nor forgotten: only what is decided elsewhere ends
-  it. A member that becomes primary makes it anew from there (`prepared_store`), with the same claims;
-* a collection that it uses has the options and indexes below that it had in the snapshot, until the transaction ends.
+* Reads see the snapshot that the transaction began with, and its own writes.
+* Writes are claimed (`docstore.collection.transaction.claims`): at commit, every written key has the value below that
+  was read. The commit is one batch of the writes, the oplog entries, the undo record and the session row. Other writers
+  cannot make it fail.
+* Record ids and idents come from the store below, so keys are final when written; an aborted transaction's are not
+  reused.
+* A prepared transaction is in the log, and can neither be changed nor forgotten: only its coordinator ends it. A new
+  primary restores it from the log (`prepared_store`), with the same claims.
+* A collection in use keeps the options and indexes that it had in the snapshot, until the transaction ends.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _IDENTITY, _UNIQUE = 1, 2
 
 
 class TransactionStore(Store):
-    """Made by its owner, who calls `commit` or `abort` once; from then on nothing of it can be written, and it can be
-    read only by whoever holds its state (`TransactionState.hold`).
+    """The store of one transaction. Its owner calls `commit` or `abort` once.
 
-    `operations`: documents as they will stand in the oplog, in order; `before`: of some of them, by their place, the
-    document that they change, for change streams; `previous`: what stood at the keys that it has
-    touched; `deltas`: by how many documents and bytes collections grow; `changes`: what listeners will be told.
+    After that it cannot be written, and only holders of its state (`TransactionState.hold`) can read it. `operations`:
+    the operations for the oplog, in order. `before`: pre-images for change streams, by operation index. `previous`: the
+    values below of the keys it has changed. `deltas`: count and size changes per collection. `changes`: the
+    notification for listeners.
     """
 
     def __init__(self, below: Store, snapshot: Snapshot, *, newest: bool) -> None:
-        """Takes over the snapshot, which is of the store's `newest` state, taken in this step, or of an earlier one."""
+        """Take ownership of the snapshot: the store's `newest` state, taken in this step, or an earlier one."""
         self.below = below
         self.state = TransactionState(snapshot)
         self.engine = self.state  # type: ignore[assignment]  # what may be done in a transaction asks for no more of it
@@ -97,7 +97,7 @@ class TransactionStore(Store):
         from_migrate: bool = False,
         trims: bool = True,
     ) -> WriteUnitOfWork:
-        """A unit whose changes become the transaction's. Its options are for other stores.
+        """Return a unit whose changes join the transaction. Its options apply only to other stores.
 
         Errors: NoSuchTransaction.
         """
@@ -105,23 +105,23 @@ class TransactionStore(Store):
         return TransactionUnit(self)
 
     def check_open(self) -> None:
-        """What is being carried out in it may find that others have ended it. Errors: NoSuchTransaction."""
+        """Check that the transaction has not been ended by another task. Errors: NoSuchTransaction."""
         if self._ended:
             raise CommandError(Code.NoSuchTransaction, "The transaction has been aborted.")
 
     @property
     def made_collections(self) -> list[Collection]:
-        """Those that the transaction has made."""
+        """Return the collections that the transaction has created."""
         return self.catalog.made
 
     def is_made(self, coll: Collection) -> bool:
-        """Whether the transaction has made the collection."""
+        """True if the transaction has created the collection."""
         return any(made is coll for made in self.catalog.made)
 
     # Units of it
 
     def took(self, batch: Batch, deltas: dict[Collection, list[int]], changes: list[Change]) -> None:
-        """A unit commits, that is: takes effect in the transaction."""
+        """Commit a unit to the transaction."""
         self.state.write(batch)
         for coll, (count, size) in deltas.items():
             sums = self.deltas.setdefault(coll, [0, 0])
@@ -130,11 +130,11 @@ class TransactionStore(Store):
         self.changes += changes
 
     def made(self, keys: Iterable[bytes]) -> None:
-        """Records that are the transaction's own."""
+        """Note records that the transaction created."""
         self._made.update(keys)
 
     def claim(self, family: Family, key: bytes) -> None:
-        """Keep others from a key that a unit changes or removes. Errors: WriteConflict."""
+        """Claim a key that a unit changes or removes. Errors: WriteConflict."""
         if key in self._made or self._is_mine(key):
             return
         if self.below.sequence != self._begun and self.below.engine.get(family, key) != self.state.below.get(
@@ -144,7 +144,9 @@ class TransactionStore(Store):
         self._take(key)
 
     def claim_entries(self, keys: Iterable[bytes]) -> None:
-        """The same of index entries that a unit puts in or out, where others could come upon them too."""
+        """Claim the index entries that a unit adds or removes and that other writers could change too. Errors:
+        WriteConflict.
+        """
         kinds = self._kinds
         identities: dict[bytes, TransactionStore] = {}
         for key in keys:
@@ -155,7 +157,7 @@ class TransactionStore(Store):
                 self._claim_unique(key[:-8])
         claimed = self.claims.keys
         if self.below.sequence == self._begun and claimed.keys().isdisjoint(identities):
-            # Nothing has been written since the snapshot, and nobody has claimed any of them.
+            # Nothing was written since the snapshot, and no transaction has claimed any of them.
             self.check_open()
             claimed.update(identities)
             self._claimed += identities
@@ -173,11 +175,11 @@ class TransactionStore(Store):
         self._take(key)
 
     def check_free(self, key: bytes) -> None:
-        """Errors: WriteConflict where the key is another transaction's."""
+        """Errors: WriteConflict if another transaction has claimed the key."""
         self._is_mine(key)
 
     def _is_mine(self, key: bytes) -> bool:
-        """Errors: WriteConflict where the key is another transaction's."""
+        """True if this transaction has claimed the key. Errors: WriteConflict if another one has."""
         owner = self.claims.keys.get(key)
         if owner is not None and owner is not self:
             raise WriteConflict
@@ -189,11 +191,11 @@ class TransactionStore(Store):
         self._claimed.append(key)
 
     def uses(self, coll: Collection, *, prepared: bool = False) -> None:
-        """Keep the collection as it is. Errors: LockTimeout, NoSuchTransaction."""
+        """Keep the collection's name, options and indexes until the end. Errors: LockTimeout, NoSuchTransaction."""
         self.check_open()
         self.claims.use(coll.ns, self, prepared=prepared)
         if coll.newest_id is None:
-            # From below: what was written since the snapshot counts too.
+            # Read below: writes since the snapshot count too.
             coll.find_newest_id(self.below.engine)
         self._kinds[coll.id_prefix] = _IDENTITY
         for index in coll.secondary:
@@ -201,14 +203,16 @@ class TransactionStore(Store):
                 self._kinds[index.prefix] = _UNIQUE
 
     def keep_places(self, coll: Collection) -> None:
-        """The indexes of the collection have met arrays in new places."""
+        """Store new multikey positions of the collection's indexes."""
         if not self.is_made(coll):
             batch = Batch()
             batch.put(Family.META, *self.below.catalog.row(coll))
             self.below.engine.write(batch)
 
     def check_new_index(self, coll: Collection) -> None:
-        """Errors: OperationNotSupportedInTransaction unless the transaction has made the collection, which is empty."""
+        """Errors: OperationNotSupportedInTransaction, unless the transaction has created the collection and it is
+        empty.
+        """
         if self.is_made(coll):
             if next(iter(coll.documents(self.state)), None) is None:
                 return
@@ -223,10 +227,12 @@ class TransactionStore(Store):
     # Its end
 
     def commit(self, session: SessionWrite) -> OpTime | None:
-        """Write everything; the optime of its last oplog entry. One that has written nothing leaves an entry too: when
-        that is safe, this node was the primary when it was written, and what was read is of no deposed one.
+        """Write all changes; return the optime of the last oplog entry.
 
-        Errors: NotWritablePrimary, OutOfDiskSpace, TransactionTooOld: nothing was written, and it is aborted.
+        A read-only transaction writes an entry too: once it is majority-committed, this node was primary at that time,
+        and no deposed primary's data was read.
+        Errors: NotWritablePrimary, OutOfDiskSpace, TransactionTooOld: nothing was written, and the transaction is
+        aborted.
         """
         assert not self._ended, "the transaction has ended"
         try:
@@ -241,8 +247,8 @@ class TransactionStore(Store):
             self._end()
 
     def prepare(self, session: SessionWrite) -> OpTime:
-        """Log everything, so that it can take effect whatever becomes of this member. Errors: those of `commit`, and
-        it is aborted.
+        """Log all operations as prepared, so that the transaction survives this member. Errors: as `commit`; it is
+        aborted then.
         """
         assert not self._ended, "the transaction has ended"
         try:
@@ -256,9 +262,9 @@ class TransactionStore(Store):
         return prepared
 
     def decide(self, session: SessionWrite, commit_timestamp: int | None) -> OpTime:
-        """Write everything that has been prepared, as of that timestamp; without one, give it up.
+        """Commit the prepared transaction as of that timestamp; without one, abort it.
 
-        Errors: NotWritablePrimary, OutOfDiskSpace: nothing was written, and it is as it was.
+        Errors: NotWritablePrimary, OutOfDiskSpace: nothing was written, and the transaction stays prepared.
         """
         assert not self._ended, "the transaction has ended"
         with CommitUnit(self, session) as unit:
@@ -272,7 +278,7 @@ class TransactionStore(Store):
         return decided
 
     def abort(self) -> None:
-        """Forget everything; a second time, or after `commit`: nothing."""
+        """Discard all changes. Does nothing a second time, or after `commit`."""
         if not self._ended:
             self._end()
 
@@ -291,7 +297,7 @@ class TransactionStore(Store):
                 waiter.set_result(None)
 
     def over(self) -> Awaitable[Any]:
-        """To await until it has ended."""
+        """Return an awaitable that completes when the transaction ends."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._ended:
             waiter.set_result(None)
@@ -301,7 +307,7 @@ class TransactionStore(Store):
 
 
 def prepared_store(below: Store, prepared: PreparedTransaction) -> TransactionStore:
-    """A transaction as it was when it was prepared, made from the log, before anything else is written."""
+    """Restore a prepared transaction from the log, before anything else is written."""
     oplog = below.oplog
     assert oplog is not None, "what is prepared is logged"
     entry = oplog.entry(prepared.optime.timestamp)
@@ -315,7 +321,7 @@ def prepared_store(below: Store, prepared: PreparedTransaction) -> TransactionSt
 
 
 class _Collections(dict[str, Collection]):
-    """By name: those that the transaction has made, and of those below the ones that it has asked for."""
+    """By name: the collections that the transaction created, and those below that it has used."""
 
     def __init__(self, catalog: _Catalog) -> None:
         super().__init__()
@@ -338,7 +344,7 @@ class _Collections(dict[str, Collection]):
 
 
 class _Catalog(Catalog):
-    """What there is in the transaction. `used`: names that it has claimed, of collections in use and of its own."""
+    """The catalog of the transaction. `used`: the namespaces that it holds, in use or created."""
 
     def __init__(self, transaction: TransactionStore, below: Catalog, *, newest: bool) -> None:
         self._transaction = transaction
@@ -353,7 +359,7 @@ class _Catalog(Catalog):
         self._absent: set[str] = set()
 
     def found(self, ns: str) -> Collection | None:
-        """The collection below, from now on in use. Errors: SnapshotUnavailable, LockTimeout."""
+        """Return the collection below and mark it as used. Errors: SnapshotUnavailable, LockTimeout."""
         coll = self._catalog_below.collections.get(ns)
         if coll is None and ns in self._absent:
             return None
@@ -371,7 +377,7 @@ class _Catalog(Catalog):
         dict.__setitem__(self.collections, coll.ns, coll)
 
     def _check_same(self, ns: str, coll: Collection | None) -> None:
-        """Errors: SnapshotUnavailable where the collection was another in the snapshot."""
+        """Errors: SnapshotUnavailable if the collection has changed since the snapshot."""
         snapshot = self._transaction.state.below
         if coll is None:
             rows = snapshot.items(Family.META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX))
@@ -387,7 +393,7 @@ class _Catalog(Catalog):
             )
 
     def take_ident(self, batch: Batch) -> int:
-        """One that stays taken whatever becomes of the transaction."""
+        """Return an ident that stays taken even if the transaction aborts."""
         own = Batch()
         ident = self._catalog_below.take_ident(own)
         self._transaction.below.engine.write(own)
@@ -395,7 +401,7 @@ class _Catalog(Catalog):
 
     def add(self, unit: WriteUnitOfWork, coll: Collection) -> None:
         if coll.ns in self._catalog_below.collections:
-            # Made below since it was looked for.
+            # Created below since the lookup.
             raise WriteConflict
         self._transaction.check_open()
         self.claims.name(coll.ns, self._transaction)
@@ -416,8 +422,9 @@ class _Catalog(Catalog):
         return [*self._catalog_below.in_database(database), *own]
 
     def by_uuid(self, uuid: UUID) -> Collection | None:
-        """As an entry of the log names it, that is: one that says what a prepared transaction did. It is in use from
-        now on, however long others have been waiting to change it.
+        """Return the collection of a log entry, that is, of a prepared transaction being restored.
+
+        It is in use from now on, even if a DDL operation waits for it.
         """
         found = next((coll for coll in self.made if coll.uuid == uuid), None)
         if found is None:

@@ -1,4 +1,4 @@
-"""The write units of a transaction: those in it, whose changes only it sees, and the one that writes all of it."""
+"""Write units of a transaction: those inside it, visible only to it, and the one that writes all its changes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 
 class TransactionCatalog(CatalogRows, Protocol):
-    """The catalog as a transaction sees it. `used`: the names that it has claimed."""
+    """The catalog as a transaction sees it. `used`: the names that it holds."""
 
     used: set[str]
 
 
 class UnitTransaction(JournaledTransaction, UnitStore, Protocol):
-    """The transaction that a unit belongs to. `below`: the store that it commits to; `state`: its writes over its
-    snapshot; `deltas`, `changes`: as those of `TransactionStore`.
+    """The transaction of a unit. `below`: the store that it commits to. `state`: its writes over its snapshot.
+
+    `deltas`, `changes`: as in `TransactionStore`.
     """
 
     claims: Claims
@@ -47,17 +48,17 @@ class UnitTransaction(JournaledTransaction, UnitStore, Protocol):
     def made_collections(self) -> list[Collection]: ...
 
     def check_open(self) -> None:
-        """Errors: NoSuchTransaction where others have ended it."""
+        """Errors: NoSuchTransaction if another task has ended it."""
 
     def took(self, batch: Batch, deltas: dict[Collection, list[int]], changes: list[Change]) -> None:
-        """Make a unit's changes the transaction's."""
+        """Add a unit's changes to the transaction."""
 
     def keep_places(self, coll: Collection) -> None:
-        """Store that indexes of the collection have met arrays in new places."""
+        """Store new multikey positions of the collection's indexes."""
 
 
 class TransactionUnit(WriteUnitOfWork):
-    """Made by `TransactionStore.unit`."""
+    """A unit inside a transaction; created by `TransactionStore.unit`."""
 
     def __init__(self, transaction: UnitTransaction) -> None:
         batch = Batch()
@@ -66,13 +67,13 @@ class TransactionUnit(WriteUnitOfWork):
         self._changes = []
 
     def insert(self, coll: Collection, raw: bytes, **options: object) -> int:
-        """As a unit's, but for capped collections. Errors: OperationNotSupportedInTransaction."""
+        """Insert as in any unit, except into capped collections. Errors: also OperationNotSupportedInTransaction."""
         if coll.options.capped:
             raise _capped(coll)
         return super().insert(coll, raw, **options)  # type: ignore[arg-type]
 
     def commit(self) -> OpTime | None:
-        """Make what was written part of the transaction; there is no optime yet. Errors: NoSuchTransaction."""
+        """Add the writes to the transaction; there is no optime yet. Errors: NoSuchTransaction."""
         assert self._open, "the unit has ended"
         self._transaction.check_open()
         self._open = False
@@ -86,8 +87,10 @@ class TransactionUnit(WriteUnitOfWork):
         return None
 
     def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
-        """Indexes belong to all: what they are said to hold grows at once, also on disk, and does not shrink when the
-        transaction is aborted: that there may be arrays does no harm."""
+        """Add multikey positions at once, also on disk: all readers share the indexes.
+
+        An abort does not remove them: false positives are harmless.
+        """
         for index, places in grown:
             index.grow(places)
         coll.plans.clear()
@@ -95,10 +98,10 @@ class TransactionUnit(WriteUnitOfWork):
 
 
 class CommitUnit(WriteUnitOfWork):
-    """Writes a transaction, or that it is prepared, to the store below; it holds all claims it needs.
+    """The unit that commits or prepares a transaction in the store below. The transaction holds all claims it needs.
 
-    Like any write it must be let in, in the step in which it is written: its statements were let in, long ago perhaps,
-    but a collection that changes hands takes nothing that has not been prepared before. Errors: TransactionTooOld.
+    Like any write it must be admitted in the step in which it is written. Its statements may have been admitted long
+    ago, but a collection being migrated accepts only transactions prepared before. Errors: TransactionTooOld.
     """
 
     def __init__(self, transaction: UnitTransaction, session: SessionWrite) -> None:
@@ -110,12 +113,12 @@ class CommitUnit(WriteUnitOfWork):
         self._catalog = below.catalog
 
     def prepare(self, transaction: UnitTransaction) -> None:
-        """Log all that the transaction did, without any effect. Errors: NotWritablePrimary, LockTimeout."""
+        """Log all operations of the transaction, without effect. Errors: NotWritablePrimary, LockTimeout."""
         transaction.claims.check_open(transaction.catalog.used)
         self._logging.log_prepared(transaction.operations)
 
     def give_up(self) -> None:
-        """Log that a prepared transaction has no effect. Errors: NotWritablePrimary."""
+        """Log the abort of a prepared transaction. Errors: NotWritablePrimary."""
         self._logging.log_decided([], [], None, {})
 
     @property
@@ -124,7 +127,8 @@ class CommitUnit(WriteUnitOfWork):
         return self._journal
 
     def take(self, transaction: UnitTransaction, as_of: int | None) -> None:
-        """Take over all that the transaction did, which it has prepared if `as_of` says as of when that counts.
+        """Apply all operations of the transaction. `as_of`: the commit timestamp if it was prepared.
+
         Errors: NotWritablePrimary; LockTimeout unless it was prepared.
         """
         if as_of is None:
@@ -146,7 +150,7 @@ class CommitUnit(WriteUnitOfWork):
             self._logging.log_decided(undo, counted, as_of, transaction.before)
 
     def _enter(self, coll: Collection) -> None:
-        """A collection that the transaction has made; the undo record knows of its row."""
+        """Add a collection that the transaction created. The undo record contains its row."""
         self._catalog.enter(coll)
         self.on_abort(lambda: self._catalog.forget(coll))
         self.batch.put(Family.META, *self._catalog.row(coll))
