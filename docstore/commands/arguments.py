@@ -1,10 +1,9 @@
 # cython: annotation_typing=False
-"""Reading a command's own parameters from its raw document, by the declaration.
+"""Parsing of a command's parameters from its raw document, by its declaration.
 
-`parse_fields` serves commands and their sub-documents (the statements of update and delete) alike: one set of error
-texts. Fields of the envelope that every command may carry are read in `docstore.commands.envelope`.
-
-A field that stands twice is refused, so that no two readers take two values for it.
+- `parse_fields` serves commands and their sub-documents (the statements of update and delete), with one set of error
+  texts. Envelope fields, common to all commands, are parsed in `docstore.commands.envelope`.
+- A duplicate field is refused, so that no two readers use different values.
 """
 
 from __future__ import annotations
@@ -91,10 +90,10 @@ _NOT_GIVEN = object()
 
 
 class Arguments:
-    """A command's parameters by name, in the shapes that their types promise; absent ones give their default.
+    """A command's parameters by name, as Python values of their types; absent ones have their default.
 
-    `value` is that of the field named like the command. Values are not to be changed: a client that repeats itself is
-    given them again. `values` are those that were given, for whoever reads them from the request.
+    `value`: the value of the field named like the command. `values`: the parameters that were given. Do not modify
+    values: they are cached for repeated requests.
     """
 
     __slots__ = ("_declared", "value", "values")
@@ -109,27 +108,27 @@ class Arguments:
         return self._declared[name].default if value is _NOT_GIVEN else value
 
     def __contains__(self, name: str) -> bool:
-        """Whether the client gave the parameter (and not as null)."""
+        """True if the client sent the parameter, and not as null."""
         return name in self.values
 
     def put(self, name: str, value: Any) -> None:
-        """Set a parameter that came by another way than the document."""
+        """Set a parameter that did not come in the document."""
         self.values[name] = value
 
     def given(self) -> Mapping[str, Any]:
-        """Only what the client gave."""
+        """Return only the parameters that the client sent."""
         return self.values
 
 
 def declared(*parameters: Parameter) -> dict[str, Parameter]:
-    """Parameters of a sub-document by name, for `parse_fields`."""
+    """Return parameters of a sub-document by name, for `parse_fields`."""
     by_name = {parameter.name: parameter for parameter in parameters}
     assert len(by_name) == len(parameters), "a parameter is declared twice"
     return by_name
 
 
 def parse_fields(where: str, raw: bytes, parameters: Mapping[str, Parameter]) -> Arguments:
-    """The fields of a sub-document such as one statement of an update; `where` is its dotted name in error texts.
+    """Parse a sub-document, such as one statement of an update; `where` is its dotted name in error texts.
 
     Errors: Location40415 unknown field, Location40414 missing field, Location40413 duplicate field, TypeMismatch,
     Location51024 out of bounds.
@@ -147,12 +146,12 @@ def parse_fields(where: str, raw: bytes, parameters: Mapping[str, Parameter]) ->
 
 
 def unknown_field(where: str, name: str) -> CommandError:
-    """The error for a field that no declaration knows."""
+    """Return the error for an undeclared field."""
     return CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
 
 
 def check_required(where: str, parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
-    """Raise Location40414 when a required parameter is absent."""
+    """Errors: Location40414 if a required parameter is absent."""
     for parameter in parameters.values():
         if parameter.required and parameter.name not in values:
             raise CommandError(40414, f"BSON field '{where}.{parameter.name}' is missing but a required field")
@@ -178,12 +177,12 @@ def take(where: str, parameter: Parameter, code: int, data: bytes, db: str, valu
 
 
 def _asks(value: Any) -> bool:
-    """Whether the value of an unsupported parameter asks for anything."""
+    """True if the value of an unsupported parameter has an effect: it is not false, zero or empty."""
     return bool(value) and value != b"\x05\0\0\0\0"
 
 
 def convert(field: str, kind: Type | tuple[Type, ...], code: int, data: bytes, db: str) -> Any:
-    """The value in the shape of its type. Errors: TypeMismatch, and those of the type's own rules."""
+    """Return the value converted to its type. Errors: TypeMismatch, and those of the type."""
     if not isinstance(kind, tuple):
         if kind is Type.ANY:
             return code, data

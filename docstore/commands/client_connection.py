@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""Who is at the other end of a connection, as commands see it."""
+"""The state of a client connection, as commands see it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,29 @@ if TYPE_CHECKING:
     from docstore.security.certificates import Subject
 
 UNIX_SOCKET = "anonymous unix socket:27017"
-"""What a client on the same machine that came by a socket in the file system has for "host:port"."""
+"""The "host:port" of a local client on a Unix domain socket."""
 
 
 class RequestCache:
-    """The cache of a connection's requests; `docstore.commands.request_templates` fills it."""
+    """The request cache of a connection; `docstore.commands.request_templates` implements it."""
 
     __slots__ = ()
 
     def forget(self) -> None:
-        """Drop what was kept: the same request may mean something else from now on."""
+        """Clear the cache: the same request may now have another meaning."""
 
 
 class ClientConnection:
-    """One client connection's standing facts. The transport fills it; hello adds what the client says of itself.
+    """The state of one client connection. The transport sets it; hello adds the client's metadata.
 
-    `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides; `local` the path of a
-    socket in the file system. `metadata`: the
-    raw `client` document of the first hello. `compressors`: names agreed on, in the client's order.
-    `cursors`: ids of cursors that die with the connection (those of exhaust streams).
-    `opened`: the last requests as they were read, for a client that sends others of the same shape; None before the
-    first.
-    `upstream`: what carried its last request to each other process that requests are relayed to.
-    `last_write`: what the last write without a reply did. `hang_up`: closes the connection at once.
-    `identity`: who its client has proven to be; `conversation`: how it is proving that. `session_owner`: the digest of
-    the user to whom its sessions belong, where users are told apart. `subject`: whose certificate the client has shown
-    and proven to be its own.
+    `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides; `local` is the path for a
+    Unix domain socket. `metadata`: the raw `client` document of the first hello. `compressors`: the names agreed on, in
+    the client's order. `cursors`: ids of cursors that end with the connection (those of exhaust streams). `opened`: the
+    cache of recent requests, for requests of the same shape; None before the first. `upstream`: per process that
+    requests are relayed to, the connection that carried the last one. `last_write`: the outcome of the last write
+    without a reply. `hang_up`: closes the connection at once. `identity`: the authenticated user; `conversation`: the
+    authentication in progress. `session_owner`: the digest of the user who owns its sessions, with access control.
+    `subject`: the subject of the client's verified certificate.
     """
 
     __slots__ = (
@@ -69,5 +66,5 @@ class ClientConnection:
         self.subject: Subject | None = None
 
     def describe(self) -> dict[str, Any]:
-        """For logs."""
+        """Return the fields for logs."""
         return {"remote": self.remote, "connectionId": self.id}

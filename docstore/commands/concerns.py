@@ -1,7 +1,7 @@
-"""Write concern, read concern and read preference: values, and how they are read from a command.
+"""Write concern, read concern and read preference: their values, and parsers for command fields.
 
-Codes follow MongoDB 6.0. Clients repeat themselves, so what was read is kept for a while. Whether a node can satisfy a
-concern is not decided here.
+Codes follow MongoDB 6.0. Parsed values are cached, since clients repeat them. A node decides elsewhere if it can
+satisfy a concern.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docstore.optime import pack_timestamp
 from docstore.query.value.option_fields import option_fields
 
 MAX_MEMBERS = 50
-"""More members than this no replica set has, so no `w` asks for more."""
+"""The maximum `w`, and the maximum number of replica set members."""
 _NUMBER_OR_BOOL = (*NUMBERS, BOOL)
 _PROVENANCES = frozenset(
     ("clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults", "internalWriteDefault")
@@ -33,11 +33,11 @@ Tags = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class WriteConcern:
-    """How many members must have a write before it is acknowledged.
+    """The number of members that must have a write before it is acknowledged.
 
-    `w`: a number of members, "majority", the name of a mode of the set's settings, or tags, each with the number of
-    different values that the members with the write have; `j`: on disk, None when the client left it open;
-    `timeout_ms`: 0 is no limit.
+    `w`: a number of members, "majority", the name of a mode in the set's settings, or tags, each with the number of
+    distinct values among the members that have the write. `j`: on disk; None if unspecified. `timeout_ms`: 0 is no
+    limit.
     """
 
     w: int | str | Tags = 1
@@ -45,7 +45,7 @@ class WriteConcern:
     timeout_ms: int = 0
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a command."""
+        """Return the concern as a command field."""
         w = dict(self.w) if isinstance(self.w, tuple) else self.w
         body: dict[str, Any] = {"w": w, "wtimeout": self.timeout_ms}
         if self.j is not None:
@@ -67,14 +67,14 @@ class ReadLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadConcern:
-    """What a read may see. `after_cluster_time` and `at_cluster_time` are packed timestamps."""
+    """The data that a read may see. `after_cluster_time` and `at_cluster_time` are packed timestamps."""
 
     level: ReadLevel = ReadLevel.LOCAL
     after_cluster_time: int | None = None
     at_cluster_time: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a command."""
+        """Return the concern as a command field."""
         body: dict[str, Any] = {"level": self.level.value}
         for name, packed in (("afterClusterTime", self.after_cluster_time), ("atClusterTime", self.at_cluster_time)):
             if packed is not None:
@@ -95,7 +95,7 @@ class ReadMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadPreference:
-    """Which members may serve a read. `tag_sets` in order of preference, each a tuple of (name, value) pairs."""
+    """The members that may serve a read. `tag_sets`: in order of preference, each a tuple of (name, value) pairs."""
 
     mode: ReadMode = ReadMode.PRIMARY
     tag_sets: tuple[tuple[tuple[str, str], ...], ...] = ()
@@ -103,11 +103,11 @@ class ReadPreference:
 
     @property
     def secondary_ok(self) -> bool:
-        """Whether a secondary may answer."""
+        """True if a secondary may answer."""
         return self.mode is not ReadMode.PRIMARY
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a command."""
+        """Return the preference as a command field."""
         body: dict[str, Any] = {"mode": self.mode.value}
         if self.tag_sets:
             body["tags"] = [dict(tags) for tags in self.tag_sets]
@@ -122,9 +122,7 @@ SECONDARY_PREFERRED = ReadPreference(ReadMode.SECONDARY_PREFERRED)
 
 @lru_cache(maxsize=256)
 def parse_write_concern(code: int, data: bytes) -> WriteConcern:
-    """The value of a command's `writeConcern` field. Errors: TypeMismatch, FailedToParse, BadValue, Location40413,
-    Location40415.
-    """
+    """Parse a command's `writeConcern`. Errors: TypeMismatch, FailedToParse, BadValue, Location40413, Location40415."""
     if code != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f'"writeConcern" had the wrong type. Expected object, found {type_name(code)}'
@@ -186,7 +184,7 @@ def _parse_w_tags(data: bytes) -> Tags:
 
 
 def _parse_timeout(code: int, data: bytes) -> int:
-    # The real server reads anything that is not a number as no limit.
+    # The real server treats a non-number as no limit.
     timeout_ms = integer_of(code, data) if code in NUMBERS else 0
     if timeout_ms > 0x7FFFFFFF:
         raise CommandError(Code.FailedToParse, "wtimeout must be a 32-bit integer")
@@ -195,7 +193,7 @@ def _parse_timeout(code: int, data: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def parse_read_concern(code: int, data: bytes) -> ReadConcern:
-    """The value of a command's `readConcern` field. Errors: FailedToParse, InvalidOptions, TypeMismatch."""
+    """Parse a command's `readConcern`. Errors: FailedToParse, InvalidOptions, TypeMismatch."""
     if code != OBJECT:
         raise CommandError(Code.FailedToParse, "readConcern field should be an object")
     level = ReadLevel.LOCAL
@@ -239,7 +237,7 @@ def parse_read_concern(code: int, data: bytes) -> ReadConcern:
 
 @lru_cache(maxsize=256)
 def parse_read_preference(code: int, data: bytes) -> ReadPreference:
-    """The value of a command's `$readPreference` field. Errors: TypeMismatch, NoSuchKey, BadValue, 160."""
+    """Parse a command's `$readPreference`. Errors: TypeMismatch, NoSuchKey, BadValue, 160."""
     if code != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"$readPreference has incorrect type: expected object but got {type_name(code)}"

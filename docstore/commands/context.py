@@ -1,4 +1,4 @@
-"""What a command sees of the request it answers, and what the dispatcher asks of its host."""
+"""The context of a request for its command, and the services that the dispatcher requires of its process."""
 
 from __future__ import annotations
 
@@ -39,51 +39,50 @@ if TYPE_CHECKING:
 _LSID = frozenset((b"lsid",))
 _HIDDEN = b"\4\0\0\0xxx\0"
 _WRITTEN = ("documents", "updates", "update")
-"""Fields of commands that write documents, which hold the keys of users where they are documents of users."""
+"""Fields of write commands whose documents may contain credentials, when they are user documents."""
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
 class Audit(Protocol):
-    """The audit log of a process. `rotate` begins it anew."""
+    """The audit log of a process. `rotate` starts a new log."""
 
     rotate: Callable[[], None]
 
     def note(
         self, connection: ClientConnection | None, kind: str, parameters: Mapping[str, Any], result: int = 0
     ) -> None:
-        """Write that something happened on that client's behalf; None: the process did it by itself."""
+        """Write an event of that client; None: of the process itself."""
 
     def observe(self, context: Context, body: bytes) -> None:
-        """Write what is to be told of a request that has been answered with that body."""
+        """Audit a request that was answered with that body."""
 
     def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
-        """Write what the client says that it is."""
+        """Write the metadata of the client's handshake."""
 
     def abandoned(self, connection: ClientConnection) -> None:
-        """Write that the client leaves the conversation under way, if there is one."""
+        """Write that the client has abandoned a conversation in progress, if there is one."""
 
     def left(self, connection: ClientConnection) -> None:
-        """Write that the client's connection has ended."""
+        """Write that the client has disconnected."""
 
 
 class Transactions(Protocol):
-    """The transactions of a process that carries them out."""
+    """The transactions of a process that executes them."""
 
     def run(
         self, context: Context, arguments: Arguments, execute: Callable[[Context, Arguments], Response]
     ) -> Response:
-        """Carry out a request that is part of a transaction; `execute` runs a command."""
+        """Execute a request that is part of a transaction; `execute` runs the command."""
 
     def end_sessions(self, lsids: set[bytes]) -> None:
-        """Abort the open transactions of those sessions; of all where none is named."""
+        """Abort the open transactions of those sessions; of all if the set is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What all commands of a process share. `clock`: monotonic seconds; `wall_clock`: seconds since 1970.
+    """The services shared by all commands of a process. `clock`: monotonic seconds; `wall_clock`: seconds since 1970.
 
-    `observers` are told of each request that has been answered, with the body of its reply. `parts`: the executable's
-    own.
+    `observers` are called with each answered request and its reply body. `parts`: services of the executable.
     """
 
     table: CommandTable
@@ -98,26 +97,28 @@ class Services:
     parameters: ParameterTable = field(default_factory=ParameterTable)
     access: AccessControl = field(default_factory=AccessControl)
     transport_security: TransportSecurity | None = None
-    """None where connections are not encrypted."""
+    """None without TLS."""
     audit: Audit | None = None
-    """None where nothing is audited."""
+    """None without an audit log."""
     switches: Switches = field(default_factory=Switches)
     metrics: Metrics = field(default_factory=Metrics)
     peers: set[ClientConnection] = field(default_factory=set)
-    """Who is connected."""
+    """The connected clients."""
     fail_points: FailPoints | None = None
-    """None where tests must not interfere."""
+    """None unless test commands are enabled."""
     transactions: Transactions | None = None
-    """None where the process carries out none."""
+    """None if the process executes no transactions."""
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
-    """Carries a request out where its scripts can run; None where no process does."""
+    """Runs a request where its scripts can run; None without script processes."""
     supervised_pause: Callable[[], bool] | None = None
-    """Lets others run, where the request is carried out so that it can stand still; whether they did."""
+    """Yields to other tasks if the request runs on a thread that can block; returns True if it did."""
     memory: Callable[[], int] = lambda: 0
-    """Bytes of memory that the process has."""
+    """Return the memory of the process in bytes."""
 
     def over(self, parts: Parts) -> Services:
-        """These with other parts. Each transaction has its own, so it is made without the checks of `replace`."""
+        """Return these services with other parts. Each transaction has its own, so the checks of `replace` are
+        skipped.
+        """
         made: Services = Services.__new__(Services)
         for get, put in _SERVICES:
             put(made, get(self))
@@ -130,8 +131,9 @@ _PUT_PARTS = vars(Services)["parts"].__set__
 
 
 def redacted(table: CommandTable, command: Command, raw: bytes, sequences: Sequences, namespace: str) -> bytes:
-    """Return a request's document with "xxx" in the place of what nobody is to see, also in a command that it wraps.
-    `namespace`: the collection that it is about, empty for none.
+    """Return a request's document with "xxx" in place of sensitive values, also in a wrapped command.
+
+    `namespace`: that of the request; empty for none.
     """
     hidden = command.sensitive or (_WRITTEN if namespace == USERS_NS else ())
     if callable(hidden):
@@ -145,7 +147,7 @@ def redacted(table: CommandTable, command: Command, raw: bytes, sequences: Seque
 
 
 def _redacted_inside(table: CommandTable, raw: bytes, db: str) -> bytes:
-    """Return a command of a database as it is shown; one that there is not with nothing but its name."""
+    """Return the displayed form of a wrapped command; only the name of an unknown one."""
     fields = elements(raw)
     if not fields:
         return raw
@@ -157,7 +159,7 @@ def _redacted_inside(table: CommandTable, raw: bytes, db: str) -> bytes:
 
 
 class RequestFields(TypedDict, total=False):
-    """Fields of a `Context`, for making one."""
+    """Fields of a `Context`, for its constructor."""
 
     command: Command
     services: Services
@@ -183,20 +185,20 @@ class RequestFields(TypedDict, total=False):
 
 
 class RequestProgress:
-    """What has come of a request so far, and what its reply says besides the command's own fields. One for a request
-    and all that are derived from it.
+    """The mutable state of a request, and extra reply fields. A request and all its derived requests share one.
 
-    * `operation`: the request as currentOp shows it, once anything has asked for it.
-    * `namespace`: what it turned out to be about, for reports; empty where that is what the request says.
-    * `deadline`: of a command that has one of its own, as `Context.deadline`.
+    * `operation`: the request's entry in currentOp, once needed.
+    * `namespace`: the resolved namespace, for reports; empty if it is that of the request.
+    * `deadline`: that of a command with its own deadline, as `Context.deadline`.
     * `at_cluster_time`: see `Context`.
-    * `induced`: what a fail point makes of the reply.
-    * `apart`: it was begun anew where it can stand still; `irrevocable`: it must not be, because it has begun to write.
-    * `writing`: what a write has done and has yet to do, which goes on where the request is begun anew.
-    * `memory_before`: the bytes that the process had before the request made much; `unmeasured`: those made since the
-      last look at that.
-    * `execution`: its plans, where they are known.
-    * `whole_ok`: the reply says `ok` with an int, as count and distinct of a view do.
+    * `induced`: a fail point's effect on the reply.
+    * `apart`: the request was restarted on a thread that can block. `irrevocable`: it must not be restarted, because it
+      has begun to write.
+    * `writing`: the progress of a write, which continues if the request is restarted.
+    * `memory_before`: the bytes of the process before the request allocated much; `unmeasured`: the bytes allocated
+      since the last measurement.
+    * `execution`: its plans, if known.
+    * `whole_ok`: the reply has `ok` as an int, as count and distinct of a view do.
     """
 
     def __init__(self) -> None:
@@ -215,21 +217,21 @@ class RequestProgress:
 
 
 class Context:
-    """One request on its way through a command. It does not change; what comes of it is in `progress`.
+    """One request on its way through a command. It is immutable; its mutable state is in `progress`.
 
-    * `db`, `namespace`: the request's database; "database.collection" when the command's value is a collection name.
-    * `view`: the view that was asked for, in the request on what is below it.
-    * `connection`: who asks. `services`: the process's registries and parts.
-    * `raw`: the request's document as it came. `sequences`: its document sequences, by name.
-    * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`.
-      `explicit_*` say whether the client gave the concern itself.
+    * `db`, `namespace`: the request's database; "database.collection" if the command's value is a collection name.
+    * `view`: the view of the original request, in the request on its underlying collection.
+    * `connection`: the client. `services`: the process's registries and parts.
+    * `raw`: the request's document as received. `sequences`: its document sequences, by name.
+    * `session`, `read_concern`, `write_concern`, `read_preference`, `comment`, `txn_number` on `session`. `explicit_*`:
+      the client sent the concern itself.
     * `started`, `deadline`: in seconds of `services.clock`; the deadline comes from maxTimeMS, None without.
-    * `exhaust`: the client takes several replies to this one request.
-    * `api_version`; `api_strict`: the client asked for the Stable API and nothing else.
+    * `exhaust`: the client accepts several replies to this request.
+    * `api_version`; `api_strict`: the client restricts itself to the Stable API.
     * `shard_version`: the raw document of a router.
-    * `help_asked`: answer with the command's help instead of running it.
-    * `begun_progress`: its progress once there is any, which most requests never have.
-    * `admitted`: what its client needed for it, where the command's privilege does not say that.
+    * `help_asked`: reply with the command's help instead of running it.
+    * `begun_progress`: its progress, if any; most requests have none.
+    * `admitted`: the privileges it needed, if the command's declared privilege does not determine them.
     """
 
     def __init__(
@@ -272,7 +274,7 @@ class Context:
             setattr(self, name, value)
 
     def like(self) -> Context:
-        """Another request that says the same, for whoever says at once what is different."""
+        """Return a copy, whose differing fields the caller sets at once."""
         made: Context = Context.__new__(Context)
         made.command = self.command
         made.connection = self.connection
@@ -304,7 +306,7 @@ class Context:
         return made
 
     def derived(self, **changes: Unpack[RequestFields]) -> Context:
-        """A request that is this one but for `changes`, carried out in its place: they have one progress."""
+        """Return this request with `changes`, executed in its place; both share one progress."""
         made = self.like()
         made.begun_progress = self.progress
         made.admitted = self.needs
@@ -313,14 +315,14 @@ class Context:
         return made
 
     def about(self, namespace: str) -> Context:
-        """This request on the namespace that it turned out to be about, which reports name from now on."""
+        """Return this request on its resolved namespace, which reports use from now on."""
         if namespace == self.namespace:
             return self
         self.progress.namespace = namespace
         return self.derived(namespace=namespace)
 
     def name_owner(self) -> None:
-        """Have the request itself say whose its session is, for another process that it is passed on to."""
+        """Add the session's owner to the request, for relaying it to another process."""
         session = self.session
         if session is not None and session.lsid[16:] != NO_USER_DIGEST:
             self.raw = without_fields(self.raw, _LSID, owned_lsid(session.lsid))
@@ -335,13 +337,13 @@ class Context:
 
     @property
     def at_cluster_time(self) -> int | None:
-        """The packed timestamp of the state that a snapshot read sees, once that is known."""
+        """The packed timestamp of a snapshot read, once known."""
         progress = self.begun_progress
         return None if progress is None else progress.at_cluster_time
 
     @property
     def reported_namespace(self) -> str:
-        """The namespace under which currentOp, top, the profiler and the log show the request."""
+        """The namespace shown by currentOp, top, the profiler and the log."""
         progress = self.begun_progress
         return self.namespace if progress is None else progress.namespace or self.namespace
 
@@ -354,46 +356,46 @@ class Context:
 
     @property
     def shown(self) -> bytes:
-        """The request's document without what nobody is to see: for logs, currentOp, the profiler and errors."""
+        """The request's document without sensitive values, for logs, currentOp, the profiler and errors."""
         namespace = self.namespace or f"{self.db}."
         return redacted(self.services.table, self.command, self.raw, self.sequences, namespace)
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What its plans are and have looked at, and what has come of them, for the log; {} where that is not known."""
+        """Return the plans, their counters and the outcome, for the log; {} if unknown."""
         progress = self.begun_progress
         execution = None if progress is None else progress.execution
         return {} if execution is None else {**execution.figures(), **execution.counts}
 
     @property
     def owner(self) -> UserName | None:
-        """Whose its cursors and operations are; None where nobody is told apart."""
+        """The owner of its cursors and operations; None without access control."""
         identity = self.connection.identity
         return identity.user.name if identity is not None and self.services.access.enabled else None
 
     def admit(self, needs: tuple[Need, ...]) -> None:
-        """Note what the client needed for the request, for what outlives it."""
+        """Record the privileges the request needed, for cursors that outlive it."""
         self.admitted = needs
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What the client needed for the request; nothing where users are not told apart."""
+        """The privileges the request needed; empty without access control."""
         if self.owner is None:
             return ()
         return self.command.privilege.needs(self.db, self.namespace) if self.admitted is None else self.admitted
 
     @property
     def operation(self) -> Operation:
-        """This request as currentOp shows it and killOp ends it."""
+        """The request's entry in currentOp, which killOp ends."""
         progress = self.progress
         if progress.operation is None:
             progress.operation = self.services.operations.start(self)
         return progress.operation
 
     def documents(self, name: str) -> list[bytes]:
-        """The documents of that name, from a document sequence or from an array of the body; [] when absent.
+        """Return the documents of that name, from a document sequence or an array of the body; [] if absent.
 
-        Errors: TypeMismatch when the field is no array of documents.
+        Errors: TypeMismatch if the field is no array of documents.
         """
         sequence = self.sequences.get(name)
         if sequence is not None:
@@ -406,6 +408,6 @@ class Context:
         return array_documents(value[1])
 
     def raw_field(self, name: str) -> bytes | None:
-        """The value bytes of a top-level field; None when absent."""
+        """Return the value bytes of a top-level field; None if absent."""
         value = get_field(self.raw, name)
         return None if value is None else value[1]

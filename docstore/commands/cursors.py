@@ -1,12 +1,11 @@
-"""Cursors that clients hold: ids, who may use them, when they end.
+"""Client cursors: ids, ownership, and expiry.
 
-What a cursor reads from is its `source`, anything with `close()`. The registry never looks inside.
+A cursor's `source` is any object with `close()`; the registry does not inspect it.
 
-Always true: a registered cursor's source is closed exactly once, when it leaves the registry; a cursor that is checked
-out is used by one command only and is not ended under it (a kill takes effect when it is checked in).
-
-Rules as in MongoDB 6.0: ten minutes without use end a cursor unless it asked for no timeout; ending its session ends
-it; the end of a connection ends only the cursors of that connection's exhaust streams.
+- A registered cursor's source is closed exactly once, when it leaves the registry.
+- Only one command uses a checked-out cursor. A kill meanwhile takes effect at checkin.
+- As in MongoDB 6.0, a cursor expires after ten idle minutes, unless opened with no timeout. It ends with its session.
+  The end of a connection ends only the cursors of its exhaust streams.
 """
 
 from __future__ import annotations
@@ -23,22 +22,20 @@ MONITOR_SECONDS = 4
 
 
 class Source(Protocol):
-    """What a cursor reads from."""
+    """The data source of a cursor."""
 
     def close(self) -> None:
-        """Release what is held; called once."""
+        """Release its resources; called once."""
 
 
 class ClientCursor:
-    """One open cursor. `source` is the command layer's own object; `lsid` the session it belongs to, or None.
+    """One open cursor. `source`: an object of the command layer. `lsid`: its session, or None.
 
-    `returned` counts documents given out so far, `batches` the batches; `origin` (the command that opened it) serves
-    currentOp. `apart`: its batches run scripts or stages, where they can stand still. `created`, `last_used`: seconds
-    of the registry's clock. `at_cluster_time`: the packed timestamp of the state that a snapshot read sees.
-    `owner`: who opened it, where users are told apart; `needs`: what its owner needed for that, and needs for each
-    batch. `time_left`: the seconds that its batches may still take
-    together; None: no limit. `transaction`: the number of the transaction that it belongs to. `execution`: its plans,
-    where they are known.
+    `returned`, `batches`: documents and batches returned so far. `origin`: the command that opened it, for currentOp.
+    `apart`: its batches run scripts or stages on a thread that can block. `created`, `last_used`: seconds of the
+    registry's clock. `at_cluster_time`: the packed timestamp of a snapshot read. `owner`: the user who opened it, with
+    access control. `needs`: the privileges for opening it and for each batch. `time_left`: the remaining seconds for
+    all its batches; None: no limit. `transaction`: the number of its transaction. `execution`: its plans, if known.
     """
 
     __slots__ = (
@@ -80,7 +77,7 @@ class ClientCursor:
 
 
 class CursorRegistry:
-    """All open cursors of a process. `random64()` gives 64 random bits; ids are positive and never 0."""
+    """All open cursors of a process. `random64()` returns 64 random bits; ids are positive, never 0."""
 
     def __init__(
         self, clock: Callable[[], float], random64: Callable[[], int], *, idle_seconds: float = IDLE_SECONDS
@@ -89,7 +86,7 @@ class CursorRegistry:
         self.random64 = random64
         self.idle_seconds = idle_seconds
         self.monitor_seconds = MONITOR_SECONDS
-        """How often somebody should call `expire`."""
+        """The interval at which to call `expire`."""
         self._cursors: dict[int, ClientCursor] = {}
         self.timed_out = 0
         self.opened = 0
@@ -106,8 +103,9 @@ class CursorRegistry:
         owner: UserName | None = None,
         needs: tuple[Need, ...] = (),
     ) -> ClientCursor:
-        """A new cursor, not checked out. `transaction`: the number of the session's that it belongs to. `owner`: who
-        opened it, for which they needed `needs`.
+        """Add a new cursor, not checked out. `transaction`: the number of its transaction in the session.
+
+        `owner`: the user who opened it, with the privileges `needs`.
         """
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
@@ -127,10 +125,10 @@ class CursorRegistry:
         transaction: int | None = None,
         owner: UserName | None = None,
     ) -> ClientCursor:
-        """Take a cursor for one getMore; give it back with `checkin` or end it with `close`.
+        """Check a cursor out for one getMore; return it with `checkin` or end it with `close`.
 
-        Errors: CursorNotFound (43); Unauthorized (13) for another collection or another's cursor; Location50736 to
-        50738 for another session, and 50739 to 50741 for another transaction; Location12051 when a command is using it.
+        Errors: CursorNotFound (43); Unauthorized (13) for another collection or another user's cursor; Location50736 to
+        50738 for another session, and 50739 to 50741 for another transaction; Location12051 if a command is using it.
         """
         cursor = self._cursors.get(cursor_id)
         if cursor is None or cursor.killed:
@@ -153,21 +151,21 @@ class CursorRegistry:
         return cursor
 
     def get(self, cursor_id: int) -> ClientCursor | None:
-        """A cursor to be looked at, whoever asks; None where there is none."""
+        """Return a cursor without checks or checkout; None if there is none."""
         return self._cursors.get(cursor_id)
 
     def needs_of(self, cursor_id: int, owner: UserName | None) -> tuple[Need, ...]:
-        """Return what the next batch needs of who opened the cursor; nothing where there is none of theirs."""
+        """Return the privileges for the owner's next batch; empty if the owner has no such cursor."""
         cursor = self._cursors.get(cursor_id)
         return () if cursor is None or cursor.owner != owner else cursor.needs
 
     def owner_of(self, cursor_id: int) -> UserName | None:
-        """Who opened a cursor; None where nobody is told apart, and where there is no such cursor."""
+        """Return the owner of a cursor; None without access control, or if there is no such cursor."""
         cursor = self._cursors.get(cursor_id)
         return None if cursor is None else cursor.owner
 
     def checkin(self, cursor: ClientCursor) -> bool:
-        """Give a cursor back; its idle time starts anew. False when it was killed in the meantime and is gone now."""
+        """Return a cursor, restarting its idle time. False if it was killed meanwhile and is gone."""
         cursor.pinned = False
         cursor.last_used = self._clock()
         if cursor.killed:
@@ -176,13 +174,13 @@ class CursorRegistry:
         return True
 
     def close(self, cursor: ClientCursor) -> None:
-        """End a cursor that the caller holds or that nobody uses."""
+        """End a cursor that the caller has checked out, or that is idle."""
         if self._cursors.pop(cursor.id, None) is not None:
             cursor.killed = True
             cursor.source.close()
 
     def kill(self, cursor_id: int, namespace: str | None = None) -> bool:
-        """End a cursor by id, at once or as soon as it is checked in. False when there is none (on that namespace)."""
+        """End a cursor by id, at once or at its checkin. False if there is none (on that namespace)."""
         cursor = self._cursors.get(cursor_id)
         if cursor is None or cursor.killed or (namespace is not None and cursor.namespace != namespace):
             return False
@@ -190,7 +188,7 @@ class CursorRegistry:
         return True
 
     def kill_where(self, chosen: Callable[[ClientCursor], bool]) -> int:
-        """End all that `chosen` picks (a dropped collection's, an ended session's); returns how many."""
+        """End all cursors that satisfy `chosen`, e.g. those of a dropped collection; return their number."""
         victims = [cursor for cursor in self._cursors.values() if not cursor.killed and chosen(cursor)]
         for cursor in victims:
             self._end(cursor)
@@ -201,14 +199,14 @@ class CursorRegistry:
         return self.kill_where(lambda cursor: cursor.lsid in lsids)
 
     def expire(self) -> int:
-        """End the cursors that idled too long; returns how many."""
+        """End the expired cursors; return their number."""
         before = self._clock() - self.idle_seconds
         count = self.kill_where(lambda cursor: not (cursor.pinned or cursor.no_timeout) and cursor.last_used < before)
         self.timed_out += count
         return count
 
     def close_all(self) -> None:
-        """End every cursor, checked out or not: the process stops."""
+        """End every cursor, checked out or not, when the process stops."""
         for cursor in list(self._cursors.values()):
             self.close(cursor)
 

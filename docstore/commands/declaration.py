@@ -1,13 +1,14 @@
-"""What a command is: its declaration, the parameters it takes, and the table of an executable's commands.
+"""Declarations of commands, their parameters, and the command table of an executable.
 
-A `Spec` says everything about a command but what carries it out; a handler makes a `Command` of it. A command that only
-one handler serves is declared beside it, as a `Command`; one that several kinds of process serve, each by a handler of
-its own, has its spec in `docstore.commands.specs`, and each handler states what it does differently, with the reason
-(`Exceptional`). An executable joins commands into one `CommandTable`. Parsing, privileges, listCommands and the
-compatibility tables are derived from declarations, so nothing about a command is said twice.
+A `Spec` declares everything but the handler; a handler makes a `Command` of it. A command with a single handler is
+declared beside it, as a `Command`. One that several kinds of process serve, each with its own handler, has its spec in
+`docstore.commands.specs`; each handler declares its deviations with a reason (`Exceptional`). An executable joins
+commands into one `CommandTable`. Parsing, privileges, listCommands and the compatibility tables are derived from
+declarations.
 
-Always true: no two commands of a table share a name or an alias; a name is either served or unsupported, never both;
-every parameter of a command is declared, or the command is declared tolerant.
+- No two commands of a table share a name or an alias.
+- A name is either served or unsupported, never both.
+- Every parameter of a command is declared, or the command is declared tolerant.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from docstore.commands.context import Context
 
 Encoded = bytes | DocumentParts
-"""An encoded document, in pieces where it is large."""
+"""An encoded document, in parts if it is large."""
 
 Result = dict[str, Any] | Encoded
-"""What a command returns: the reply's fields without `ok`, as a dict or encoded."""
+"""The result of a command: the reply's fields without `ok`, as a dict or encoded."""
 RESULTS = (bytes, dict, DocumentParts)
 
 
@@ -41,21 +42,20 @@ def in_one_piece(result: Encoded) -> bytes: ...
 @overload
 def in_one_piece(result: Result) -> dict[str, Any] | bytes: ...
 def in_one_piece(result: Result) -> dict[str, Any] | bytes:
-    """The result, a large one put together."""
+    """Return the result, joined if it is in parts."""
     return result.document() if isinstance(result, DocumentParts) else result
 
 
 def encoded(result: Result) -> bytes:
-    """The result as one document."""
+    """Return the result as one encoded document."""
     whole = in_one_piece(result)
     return whole if isinstance(whole, bytes) else bson.encode(whole)
 
 
 class Type(Enum):
-    """What a field may hold and the Python shape in which `Arguments` gives it.
+    """The type of a field, and the Python value that `Arguments` returns for it.
 
-    Null and undefined count as absent, as in the real server's parser, for every type but ANY, HINT and those that say
-    so.
+    Null and undefined count as absent, as in the real server's parser, except for ANY, HINT and the types that say so.
     """
 
     ANY = "any"
@@ -106,13 +106,13 @@ class Type(Enum):
 class Parameter:
     """One field of a command.
 
-    * `type`: one type, or a tuple of those allowed; the value's shape follows the type that matched.
-    * `default`: what `Arguments` gives when the field is absent.
+    * `type`: one type, or a tuple of alternatives; the Python value follows the type that matched.
+    * `default`: the value that `Arguments` returns if the field is absent.
     * `minimum`, `maximum`: inclusive bounds of a number (Location51024 outside).
-    * `unsupported`: a sentence; the field is known, and refused with NotImplemented when it asks for something
-      (anything but false, zero or an empty document, array or string).
-    * `distinct`: its value is decoded as a whole, so no document in it may have a field twice (Location40413).
-    * `internal`: sent between this project's own processes; left out of what is shown to users.
+    * `unsupported`: a sentence; the field is known, and refused with NotImplemented unless it has no effect (false,
+      zero, or an empty document, array or string).
+    * `distinct`: its value is decoded as a whole, so no document in it may have duplicate fields (Location40413).
+    * `internal`: sent only between processes of this project; hidden from users.
     """
 
     name: str
@@ -131,37 +131,37 @@ class Parameter:
 
 
 class Role(Enum):
-    """Where in a replica set a command may run."""
+    """The replica set members on which a command may run."""
 
     PRIMARY = "primary"
-    """Writes: only a writable primary (databases other than `local`)."""
+    """Writes: only a writable primary (except on `local`)."""
     SECONDARY_OK = "secondaryOk"
-    """Reads: a primary, or a secondary when the read preference allows it."""
+    """Reads: a primary, or a secondary if the read preference allows it."""
     ANY = "any"
-    """Every member in every state."""
+    """Any member in any state."""
 
 
 class Resource(Enum):
-    """What a privilege is held on."""
+    """The kind of resource that a privilege applies to."""
 
     COLLECTION = "collection"
     DATABASE = "database"
     CLUSTER = "cluster"
     USER = "user"
-    """Needs no privilege, but a user who is authenticated."""
+    """Needs an authenticated user, but no privilege."""
     NONE = "none"
-    """Needs no privilege; open before authentication."""
+    """Needs no privilege; public before authentication."""
 
 
 @dataclass(frozen=True, slots=True)
 class Privilege:
-    """The right to do `action` (MongoDB's privilege action names) on a resource."""
+    """The right to perform `action` (MongoDB's privilege action names) on a resource."""
 
     action: str
     resource: Resource
 
     def needs(self, db: str, namespace: str) -> tuple[Need, ...]:
-        """Return what a request to a database, about a namespace or none, needs by this privilege."""
+        """Return the needs of a request to a database, on a namespace or none."""
         if self.resource in (Resource.NONE, Resource.USER):
             return ()
         if self.resource is Resource.CLUSTER:
@@ -172,29 +172,29 @@ class Privilege:
 
 
 PUBLIC = Privilege("", Resource.NONE)
-"""Of commands that anyone may call, even before authentication."""
+"""For commands that anyone may call, even before authentication."""
 AUTHENTICATED = Privilege("", Resource.USER)
-"""Of commands that every user may call: about their own sessions, say."""
+"""For commands that every user may call, e.g. about their own sessions."""
 INTERNAL = Privilege("internal", Resource.CLUSTER)
-"""Of commands that only other members of the cluster call."""
+"""For commands that only other members of the cluster call."""
 
 Response = Result | Awaitable[Result]
-"""What running a command gives: its result, or what to await for it. Nothing else in between is of both kinds."""
+"""The return value of a command: its result, or an awaitable of it. Nothing else may be both."""
 
 Sequences = Mapping[str, list[bytes]]
-"""Documents that come beside a request's own, by the name of their parameter."""
+"""Document sequences of a request, by parameter name."""
 
 Run = Callable[["Context", "Arguments"], Response]
 
 Needs = Callable[["Context", "Arguments"], Iterable[Need]]
-"""All that a request needs, for a command of which the declared privilege does not say everything."""
+"""Returns the needs of a request, for a command whose declared privilege is not sufficient."""
 
 
 class Exceptional:
-    """What one process does differently from a command's spec: `Exceptional("a router has no oplog", retryable=False)`.
+    """A process's deviation from a command's spec: `Exceptional("a router has no oplog", retryable=False)`.
 
-    `because`: the reason, for the reader. `parameters` take the place of the spec's by name, or come after them;
-    `traits` are other fields of the spec. Every one of them must differ from the spec.
+    `because`: the reason, for the reader. `parameters` replace those of the spec by name, or follow them. `traits`:
+    other fields of the spec. Each must differ from the spec.
     """
 
     __slots__ = ("because", "parameters", "traits")
@@ -206,7 +206,7 @@ class Exceptional:
         self.traits = traits
 
     def applied(self, traits: dict[str, Any]) -> dict[str, Any]:
-        """A spec's traits with this exception."""
+        """Return a spec's traits with this exception applied."""
         parameters = {parameter.name: parameter for parameter in traits["parameters"]}
         for name, parameter in self.parameters.items():
             assert parameters.get(name) != parameter, f"{traits['name']}.{name} is no exception"
@@ -217,62 +217,62 @@ class Exceptional:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is the same of a command wherever it is served: `Spec("find", privilege=..., role=..., help="...")`."""
+    """The declaration of a command, common to all handlers: `Spec("find", privilege=..., role=..., help="...")`."""
 
     name: str
     _: KW_ONLY
     privilege: Privilege
     role: Role
     aliases: tuple[str, ...] = ()
-    """Other spellings, e.g. the lower-case ones of 2012; they mean exactly the same."""
+    """Other spellings, e.g. the lower-case ones of 2012, with the same meaning."""
     value: Type | tuple[Type, ...] = Type.ANY
-    """What the field named like the command holds; with COLLECTION `Context.namespace` is set."""
+    """The type of the field named like the command; with COLLECTION `Context.namespace` is set."""
     wrong_name: Code = Code.BadValue
-    """What a collection name that is no string is refused with."""
+    """The error code for a collection name that is no string."""
     parameters: tuple[Parameter, ...] = ()
     admin_only: bool = False
     tolerant: bool = False
-    """Unknown fields are let pass, as the real server does for hello and buildInfo."""
+    """Unknown fields are ignored, as the real server does for hello and buildInfo."""
     read_concern: bool = False
-    """Takes a readConcern level other than `local`."""
+    """Accepts readConcern levels other than `local`."""
     snapshot_reads: bool = False
-    """Takes readConcern level `snapshot`."""
+    """Accepts readConcern level `snapshot`."""
     write_concern: bool | None = None
-    """Takes a writeConcern; None: exactly those that need a primary."""
+    """Accepts a writeConcern; None: exactly if it needs a primary."""
     retryable: bool = False
-    """Takes a txnNumber: a retryable write."""
+    """Accepts a txnNumber: a retryable write."""
     in_transactions: bool = False
-    """May be part of a transaction over many documents."""
+    """Allowed in multi-document transactions."""
     own_deadline: bool = False
-    """maxTimeMS is not a limit that the dispatcher enforces (getMore: how long to await data)."""
+    """The dispatcher does not enforce maxTimeMS (getMore: the time to await data)."""
     pausable: bool = False
-    """The evaluation of its expressions may pause: what it has looked at stays as it was."""
+    """Evaluating its expressions may yield: the data it has read does not change."""
     repeatable: bool = False
-    """May be begun anew as long as it has not answered: it changes nothing unless it says so (`irrevocable`)."""
+    """May be restarted until it has answered: it changes nothing unless it sets `irrevocable`."""
     since: int = 0
-    """The wire version of the servers that it came with."""
+    """The wire version of the servers that introduced it."""
     stable: bool = False
-    """Belongs to the Stable API, version 1."""
+    """Part of the Stable API, version 1."""
     following: Callable[[Context, bytes], bytes | None] | None = None
-    """For a request that allows exhaust: given the reply's body, the body of the request that the server answers
-    next of its own accord; None ends the stream."""
+    """For exhaust requests: maps the reply's body to the body of the next implied request; None ends the stream."""
     needs: Needs | None = None
-    """What a request needs, where the privilege does not say it all."""
+    """The needs of a request, if the declared privilege is not sufficient."""
     sensitive: tuple[str, ...] | Callable[[bytes, Sequences], tuple[str, ...]] = ()
-    """Fields whose values are shown to nobody: neither in logs and errors nor by currentOp and the profiler. A
-    function says which of a request's document and its document sequences.
+    """Fields whose values are redacted in logs, errors, currentOp and the profiler.
+
+    A function derives them from a request's document and its document sequences.
     """
     wraps_command: bool = False
-    """The field named like the command is another command, in which the same values are shown to nobody."""
+    """The field named like the command is another command, which is redacted likewise."""
     refuses: str = ""
-    """Why every request is refused; empty for a command that does something."""
+    """The reason why every request is refused; empty for a command that works."""
     user_first: bool = False
-    """A user who may not run the command is told so before its fields are read, as by the real server."""
+    """An unauthorized user gets that error before its fields are parsed, as from the real server."""
     help: str = ""
-    """One line for listCommands; of a command that refuses, its reason."""
+    """One line for listCommands; for a command that refuses, the reason."""
 
     def command(self, run: Run, *exceptions: Exceptional) -> Command:
-        """The command as one kind of process serves it."""
+        """Return the command as one kind of process serves it."""
         traits = {each.name: getattr(self, each.name) for each in fields(Spec)}
         for exception in exceptions:
             traits = exception.applied(traits)
@@ -283,21 +283,21 @@ class Spec:
 class Command(Spec):
     """A command with its handler: `Command("ping", run, privilege=PUBLIC, role=Role.ANY, help="...")`.
 
-    `run(context, arguments)` returns the reply's fields or an awaitable of them. It is a plain function when it need
-    not wait: then the request is answered without a task.
+    `run(context, arguments)` returns the reply's fields or an awaitable of them. If it need not wait, it is a plain
+    function, and the request is answered without a task.
     """
 
     run: Run
     _: KW_ONLY
     spec: Spec | None = field(default=None, repr=False)
-    """What it was made of; None when it is declared where it is served."""
+    """The spec it was made of; None if it is declared with its handler."""
     exceptions: tuple[Exceptional, ...] = field(default=(), repr=False)
     by_name: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
-    """The parameters by name."""
+    """All parameters by name."""
     required: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)
-    """Those that must be given."""
+    """The required parameters by name."""
     names_collection: bool = field(init=False, repr=False, compare=False)
-    """Whether the field named like the command can be a collection's name."""
+    """True if the field named like the command can be a collection name."""
 
     def __post_init__(self) -> None:
         by_name = {parameter.name: parameter for parameter in self.parameters}
@@ -316,15 +316,15 @@ class Command(Spec):
 
 
 def admin_only_error(command: Command) -> CommandError:
-    """Return the refusal (Unauthorized) of a command of `admin` that was sent to another database."""
+    """Return the error (Unauthorized) for an `admin` command that was sent to another database."""
     return CommandError(Code.Unauthorized, f"{command.name} may only be run against the admin database.")
 
 
 class CommandTable:
     """The commands of one executable, by every spelling.
 
-    Iteration gives the commands that are served. `unsupported` holds those that the executable refuses as ones that it
-    does not have (`docstore.commands.specs.unsupported`), by name; a process may serve what others refuse.
+    Iteration yields the commands served. `unsupported`: by name, the commands that the executable refuses as not
+    implemented (`docstore.commands.specs.unsupported`); another process may serve them.
     """
 
     def __init__(self, commands: Iterable[Command], *, unsupported: Iterable[Command] = ()) -> None:
@@ -334,18 +334,18 @@ class CommandTable:
         self.unsupported = {command.name: command for command in unsupported if command.name not in self._by_spelling}
 
     def find(self, spelling: str) -> Command | None:
-        """Return the command of a spelling, also one that is unsupported; None for a name that nobody has."""
+        """Return the command of a spelling, served or unsupported; None for an unknown name."""
         return self._by_spelling.get(spelling) or self.unsupported.get(spelling)
 
     def get(self, spelling: str) -> Command:
-        """Return the command of a spelling, also one that is unsupported. Errors: CommandNotFound."""
+        """Return the command of a spelling, served or unsupported. Errors: CommandNotFound."""
         command = self.find(spelling)
         if command is None:
             raise CommandError(Code.CommandNotFound, f"no such command: '{spelling}'")
         return command
 
     def add(self, commands: Iterable[Command]) -> None:
-        """Serve further commands."""
+        """Add commands to serve."""
         for command in commands:
             assert command.name not in self._by_name, f"{command.name} is declared twice"
             self._by_name[command.name] = command
@@ -354,7 +354,7 @@ class CommandTable:
                 self._by_spelling[spelling] = command
 
     def hide_newer(self, face: Face) -> None:
-        """Serve what servers have that the process passes for, and nothing that came later."""
+        """Remove commands newer than the emulated server version."""
         for command in list(self):
             if command.since > face.max_wire_version:
                 del self._by_name[command.name]
@@ -365,7 +365,7 @@ class CommandTable:
         return spelling in self._by_spelling
 
     def __iter__(self) -> Iterator[Command]:
-        """Every command once, sorted by name."""
+        """Yield every command once, sorted by name."""
         return iter(sorted(self._by_name.values(), key=lambda command: command.name))
 
     def __len__(self) -> int:

@@ -1,12 +1,13 @@
-"""From a request to its reply.
+"""Request dispatch: from a request to its reply.
 
-`Dispatcher.handle` answers at once whenever the command is a plain function: no task, no future. A command that waits
-gives a `Pending`, which the transport runs as a task. Everything that a reply carries besides the command's own fields
-is added here and nowhere else: `ok`, `operationTime`, `$clusterTime`, error labels, `topologyVersion`.
+`Dispatcher.handle` answers at once if the command is a plain function: no task, no future. A command that waits returns
+a `Pending`, which the transport runs as a task. Only this module adds the common reply fields: `ok`, `operationTime`,
+`$clusterTime`, error labels, `topologyVersion`.
 
-Always true: a request that wants a reply gets exactly one (an exhaust stream: one per request in it); a request with
-moreToCome gets none; a `CommandError` becomes an `ok: 0` reply; any other exception is logged with its traceback and
-becomes InternalError, except a broken invariant (`AssertionError`), which passes through and stops the process.
+- A request that expects a reply gets exactly one (an exhaust stream: one per implied request); one with moreToCome gets
+  none.
+- A `CommandError` becomes an `ok: 0` reply. Any other exception is logged with its traceback and becomes InternalError,
+  except a broken invariant (`AssertionError`), which propagates and stops the process.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")
 _LOGGED_BYTES = 10_000
-"""Longer commands are logged by their name."""
+"""Longer commands are logged by name only."""
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 _WHOLE_OK = b"\x10ok\0\1\0\0\0"
 _EMPTY = b"\x05\0\0\0\0"
 
 _VERSIONED_CODES = STATE_CHANGE_CODES - {Code.ShutdownInProgress, Code.InterruptedAtShutdown}
-"""Codes that tell which topology the node knows. One that shuts down sends none: its news are always new."""
+"""Error codes that carry the node's topology version. A node that shuts down sends none: its state is always news."""
 RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
     Code.HostUnreachable,
     Code.HostNotFound,
@@ -58,28 +59,29 @@ RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
     Code.ExceededTimeLimit,
     9001,
 }
-"""After these a driver may send a retryable write again."""
+"""Error codes after which a driver may retry a retryable write."""
 RETRYABLE_WRITE_LABEL = "RetryableWriteError"
 
 
 class StreamedReply(NamedTuple):
-    """One reply of an exhaust stream: `following` is the request that the server answers next of its own accord."""
+    """One reply of an exhaust stream. `following`: the next implied request."""
 
     body: bytes
     following: Message
 
 
 Outcome = bytes | StreamedReply | None
-"""A reply's body; one of a stream; None for a request that wants no reply."""
+"""A reply's body; one of a stream; None if the request expects no reply."""
 
 
 class Pending:
-    """A request whose command waits. The transport awaits `finish()` in a task of its own, and sets
-    `operation.on_kill` so that a kill wakes it; when that cancelled the task, `interrupted()` is the outcome.
+    """A request whose command waits.
 
-    `convert` makes the outcome of the reply's body where the request was none of OP_MSG.
-    `relay`: the transport may start it and hand its answer to `answered` instead, without a task.
-    `deadline`: when the transport should kill the operation, in seconds of `services.clock`; None for never.
+    The transport awaits `finish()` in a task, and sets `operation.on_kill` so that a kill cancels it; `interrupted()`
+    is the outcome then.
+    `convert` maps the reply's body to the outcome of a request that was not OP_MSG.
+    `relay`: the transport may start it and pass its answer to `answered` instead, without a task. `deadline`: when the
+    transport should kill the operation, in seconds of `services.clock`; None: never.
     """
 
     __slots__ = ("_arguments", "_awaitable", "_dispatcher", "_request", "context", "convert", "deadline", "operation")
@@ -99,7 +101,7 @@ class Pending:
         self.context = context
         self.operation: Operation = context.operation
         self.convert: Callable[[bytes], bytes | None] | None = None
-        # A command with a deadline of its own means something else by maxTimeMS.
+        # For a command with its own deadline, maxTimeMS has another meaning.
         progress = context.begun_progress
         own = None if progress is None else progress.deadline
         self.deadline = context.deadline if own is None and not context.command.own_deadline else own
@@ -113,7 +115,7 @@ class Pending:
         return self._awaitable if isinstance(self._awaitable, Relay) and not self._request.flags else None
 
     def answered(self, result: bytes) -> Outcome:
-        """The outcome of a request whose relay has its answer."""
+        """Return the outcome of a request whose relay has answered."""
         dispatcher, context = self._dispatcher, self.context
         SUPERVISION.ended(context)
         dispatcher.note(context)
@@ -124,7 +126,7 @@ class Pending:
         return self._outcome(context, body)
 
     async def finish(self) -> Outcome:
-        """Wait for the command and build its outcome. Raises only what stops a task or the process."""
+        """Await the command and return its outcome. Raises only what stops a task or the process."""
         dispatcher, context = self._dispatcher, self.context
         try:
             body = dispatcher.complete(context, await dispatcher.timed(context, self._arguments, self._awaitable))
@@ -141,14 +143,14 @@ class Pending:
         return self._outcome(context, body)
 
     def given_up(self) -> Outcome:
-        """The outcome of an operation that was killed while its relay waited."""
+        """Return the outcome of an operation that was killed while its relay waited."""
         self._dispatcher.note(self.context)
         outcome = self.interrupted()
         self.context.services.operations.finish(self.operation)
         return outcome
 
     def interrupted(self) -> Outcome:
-        """The outcome of an operation that was killed while it waited."""
+        """Return the outcome of an operation that was killed while it waited."""
         error = self.operation.error
         assert error is not None, "only a killed operation is interrupted"
         return self._outcome(None, self._dispatcher.refuse(error, self.context))
@@ -160,8 +162,8 @@ class Pending:
 class Dispatcher:
     """Serves one table of commands.
 
-    `translate` turns an exception that is not a `CommandError` into one when it has a meaning for clients (a transport
-    failure behind a router), or gives None. `slow_ms`: operations at least as long are logged.
+    `translate` maps an exception to a `CommandError` if clients can use it (a transport failure behind a router), else
+    to None. `slow_ms`: the duration from which operations are logged.
     """
 
     def __init__(
@@ -225,7 +227,7 @@ class Dispatcher:
         return body
 
     async def _run_admitted(self, admission: Awaitable[None], context: Context, arguments: Arguments) -> Result:
-        """Run a command of which it had to be found out whether it may run."""
+        """Run a command once its admission is decided."""
         await admission
         result = self._run(context, arguments)
         return result if isinstance(result, RESULTS) else await result
@@ -236,7 +238,7 @@ class Dispatcher:
         if told is not None and told != self._last_cluster_time and observe(told, context, self._gossip.cluster_time):
             self._last_cluster_time = told
         if context.session is not None and (context.connection.identity is not None or not services.access.enabled):
-            # Of who has not authenticated nothing is remembered.
+            # Unauthenticated clients leave no session behind.
             services.sessions.touch(context.session.lsid, context.started)
         if services.switches.require_api_version and context.api_version is None:
             raise CommandError(498870, "The apiVersion parameter is required: every command must name an API version")
@@ -287,14 +289,14 @@ class Dispatcher:
             return self._carry_out(context, arguments)
 
     def _carry_out(self, context: Context, arguments: Arguments) -> Awaitable[Result]:
-        """The command from its beginning, where scripts can run."""
+        """Run the command from the start, where scripts can run."""
         services = self.services
         if services.carry_out is None:
             raise no_scripting()
         return services.carry_out(context, lambda: context.command.run(context, arguments))
 
     async def timed(self, context: Context, arguments: Arguments, result: Awaitable[Result]) -> Result:
-        """The result of a command that waits, which is noted when it ends."""
+        """Await a command's result, and record it at the end."""
         try:
             return await Supervised(context, result)
         except ScriptsWanted:
@@ -304,7 +306,7 @@ class Dispatcher:
             self.note(context)
 
     def note(self, context: Context) -> None:
-        """A command that waited has ended: count it, and log it where it took long."""
+        """Count a command that waited, and log it if it was slow."""
         command = context.command
         waits_for_news = command.own_deadline or command.following is not None
         seconds = self.services.clock() - context.started
@@ -313,12 +315,12 @@ class Dispatcher:
             self._log_slow(context)
 
     def complete(self, context: Context, result: Result) -> bytes:
-        """The body of a successful reply."""
+        """Return the body of a successful reply."""
         session = context.session
         retried = (
             session is not None
             and session.txn_number is not None
-            # Of a transaction nothing is tried again by itself but its end.
+            # In a transaction only its end is retryable by itself.
             and (not session.in_transaction or context.command.name in ENDING)
         )
         progress = context.begun_progress
@@ -353,7 +355,7 @@ class Dispatcher:
         return append_fields(body, bson.encode(extra)[4:-1]) if extra else body
 
     def _reply_tail(self) -> bytes:
-        """`ok: 1` and the gossip, encoded; kept while the host gives the same gossip."""
+        """Return `ok: 1` and the gossip, encoded; cached while the gossip is unchanged."""
         gossip = self.services.host.gossip()
         if gossip is not self._gossip:
             self._gossip = gossip
@@ -361,9 +363,9 @@ class Dispatcher:
         return self._tail
 
     def refuse(self, error: CommandError, context: Context | None) -> bytes:
-        """The body of an `ok: 0` reply; the refusal is counted."""
+        """Count an error and return the body of its `ok: 0` reply."""
         self.services.metrics.fail(None if context is None else context.command.name)
-        # The frames that it came through hold what the request has made, and often the error itself.
+        # Its frames reference the request's data, and often the error itself.
         error.__traceback__ = error.__context__ = None
         if context is not None:
             hang_up_after(context)
@@ -373,7 +375,7 @@ class Dispatcher:
         if isinstance(error, InducedError) and error.labelled:
             retried = False
         elif context is not None and session is not None and session.in_transaction:
-            # Of a transaction nothing is tried again by itself but its end.
+            # In a transaction only its end is retryable by itself.
             ends = retried = context.command.name in ENDING
             gone = is_transient(error.code, ends=ends) and "writeConcernError" not in error.extra
             if gone and TRANSIENT_LABEL not in labels:
@@ -389,7 +391,7 @@ class Dispatcher:
         return append_fields(bson.encode(reply), host.gossip().fields)
 
     def refuse_unexpected(self, error: Exception, context: Context | None) -> bytes:
-        """The body of the reply to a request that failed in a way no command announced."""
+        """Return the body of the reply to a request that failed with an unexpected exception."""
         known = self._translate(error)
         if known is not None:
             return self.refuse(known, context)
@@ -400,7 +402,7 @@ class Dispatcher:
         )
 
     def outcome(self, request: Message, context: Context | None, body: bytes) -> Outcome:
-        """What the transport does with a body: nothing for moreToCome, a stream's next request for exhaust."""
+        """Return the transport's action for a body: None for moreToCome, a stream's next request for exhaust."""
         if request.more_to_come:
             return None
         if request.flags & EXHAUST_ALLOWED and context is not None and context.command.following is not None:
@@ -410,7 +412,7 @@ class Dispatcher:
         return body
 
     def tell(self, context: Context, body: bytes) -> None:
-        """Tell the observers of a request that has been answered."""
+        """Call the observers with an answered request."""
         for observer in list(self.services.observers):
             observer(context, body)
 
@@ -435,7 +437,7 @@ def _logged(context: Context) -> dict[str, Any]:
 
 
 def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:
-    """A reply with the write concern error of a fail point, and the labels that go with it."""
+    """Return a reply with a fail point's write concern error, and its error labels."""
     if failure.write_concern_error is None:
         return body
     extra = b"\x03writeConcernError\0" + failure.write_concern_error

@@ -1,4 +1,4 @@
-"""Coroutines begun at once: one that need not wait is done when the call returns, without a task."""
+"""Eagerly started coroutines: one that does not wait completes in the call, without a task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Begun(Generic[T]):
-    """What is left of a coroutine that has begun to wait. To be awaited, once."""
+    """The remainder of a coroutine that has begun to wait. Await it once."""
 
     def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
         self._work = work
@@ -32,9 +32,9 @@ class Begun(Generic[T]):
 
 
 def begun(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
-    """The result of a coroutine that never waits, else what is left of it.
+    """Return the result of a coroutine that never waits, else an awaitable of the remainder.
 
-    What it does before it first waits is part of no task: only for work that does not ask for one there.
+    The part before its first wait runs in no task: it must not ask for the current task.
     """
     try:
         waits_for = work.send(None)

@@ -1,7 +1,7 @@
-"""Reading a whole request: which command, the fields that any command may carry, the command's own parameters.
+"""Parsing of a whole request: its command, the envelope fields common to all commands, the command's parameters.
 
-The fields of the envelope are declared once, in `_FIELDS`; everything else must be a parameter of the command. Each
-field has an effect or is refused: there is no field that is read over.
+Envelope fields are declared once, in `_FIELDS`; every other field must be a parameter of the command. Each field has an
+effect or is refused; none is ignored.
 
 Codes and the order of checks follow MongoDB 6.0.
 """
@@ -42,9 +42,7 @@ _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
 class Envelope:
-    """The envelope's fields while a request is read; what is not given stays with the class. `fields` are those of the
-    context to be made.
-    """
+    """The envelope fields parsed so far; defaults are class attributes. `fields`: those of the context to create."""
 
     db: str | None = None
     lsid: bytes | None = None
@@ -64,9 +62,9 @@ class Envelope:
 def open_request(
     request: Message, connection: ClientConnection, services: Services, started: float
 ) -> tuple[Context, Arguments]:
-    """The context and arguments of a request that came at `started` (seconds of `services.clock`).
+    """Parse a request received at `started` (seconds of `services.clock`) into its context and arguments.
 
-    A command that processes send each other (`_...`) may be as long as a message.
+    An internal command (`_...`) may be as long as a message.
 
     Errors: BSONObjectTooLarge, InvalidLength, CommandNotFound, CommandNotSupported, Unauthorized (admin only),
     Location40413 to 40415, TypeMismatch, and those of the fields.
@@ -90,7 +88,7 @@ def open_request(
 def _open_document(
     request: Message, connection: ClientConnection, services: Services, started: float
 ) -> tuple[Context, Arguments]:
-    """All that the request's document says by itself."""
+    """Parse the request's document, without its document sequences."""
     validate(request.body, MAX_REQUEST_DEPTH)
     listed = elements(request.body)
     fields = iter(listed)
@@ -110,7 +108,7 @@ def _open_document(
         elif name in parameters:
             own.append((parameters[name], code, data))
         elif not command.tolerant:
-            # What stands before it is looked at before.
+            # Check the fields before it first.
             for parameter, kind, content in own:
                 take(command.name, parameter, kind, content, "", {})
             raise unknown_field(command.name, name)
@@ -129,7 +127,7 @@ def _open_document(
 
 
 def addressee(request: Message) -> tuple[str, str]:
-    """Return (the command's name, its database) of a request that may be malformed: "" for what cannot be read."""
+    """Return (command name, database) of a request that may be malformed: "" for an unreadable part."""
     try:
         fields = list(elements(request.body))
     except CommandError:
@@ -156,14 +154,14 @@ def _take_sequences(command: Command, request: Message, arguments: Arguments) ->
         if name in arguments:
             raise CommandError(40433, f"Duplicate field between body and document sequence {name}")
         if name != "documents":
-            # Documents to be stored are checked by whoever stores them, more strictly.
+            # Documents to store are checked when they are stored, more strictly.
             for document in documents:
                 validate(document, MAX_REQUEST_DEPTH)
         arguments.put(name, documents)
 
 
 def _finish(envelope: Envelope, command: Command, started: float) -> None:
-    """What can only be judged once all fields are read."""
+    """Check and convert fields that depend on others, once all are parsed."""
     fields = envelope.fields
     if command.admin_only and envelope.db != "admin":
         raise admin_only_error(command)
@@ -196,7 +194,7 @@ def _check_read_concern(concern: ReadConcern, command: Command) -> None:
         raise CommandError(
             Code.InvalidOptions, f"Command {command.name} does not support readConcern level 'snapshot' here"
         )
-    # A write needs no wait to come after a cluster time: the timestamp it gets is above all that were gossiped.
+    # A write is always after a gossiped cluster time: its timestamp is above all of them.
     timed = concern.after_cluster_time is not None and command.role is not Role.PRIMARY
     if not command.read_concern and (timed or concern.level not in _UNLIMITED_LEVELS):
         raise CommandError(
@@ -297,7 +295,7 @@ def _read_preference(envelope: Envelope, code: int, data: bytes) -> None:
 
 
 def _query_options(envelope: Envelope, code: int, data: bytes) -> None:
-    # How clients before 3.6 wrapped the read preference for mongos.
+    # The form in which clients before 3.6 sent the read preference to mongos.
     if code != OBJECT:
         raise wrong_type("$queryOptions", code, "object")
     inner = option_fields("$queryOptions", data).get("$readPreference")
@@ -347,7 +345,7 @@ def _api_strict(envelope: Envelope, code: int, data: bytes) -> None:
 
 
 def _api_deprecation_errors(envelope: Envelope, code: int, data: bytes) -> None:
-    # Nothing in version 1 of the API is deprecated, so there is nothing to refuse.
+    # Version 1 of the API has no deprecated features, so nothing is refused.
     envelope.api_deprecation_errors = _boolean("APIParametersFromClient.apiDeprecationErrors", code, data)
 
 
@@ -382,4 +380,4 @@ _FIELDS: dict[str, Callable[[Envelope, int, bytes], None]] = {
     "writeConcern": _write_concern,
 }
 ENVELOPE_FIELDS = frozenset((*_FIELDS, "lsid"))
-"""The names that any command may carry, and that no parameter may have."""
+"""The names of envelope fields, which no parameter may have."""

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""What replies carry of the cluster's time, encoded, which is another with each write, and what clients say of it."""
+"""Cluster time gossip: the encoded reply fields, which change with each write, and parsing of the clients' gossip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docstore.optime import pack_timestamp, unpack_timestamp
 from docstore.security.time_proofs import HASH_BYTES, NO_KEY, SignedTime
 
 MAX_CLOCK_DRIFT_SECONDS = 365 * 24 * 3600
-"""How far ahead of our wall clock a gossiped cluster time may be."""
+"""How far a gossiped cluster time may be ahead of our wall clock."""
 
 _BEFORE_HASH = b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0\0"
 _BEFORE_KEY_ID = b"\x12keyId\0"
@@ -28,7 +28,7 @@ _UNSIGNED = bytes(HASH_BYTES)
 
 
 class EncodedGossip(NamedTuple):
-    """`fields` as they stand in a document; `cluster_time` is the packed timestamp in them, 0 where there is none."""
+    """`fields`: encoded document fields. `cluster_time`: their packed timestamp; 0 without one."""
 
     fields: bytes
     cluster_time: int
@@ -38,29 +38,31 @@ NO_GOSSIP = EncodedGossip(b"", 0)
 
 
 def encode_times(cluster_time: int, operation_time: int, signed: SignedTime | None = None) -> EncodedGossip:
-    """`{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; `signed`: the former."""
+    """Encode `{$clusterTime: {clusterTime, signature}, operationTime}` of two packed timestamps; `signed`: the cluster
+    time.
+    """
     proof, key_id = (_UNSIGNED, NO_KEY) if signed is None else (signed.hash, signed.key_id)
     fields = _FIELDS.pack(_BEFORE, cluster_time, _BEFORE_HASH, proof, _BEFORE_KEY_ID, key_id, _BETWEEN, operation_time)
     return EncodedGossip(fields, cluster_time)
 
 
 def encode_cluster_time(cluster_time: int) -> bytes:
-    """The field `$clusterTime` alone, of a packed timestamp, for a process that knows this one."""
+    """Encode the field `$clusterTime` alone, of a packed timestamp, for a process that trusts this one."""
     return encode_times(cluster_time, 0).fields[: len(_BEFORE) + 8 + _SIGNATURE_BYTES + 1]
 
 
 def heard_cluster_time(reply: bytes) -> int:
-    """The packed timestamp that a reply's `$clusterTime` has; 0 without one."""
+    """Return the packed timestamp of a reply's `$clusterTime`; 0 without one."""
     found = get_field(reply, "$clusterTime")
     stamp = None if found is None else get_field(found[1], "clusterTime")
     return 0 if stamp is None else int.from_bytes(stamp[1], "little")
 
 
 def clients_time(raw: bytes) -> SignedTime:
-    """A client's `$clusterTime`. Errors: NoSuchKey, TypeMismatch, UnsupportedFormat for what is none."""
+    """Parse a client's `$clusterTime`. Errors: NoSuchKey, TypeMismatch, UnsupportedFormat."""
     time = _field(raw, "clusterTime", TIMESTAMP)
     signature = _field(raw, "signature", OBJECT)
-    # Behind its length and its subtype.
+    # Skip its length and subtype.
     proof = _field(signature, "hash", BINARY)[5:]
     key_id = get_field(signature, "keyId")
     if key_id is None:
@@ -75,7 +77,10 @@ def clients_time(raw: bytes) -> SignedTime:
 
 
 def check_drift(time: int, now: float) -> None:
-    """`time`: packed; `now`: seconds since 1970. Errors: ClusterTimeFailsRateLimiter for one from the far future."""
+    """Check a packed `time` against `now`, in seconds since 1970.
+
+    Errors: ClusterTimeFailsRateLimiter if it is too far ahead.
+    """
     seconds = unpack_timestamp(time).time
     if seconds > now + MAX_CLOCK_DRIFT_SECONDS:
         raise CommandError(
@@ -85,7 +90,7 @@ def check_drift(time: int, now: float) -> None:
 
 
 def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:
-    """The same of any gossip."""
+    """Encode any gossip, as `encode_times`."""
     told = gossip.get("$clusterTime")
     return EncodedGossip(bson.encode(gossip)[4:-1], 0 if told is None else pack_timestamp(told["clusterTime"]))
 

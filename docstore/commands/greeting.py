@@ -1,9 +1,8 @@
-"""What hello and its older spelling isMaster have in common: the handshake of a connection and the process's own facts.
+"""The handshake of a connection by hello and its older spelling isMaster, and the facts it reports about the process.
 
-The first hello of a connection may carry the client's metadata and the compressors it speaks; later ones may not change
-them. A hello may ask by which mechanisms a user authenticates, and begin to authenticate. A hello that names a topology
-version waits for the next change, and one that allows exhaust is answered again and again, each time as soon as
-something has changed.
+- The first hello of a connection may carry the client's metadata and compressors; later ones may not change them.
+- A hello may ask for the mechanisms of a user, and start an authentication.
+- A hello with a topology version waits for the next change. One that allows exhaust is answered after every change.
 """
 
 from __future__ import annotations
@@ -49,20 +48,20 @@ PARAMETERS = (
 
 
 class Greeter(Protocol):
-    """What a process says of itself in hello."""
+    """The process-specific part of hello."""
 
     def hello(self) -> Mapping[str, Any]:
-        """The fields that are its own: `isWritablePrimary` and those of its set, or `msg`."""
+        """Return the process's fields: `isWritablePrimary` and those of its set, or `msg`."""
 
     def topology_version(self) -> Mapping[str, Any]:
-        """`{processId, counter}`; the counter rises with every change of `hello`."""
+        """Return `{processId, counter}`; the counter increases with every change of `hello`."""
 
     async def wait_topology_change(self, counter: int, timeout: float) -> None:
-        """Return when the counter is above `counter`, or after `timeout` seconds."""
+        """Return once the counter exceeds `counter`, or after `timeout` seconds."""
 
 
 def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: bool) -> Response:
-    """The reply of hello (`legacy`: of isMaster), at once or when the topology has changed."""
+    """Return the reply of hello (`legacy`: of isMaster), at once or after a topology change."""
     _take_client(context, arguments)
     version, wait_ms = arguments["topologyVersion"], arguments["maxAwaitTimeMS"]
     if version is None:
@@ -87,7 +86,7 @@ def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: b
 
 
 def _version_of(raw: bytes) -> tuple[ObjectId, int]:
-    """(process, counter) of a topology version. Errors: TypeMismatch, 40414, 40415, 31372."""
+    """Return (process, counter) of a topology version. Errors: TypeMismatch, 40414, 40415, 31372."""
     fields = parse_fields(_VERSION, raw, _VERSION_FIELDS)
     given = get_field(raw, "counter")
     if given is not None and given[0] != INT64:
@@ -118,7 +117,7 @@ async def _reply_with_authentication(context: Context, arguments: Arguments, gre
 
 
 def following(context: Context, reply: bytes) -> bytes | None:
-    """The request that the server answers next in an exhaust stream: the same one, with the version just sent."""
+    """Return the next implied request of an exhaust stream: the same one, with the version just sent."""
     sent = get_field(reply, "topologyVersion")
     if sent is None or get_field(context.raw, "topologyVersion") is None:
         return None

@@ -1,8 +1,8 @@
-"""The version of MongoDB that a process passes for, and the limits that hold in every process.
+"""The emulated MongoDB version of a process, and the limits of every process.
 
-Clients go by the version in what they send. What came with a later one than that of the face is refused as a server of
-that version refuses what it does not know: a command is not found, a field is unknown. Operators of the query and
-aggregation languages are there under every face, because no client asks for the version before it uses them.
+Clients choose features by the version. Features newer than the emulated version (the face) are refused as a server of
+that version refuses unknown ones: a command is not found, a field is unknown. Query and aggregation operators exist
+under every face, because clients use them without checking the version.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MIN_WIRE_VERSION = 0
 MAX_WRITE_BATCH = 100_000
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 MAX_INTERNAL_BYTES = MAX_DOCUMENT_BYTES + 16 * 1024
-"""Bytes of a document that is no stored one: a command, or a result."""
+"""Maximum bytes of a command or a result, which is not stored."""
 MAX_REQUEST_DEPTH = 200
-"""Levels of documents and arrays in a request; deeper ones are refused before anything walks them."""
+"""Maximum nesting of documents and arrays in a request, checked before anything recurses into it."""
 
 _SHOWN = 100
-"""Characters of a value in an error."""
+"""Maximum characters of a value in an error text."""
 _CUSTOM_BUCKETS = 19
 _COMPOUND_WILDCARDS = 21
 _BULK_WRITE = 25
@@ -31,7 +31,7 @@ _BULK_WRITE = 25
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """What a process passes for. `version`: the whole one; `feature_version`: its first two numbers, which name it."""
+    """The emulated server version. `version`: the full version; `feature_version`: its first two numbers."""
 
     version: str
     feature_version: str
@@ -39,17 +39,17 @@ class Face:
 
     @property
     def has_custom_buckets(self) -> bool:
-        """Whether a time-series collection may say how long its buckets are."""
+        """True if time-series collections accept custom bucket durations."""
         return self.max_wire_version >= _CUSTOM_BUCKETS
 
     @property
     def has_compound_wildcards(self) -> bool:
-        """Whether a wildcard index may have further fields."""
+        """True if wildcard indexes may be compound."""
         return self.max_wire_version >= _COMPOUND_WILDCARDS
 
     @property
     def has_bulk_write(self) -> bool:
-        """Whether there is the command bulkWrite, and updates of one document are sorted."""
+        """True if the command bulkWrite exists, and updates of one document accept a sort."""
         return self.max_wire_version >= _BULK_WRITE
 
 
@@ -58,7 +58,7 @@ DEFAULT_FACE = FACES[EMULATED]
 
 
 def check_internal_size(raw: bytes) -> None:
-    """BSONObjectTooLarge for a document that is longer than a command or a result may be."""
+    """Errors: BSONObjectTooLarge for a document longer than a command or a result may be."""
     if len(raw) <= MAX_INTERNAL_BYTES:
         return
     name, code, data = elements(raw)[0]
@@ -70,7 +70,7 @@ def check_internal_size(raw: bytes) -> None:
 
 
 def batch_refused(count: int) -> CommandError:
-    """The refusal of a command with so many statements."""
+    """Return the error for a command with too many or no statements."""
     return CommandError(
         Code.InvalidLength, f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {count} operations."
     )

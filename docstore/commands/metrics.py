@@ -1,10 +1,10 @@
 # cython: annotation_typing=False
-"""What the commands of a process have cost since it started, by collection: for top, serverStatus and `$collStats`.
+"""Command metrics by collection since the process started, for top, serverStatus and `$collStats`.
 
-Always true: a request that was answered is counted once, for its collection and in the totals of its command, which
-never decrease; totals, and what one collection has cost, are told without a look at all collections; times are in
-seconds on the clock of the requests; at most `MAX_KEYS` pairs of collection and command are told apart, further ones
-are counted as about no collection.
+- An answered request is counted once, for its collection and in the totals of its command. Totals never decrease.
+- Totals, and the metrics of one collection, are read without iterating over all collections.
+- Times are seconds of the requests' clock.
+- At most `MAX_KEYS` pairs of collection and command are distinguished; further ones count for no collection.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _TOP_FIELDS = ("total", "readLock", "writeLock", "queries", "getmore", "insert",
 
 
 class Metrics:
-    """Counts and times. `refused`: requests answered with an error; `unknown`: those that name no command."""
+    """Counts and times. `refused`: requests answered with an error; `unknown`: requests of unknown commands."""
 
     def __init__(self) -> None:
         self._costs: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-        """By collection and command: (count, seconds), and beside them the totals of the command."""
+        """By collection and command: [count, seconds], and the totals of the command."""
         self._totals: dict[str, list[float]] = {}
         self._failed: dict[str, int] = {}
         self.refused = 0
         self.unknown = 0
 
     def add(self, namespace: str, command: str, seconds: float) -> None:
-        """A request has been answered."""
+        """Count an answered request."""
         costs = self._costs.get((namespace, command))
         if costs is None:
             if len(self._costs) >= MAX_KEYS:
@@ -49,7 +49,7 @@ class Metrics:
         total[1] += seconds
 
     def fail(self, command: str | None) -> None:
-        """A request was refused; None when it named no command of this process."""
+        """Count a refused request; None if its command is unknown."""
         self.refused += 1
         if command is None:
             self.unknown += 1
@@ -57,12 +57,12 @@ class Metrics:
             self._failed[command] = self._failed.get(command, 0) + 1
 
     def forget(self, gone: Callable[[str], bool]) -> None:
-        """Drop the metrics of collections that are no more."""
+        """Drop the metrics of collections that no longer exist."""
         for key in [key for key in self._costs if key[0] and gone(key[0])]:
             del self._costs[key]
 
     def by_command(self, names: Iterator[str] | list[str]) -> dict[str, Any]:
-        """`metrics.commands`: of each name how often it was called and how often refused."""
+        """Return `metrics.commands`: the calls and failures of each name."""
         totals = {command: int(total[0]) for command, total in self._totals.items()}
         found: dict[str, Any] = {"<UNKNOWN>": Int64(self.unknown)}
         for name in names:
@@ -70,7 +70,7 @@ class Metrics:
         return found
 
     def latencies(self, namespace: str | None = None) -> dict[str, Any]:
-        """Microseconds and counts of reads, writes and the other commands, on one collection or on all."""
+        """Return microseconds and counts of reads, writes and other commands, on one collection or on all."""
         sums = {"reads": [0, 0], "writes": [0, 0], "commands": [0, 0], "transactions": [0, 0]}
         for command, cost in self._totals.items():
             if namespace is not None:
@@ -84,7 +84,7 @@ class Metrics:
         return {kind: {"latency": Int64(micros), "ops": Int64(count)} for kind, (micros, count) in sums.items()}
 
     def top(self) -> dict[str, Any]:
-        """Of each collection the microseconds and counts by kind, sorted by name."""
+        """Return the microseconds and counts of each collection by kind, sorted by name."""
         found: dict[str, dict[str, dict[str, int]]] = {}
         for (namespace, command), ((count, seconds), _) in self._costs.items():
             if not namespace:
@@ -98,7 +98,9 @@ class Metrics:
 
 
 def buffers_document() -> dict[str, Any]:
-    """What cursors and other operations hold in memory, may hold, and have written to disk so far, in bytes."""
+    """Return the bytes that cursors and other operations buffer in memory, their limit, and the bytes spilled to
+    disk.
+    """
     return {
         "heldBytes": Int64(BUFFERS.held),
         "limitBytes": Int64(BUFFERS.limit),

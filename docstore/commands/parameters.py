@@ -1,7 +1,7 @@
-"""Server parameters: what getParameter shows and setParameter changes.
+"""Server parameters, for getParameter and setParameter.
 
-Only what has an effect, or states a fact, is a parameter; any other name is refused. Values come decoded; at the start
-of a process they come as text, which is read like a value of a command.
+A parameter has an effect or states a fact; any other name is refused. Values are decoded BSON; at startup they are
+text, which is parsed likewise.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from docstore.errors import NO_CODE, Code, CommandError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParameter:
-    """`get` gives the value for a reply; `put` takes a decoded value and raises BadValue when it does not fit.
+    """`get` returns the value for a reply; `put` takes a decoded value and raises BadValue if it is invalid.
 
-    Without `put` the parameter states a fact. `startup_only`: `put` is for the start of the process.
+    Without `put` the parameter is read-only. `startup_only`: `put` is allowed only at startup.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ServerParameter:
     startup_only: bool = False
 
     def details(self) -> dict[str, Any]:
-        """As getParameter shows it with `showDetails`."""
+        """Return the parameter's fields for `showDetails`."""
         settable = self.put is not None
         return {
             "value": self.get(),
@@ -43,7 +43,7 @@ class ParameterTable:
         self._by_name = {parameter.name: parameter for parameter in parameters}
 
     def add(self, parameters: Iterable[ServerParameter]) -> None:
-        """Declare further parameters."""
+        """Add parameters."""
         for parameter in parameters:
             assert parameter.name not in self._by_name, f"{parameter.name} is declared twice"
             self._by_name[parameter.name] = parameter
@@ -55,11 +55,13 @@ class ParameterTable:
         return iter(sorted(self._by_name.values(), key=lambda parameter: parameter.name))
 
     def get(self, name: str) -> Any:
-        """The present value."""
+        """Return the current value."""
         return self._by_name[name].get()
 
     def put(self, name: str, value: Any, *, starting: bool = False) -> Any:
-        """Change a parameter; returns what it was. Errors: without a code for an unknown or fixed one; BadValue."""
+        """Change a parameter; return its previous value. Errors: one without a code for an unknown or fixed one;
+        BadValue.
+        """
         parameter = self._by_name.get(name)
         if parameter is None:
             raise CommandError(
@@ -73,7 +75,7 @@ class ParameterTable:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An integer parameter's value; fractions are cut off. Errors: BadValue."""
+    """Return an integer parameter's value, truncated. Errors: BadValue."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CommandError(Code.BadValue, f"Failed validating {name}: it takes a whole number")
     if not isfinite(value):
@@ -82,7 +84,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def truth(value: Any) -> bool:
-    """A switch's value: booleans and numbers mean what they say, the text "false" and "0" is off, other text is on."""
+    """Return a switch's value. Booleans and numbers as usual; the text "false" and "0" is off, other text is on."""
     if isinstance(value, str):
         return value not in ("false", "0", "")
     return bool(value)

@@ -1,12 +1,13 @@
-"""Requests that resemble one before them on their connection, opened without being parsed as a whole.
+"""Request templates: fast parsing of requests that resemble an earlier one on their connection.
 
-A driver sends the same command again and again, with the same fields in the same order, and only a few values differ:
-a filter, a transaction number, a cluster time. What was read from the other fields then still holds, and each value
-that differs is read as `docstore.commands.envelope` reads it.
+A driver repeats a command with the same fields in the same order; only a few values differ: a filter, a transaction
+number, a cluster time. The other parsed fields are reused, and each differing value is parsed as in
+`docstore.commands.envelope`.
 
-Always true: the outcome is that of reading the whole document. Fields are judged each by itself, in an order that does
-not matter while none is refused; the few rules that join several (the API version, transactions, concerns) are about
-fields that must be the same here, or whose new value cannot break them. Whatever might makes `again` answer None.
+- The outcome is that of parsing the whole document. Fields are checked independently, and their order does not matter
+  unless one is refused. The few rules that join fields (API version, transactions, concerns) concern fields that must
+  be equal here, or whose new value cannot break them.
+- In any doubtful case `again` returns None.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from docstore.errors import CommandError
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
 _MOST_BYTES = 1024
-"""Longer documents carry data, and what their fields take to compare is not worth it."""
+"""Longer documents carry data; comparing them does not pay."""
 _MOST_KINDS = 8
 _MOST_ALIKE = 3
-"""Requests of one kind with other fields, as those that begin a transaction and those that go on with it."""
+"""Templates of one kind with different fields, such as the first and later requests of a transaction."""
 _KIND = slice(4, 20)
-"""Where the command's name stands, and some of what it is asked about."""
+"""The bytes with the command's name, and part of its value."""
 _FREE = frozenset(("$clusterTime", "lsid", "readConcern", "shardVersion", "txnNumber"))
-"""Fields of the envelope that may have another value; the types are the same, so what the types decide is decided."""
+"""Envelope fields whose value may differ. The types are equal, so type checks still hold."""
 _PROVENANCE = b"provenance\0"
 _OWN = ""
-"""Stands for the command's own field, where that holds a text: of a statement, say."""
+"""Stands for the command's own field if that holds free text, such as a statement."""
 
 
 class RequestTemplate:
-    """A request as it was read, before anything ran."""
+    """A parsed request, as it was before it ran."""
 
     __slots__ = ("_context", "_documents", "_fields", "_readers", "_taken_as_given", "_timed", "_value", "body")
 
@@ -47,18 +48,17 @@ class RequestTemplate:
         by_name = context.command.by_name
         self.body = context.raw
         self._context = context.like()
-        # Each request brings its own; those of this one may be megabytes, and are not needed any longer than it is.
+        # Each request has its own sequences; these may be megabytes, so drop them.
         self._context.sequences = {}
         self._fields = dict(arguments.given())
         self._value = arguments.value
-        # By the field's position: the name of a free field, the declaration of a parameter, None for any other.
+        # By field position: the name of a free field, a parameter's declaration, or None.
         self._readers: list[Parameter | str | None] = [
             name if name in _FREE else by_name.get(name) if position else None for position, name in enumerate(names)
         ]
         if context.command.value is Type.STRING:
             self._readers[0] = _OWN
-        # The names of parameters that may hold anything, and of those that may hold any document, by position; None for
-        # all others.
+        # By position, the names of parameters that accept any value, or any document; None for all others.
         self._taken_as_given = _names_of_free(names, self._readers, Type.ANY)
         self._documents = _names_of_free(names, self._readers, Type.OBJECT)
         self._timed: _TimedConcern | None = None
@@ -66,8 +66,8 @@ class RequestTemplate:
     def again(
         self, request: Message, started: float, changed: list[tuple[int, int, bytes]]
     ) -> tuple[Context, Arguments] | None:
-        """A context and arguments for a request that differs from this one in these values; None where it must be read
-        anew.
+        """Return a context and arguments for a request that differs in these values; None if it must be parsed as a
+        whole.
         """
         context = self._context.like()
         arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
@@ -88,7 +88,7 @@ class RequestTemplate:
         context: Context,
         arguments: Arguments,
     ) -> bool:
-        """Take in the values that differ; False when one of them needs the whole document to be judged."""
+        """Apply the differing values; False if one of them needs a full parse."""
         own: list[tuple[Parameter, int, bytes]] = []
         for position, code, data in changed:
             given = self._taken_as_given[position]
@@ -125,7 +125,7 @@ class RequestTemplate:
         return True
 
     def _concern_with(self, known: ReadConcern, data: bytes) -> ReadConcern | None:
-        """The read concern that differs from the one before in a time; None where the whole request must be read."""
+        """Return the read concern with another time; None if the request needs a full parse."""
         timed = self._timed
         concern = None if timed is None else timed.read(data)
         if concern is not None:
@@ -141,7 +141,7 @@ class RequestTemplate:
 
 
 class _TimedConcern(NamedTuple):
-    """A read concern with one time, as the bytes around that."""
+    """A read concern with one time, and the encoded bytes around it."""
 
     level: ReadLevel
     is_after: bool
@@ -149,7 +149,7 @@ class _TimedConcern(NamedTuple):
     behind: bytes
 
     def read(self, data: bytes) -> ReadConcern | None:
-        """The same concern with another time; None where `data` differs in more."""
+        """Return the concern with the time in `data`; None if `data` differs in more."""
         _, is_after, before, behind = self
         at = len(before)
         if len(data) != at + 8 + len(behind) or not (data.startswith(before) and data.endswith(behind)):
@@ -157,12 +157,14 @@ class _TimedConcern(NamedTuple):
         time = int.from_bytes(data[at : at + 8], "little")
         if is_after:
             return ReadConcern(self.level, time)
-        # That there is none is refused.
+        # A zero time is invalid.
         return ReadConcern(self.level, None, time) if time else None
 
 
 def _timed(concern: ReadConcern, data: bytes) -> _TimedConcern | None:
-    """How to read concerns like this one, which stands in `data`; None for one without a time."""
+    """Return a reader for concerns that differ from this one, encoded in `data`, only in their time; None without a
+    time.
+    """
     after, at = concern.after_cluster_time, concern.at_cluster_time
     time = at if after is None else after
     if time is None:
@@ -170,19 +172,19 @@ def _timed(concern: ReadConcern, data: bytes) -> _TimedConcern | None:
     name = b"\x11atClusterTime\0" if after is None else b"\x11afterClusterTime\0"
     before, *behind = data.split(name)
     if len(behind) != 1 or _PROVENANCE in data:
-        # A provenance may be anything.
+        # A provenance may contain anything.
         return None
     return _TimedConcern(concern.level, after is not None, before + name, behind[0][8:])
 
 
 def _session_with(session: Session | None, name: str, data: bytes, owner: bytes) -> Session | None:
-    """The session with another id or transaction number; None where the whole request must be read."""
+    """Return the session with another id or transaction number; None if the request needs a full parse."""
     if session is None:
         return None
     if name == "lsid":
         lsid = plain_lsid(data, owner)
         return None if lsid is None else Session(lsid, *session[1:])
-    # A negative number is refused.
+    # A negative number is invalid.
     return None if data[7] & 0x80 else Session(session.lsid, int.from_bytes(data, "little"), *session[2:])
 
 
@@ -198,18 +200,18 @@ def _names_of_free(names: list[str], readers: list[Parameter | str | None], kind
 
 
 def _is_free(parameter: Parameter, kind: Type) -> bool:
-    """Whether the parameter takes every value of that type as it is."""
+    """True if the parameter accepts every value of that type unchanged."""
     bounds = (parameter.unsupported, parameter.minimum, parameter.maximum)
     return parameter.type is kind and bounds == (None, None, None) and not parameter.distinct
 
 
 def _own_kind(body: bytes) -> bytes:
-    """The kind of a request whose command's own field may hold any text: the field's type and name."""
+    """Return the kind of a request whose command field may hold any text: the field's type and name."""
     return body[4 : body.find(b"\0", 5)]
 
 
 class RequestTemplates(RequestCache):
-    """The last requests of one connection, a few of each kind; the kind is how a document begins."""
+    """The latest templates of one connection, a few per kind; the kind is a prefix of the document."""
 
     __slots__ = ("_by_kind",)
 
@@ -217,7 +219,9 @@ class RequestTemplates(RequestCache):
         self._by_kind: dict[bytes, list[RequestTemplate]] = {}
 
     def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
-        """What was read from a request like this one, with this one's own values; None when it must be read anew."""
+        """Return a context and arguments from a matching template, with this request's values; None if it needs a full
+        parse.
+        """
         body = request.body
         template: RequestTemplate
         alike = self._by_kind.get(body[_KIND]) or self._by_kind.get(_own_kind(body))
@@ -234,13 +238,13 @@ class RequestTemplates(RequestCache):
         return None
 
     def keep(self, context: Context, arguments: Arguments) -> None:
-        """Remember a request that was read as a whole and has not run yet."""
+        """Remember a fully parsed request that has not run yet."""
         body = context.raw
         if len(body) > _MOST_BYTES:
             return
         names = [name for name, _, _ in elements(body)]
         if len(set(names)) < len(names):
-            # Which of two values of one field counts depends on their order.
+            # The order decides which of two values of a field counts.
             return
         kind = _own_kind(body) if context.command.value is Type.STRING else body[_KIND]
         alike = self._by_kind.get(kind)
@@ -248,12 +252,12 @@ class RequestTemplates(RequestCache):
             if len(self._by_kind) == _MOST_KINDS:
                 self._by_kind.clear()
             alike = self._by_kind[kind] = []
-        # Of two with the same fields the later one counts.
+        # A newer template replaces one with the same fields.
         alike[:] = [template for template in alike if changed_fields(template.body, body) is None][1 - _MOST_ALIKE :]
         alike.append(RequestTemplate(context, arguments, names))
 
     def forget(self) -> None:
-        """What was read may mean something else from now on."""
+        """Clear the templates: requests may now have another meaning."""
         self._by_kind.clear()
 
     def __len__(self) -> int:
@@ -261,7 +265,7 @@ class RequestTemplates(RequestCache):
 
 
 def templates_of(connection: ClientConnection) -> RequestTemplates:
-    """Return the templates of a connection, which are made with its first request."""
+    """Return the connection's templates, creating them at its first request."""
     if connection.opened is None:
         connection.opened = RequestTemplates()
     assert isinstance(connection.opened, RequestTemplates)

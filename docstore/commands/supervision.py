@@ -1,14 +1,14 @@
-"""Watches what a request costs while it is worked on: its time limit, killOp, its memory, and the loop that it holds.
+"""Supervision of a running request: its time limit, killOp, its memory, and its use of the event loop.
 
-Whatever makes or walks values says what that costs (`docstore.bson.allowance`), so a look comes every 64 KiB of
-values, however deep the work is inside of an expression. Where the request may be refused (`docstore.query.pausing`)
+Code that creates or walks values charges their cost (`docstore.bson.allowance`), so a check runs every 64 KiB of
+values, also deep inside an expression. Where the request may be interrupted (`docstore.query.pausing`):
 
-* an error ends it when its time is up, when it was killed, and when the process has grown by `MEMORY_BYTES` in it;
-* a request that has held the loop for `HELD_SECONDS` and may be begun anew is begun anew on a thread of its own
-  (`ScriptsWanted`), and there others run whenever it has worked for `TURN_SECONDS`.
+* It fails when its time is up, when it was killed, and when the process has grown by `MEMORY_BYTES` during it.
+* A repeatable request that has held the loop for `HELD_SECONDS` restarts on its own thread (`ScriptsWanted`). There it
+  yields to other tasks after every `TURN_SECONDS`.
 
-Always true: only the request that is worked on is looked at, and nothing that is between two requests; the clock is not
-looked at for a request that makes little.
+Only the running request is checked, and nothing between two requests. A request that creates few values never reads the
+clock.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ HELD_SECONDS = 0.005
 TURN_SECONDS = 0.002
 MEMORY_BYTES = 256 * 1024 * 1024
 _MEASURED_EVERY = 4 * 1024 * 1024
-"""Bytes of values between two looks at the memory of the process."""
+"""Bytes of values between two measurements of the process's memory."""
 
 
 T = TypeVar("T")
 
 
 class Supervision:
-    """Of the request that is worked on: `context`, None between requests. `until`: when it has had the loop for long
-    enough; 0 where that is still to be found out. `heavy`: how many requests have ended that made values of megabytes.
+    """The supervision of the running request: `context`, None between requests.
+
+    `until`: when the request has held the loop long enough; 0: not set yet. `heavy`: the number of ended requests that
+    created megabytes of values.
     """
 
     __slots__ = ("context", "heavy", "until")
@@ -46,7 +48,7 @@ class Supervision:
         self.heavy = 0
 
     def look(self, spent: int) -> None:
-        """Called whenever the request has made or walked so many bytes of values more."""
+        """Check the request after another `spent` bytes of values."""
         context = self.context
         if context is None or not PAUSING.level:
             return
@@ -67,13 +69,13 @@ class Supervision:
             self._make_way(context, now)
 
     def ended(self, context: Context) -> None:
-        """The request's work is done."""
+        """Count a request at its end."""
         progress = context.begun_progress
         if progress is not None and progress.memory_before is not None:
             self.heavy += 1
 
     def _measure(self, context: Context, coming: int) -> None:
-        """Judge what is in use; of a large value is told before it is there: it is `coming`."""
+        """Check the memory in use; `coming`: the bytes of a large value about to be created."""
         in_use, progress = context.services.memory(), context.progress
         if progress.memory_before is None:
             progress.memory_before = in_use
@@ -91,7 +93,7 @@ class Supervision:
             before = services.memory()
             if services.supervised_pause():
                 if progress.memory_before is not None:
-                    # What others have taken meanwhile is theirs.
+                    # Discount the memory that other requests took meanwhile.
                     progress.memory_before += services.memory() - before
                 self.until = services.clock() + TURN_SECONDS
                 if progress.operation is not None:
@@ -108,7 +110,7 @@ SUPERVISION = Supervision()
 
 
 class Supervised(Generic[T]):
-    """A request's work that waits: it is the one that is worked on whenever it goes on."""
+    """Awaitable work of a request, supervised whenever it runs."""
 
     __slots__ = ("_awaitable", "_context")
 

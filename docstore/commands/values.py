@@ -1,6 +1,6 @@
-"""BSON values of command fields as Python values, and the names that error texts give their types.
+"""Conversion of BSON command fields to Python values, and type names for error texts.
 
-Works on the value's bytes as they stand in the document, so that a type is never lost before it was checked.
+It works on the encoded bytes, so that types can be checked before they are lost.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MIN_INT64 = -(2**63)
 
 
 def type_name(code: int) -> str:
-    """The `$type` alias of a BSON type byte."""
+    """Return the `$type` alias of a BSON type byte."""
     return _TYPE_NAMES.get(code, f"unknown ({code})")
 
 
 def wrong_type(field: str, found: int, expected: str) -> CommandError:
-    """TypeMismatch in the real server's words; `expected` is a type name, or several in brackets."""
+    """Return a TypeMismatch in the real server's words; `expected` is a type name, or several in brackets."""
     plural = "s" if expected.startswith("[") else ""
     return CommandError(
         Code.TypeMismatch,
@@ -46,7 +46,7 @@ def wrong_type(field: str, found: int, expected: str) -> CommandError:
 
 
 def text_of(data: bytes) -> str:
-    """The text of a string value. Errors: InvalidBSON when it is not UTF-8."""
+    """Return the text of a string value. Errors: InvalidBSON if it is not UTF-8."""
     try:
         return data[4:-1].decode()
     except UnicodeDecodeError:
@@ -54,8 +54,9 @@ def text_of(data: bytes) -> str:
 
 
 def integer_of(code: int, data: bytes) -> int:
-    """A double cut towards zero, a decimal rounded to the nearest (even) integer; NaN is 0, all else beyond 64 bits
-    clamps.
+    """Return a number as an integer: doubles are truncated, decimals rounded half to even.
+
+    NaN is 0; values beyond 64 bits clamp.
     """
     if code == INT32:
         return int(_INT32.unpack(data)[0])
@@ -78,7 +79,7 @@ def integer_of(code: int, data: bytes) -> int:
 
 
 def number_of(code: int, data: bytes) -> int | float:
-    """A number as `int` or `float` (decimals become floats)."""
+    """Return a number as `int` or `float` (decimals become floats)."""
     if code in (INT32, INT64):
         return integer_of(code, data)
     if code == DOUBLE:
@@ -88,10 +89,10 @@ def number_of(code: int, data: bytes) -> int | float:
 
 
 def truth_of(code: int, data: bytes) -> bool:
-    """Whether a boolean or number is true."""
+    """True if a boolean or number is true."""
     return data != b"\0" if code == BOOL else number_of(code, data) != 0
 
 
 def value_of(code: int, data: bytes) -> Any:
-    """Any value decoded."""
+    """Return any value decoded."""
     return to_python((code, data))

@@ -77,7 +77,7 @@ def text_index_of(
 
 
 def _weights(raw: bytes, paths: Sequence[str], options: Mapping[str, Value]) -> tuple[tuple[str, int], ...]:
-    """Return (path, weight) of all fields, sorted by path: those of the key pattern and those of `weights`."""
+    """Return (path, weight) of all fields in the key pattern or `weights`, sorted by path."""
     weights = {path: 1 for path in paths if path != TERMS}
     for path, code, data in elements(options["weights"][1]) if "weights" in options else ():
         weights[path] = _weight(raw, path, (code, data))

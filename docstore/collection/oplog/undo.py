@@ -48,7 +48,7 @@ def undo_as_of(timestamp: int) -> bytes:
 
 
 def counts_as_of(record: bytes) -> int | None:
-    """Return the timestamp as of which the change commits, if it is not that of its entry."""
+    """Return the commit timestamp of the change, if it differs from its entry's."""
     at = _HEAD.size
     while record[at : at + 1] == b"\xff":
         at += _KEY.size + _HEAD.size

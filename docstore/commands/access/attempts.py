@@ -1,11 +1,9 @@
-"""How long a client waits before it may try to prove who it is, after failures from its address as the same user.
+"""Delays of authentication attempts after failures, per client address and user.
 
-Always true:
-
-* nobody is refused because others have failed; a failure as one user delays nobody who is another, or elsewhere;
-* the first `allowed` failures cost nothing; behind them each adds `1 / PER_SECOND` seconds to the wait, which is at
-  most `MAX_DELAY_SECONDS`, and `PER_SECOND` failures are forgotten each second;
-* at most `MAX_ENTRIES` pairs of an address and a user are remembered: the one that failed longest ago goes first.
+* A failure delays only attempts from the same address as the same user. No attempt is refused for it.
+* The first `allowed` failures are free. Each further one adds `1 / PER_SECOND` seconds to the delay, at most
+  `MAX_DELAY_SECONDS`. `PER_SECOND` failures expire each second.
+* At most `MAX_ENTRIES` pairs of address and user are remembered, evicting the one with the oldest failure.
 """
 
 from __future__ import annotations
@@ -21,11 +19,13 @@ MAX_ENTRIES = 10_000
 
 
 class FailedAttempts:
-    """Of one process. `allowed`: failures at once, 0 for any number. Times are monotonic seconds."""
+    """The failed attempts of one process. `allowed`: failures without delay; 0: any number. Times are monotonic
+    seconds.
+    """
 
     def __init__(self) -> None:
         self.allowed = DEFAULT_ALLOWED
-        # The failures that time has not made up for, and when they were counted; who failed last comes last.
+        # Unexpired failures and the time they were counted; the most recent failure is last.
         self._counts: OrderedDict[tuple[str, UserName], tuple[float, float]] = OrderedDict()
 
     def delay(self, address: str, user: UserName, now: float) -> float:

@@ -1,8 +1,8 @@
-"""Whether a request may run: its connection's user against what its command needs.
+"""Authorization: checks the privileges of a connection's user against the needs of a request.
 
-Always true: a command that is not open to everyone runs for an authenticated user only, or under the localhost
-exception; whatever answers a request, the shortest way too, comes through here first. A decision that was taken for a
-connection holds until users or roles may have changed (`UserDirectory.generation`).
+- A command that is not public runs only for an authenticated user, or under the localhost exception.
+- Every request passes through here before it is answered, on the fast path too.
+- A decision cached on a connection is valid until users or roles may have changed (`UserDirectory.generation`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_DECISIONS = 1024
 _OPEN = (Resource.NONE, Resource.USER)
 _FIRST_STEPS = Privileges()
-"""What the localhost exception allows: to set a replica set up, and to make the first user."""
+"""The privileges of the localhost exception: to initiate a replica set and to create the first user."""
 for _need in (
     *on_cluster("replSetConfigure", "replSetGetStatus", "addShard"),
     *on_database("admin", "createUser", "grantRole"),
@@ -42,8 +42,8 @@ def refusal_of_unreadable(
 ) -> CommandError:
     """Return the error of a request that failed with `error` before it was admitted.
 
-    Whoever is not authenticated is told nothing else. Of arguments that could not be read nothing is known: where the
-    user is checked first, the declared privilege decides, on the request's database `db` ("" where that is unreadable).
+    An unauthenticated client learns nothing else. If the arguments are unreadable and the command checks the user
+    first, its declared privilege decides, on the request's database `db` ("" if that is unreadable).
     """
     command = services.table.find(spelling)
     if command is None or command.privilege.resource is Resource.NONE or error.code == Code.Unauthorized:
@@ -63,7 +63,7 @@ def refusal_of_unreadable(
 
 
 def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awaitable[None] | None:
-    """Let a request in, at once (None) or when its user has been read anew. Errors: Unauthorized."""
+    """Admit a request, at once (None) or after its user has been reloaded. Errors: Unauthorized."""
     identity = context.connection.identity
     command = context.command
     if (
@@ -71,7 +71,7 @@ def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awai
         and (command.name, context.namespace) in identity.allowed
         and identity.generation == access.directory.generation
     ):
-        # What most requests come to: the same has been allowed before.
+        # The common case: the same decision was made before.
         if access.passes_on:
             context.name_owner()
         return None
@@ -143,7 +143,7 @@ async def _has_no_users(access: AccessControl) -> bool:
 
 
 def is_local(connection: ClientConnection) -> bool:
-    """Whether the client is on this machine."""
+    """True if the client is on this machine."""
     if connection.remote == UNIX_SOCKET:
         return True
     host = connection.remote.rpartition(":")[0].strip("[]").partition("%")[0]
@@ -154,7 +154,7 @@ def is_local(connection: ClientConnection) -> bool:
 
 
 def needs_of(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """All that a request needs."""
+    """Return all privileges that a request needs."""
     command = context.command
     if command.needs is not None:
         return command.needs(context, arguments)
@@ -180,7 +180,7 @@ def not_authorized(context: Context) -> CommandError:
 
 
 def privileges_of(context: Context) -> Privileges | None:
-    """Those of the request's user; None where nothing is checked."""
+    """Return the privileges of the request's user; None if access control is off."""
     if not context.services.access.enabled:
         return None
     identity = context.connection.identity

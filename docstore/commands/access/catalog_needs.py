@@ -1,4 +1,4 @@
-"""What commands about collections and processes need beyond, or instead of, the privilege that they declare."""
+"""Privileges needed by catalog and process commands, in addition to or instead of the declared privilege."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CQL_DEFINES = {
 
 
 def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """A collection may be made by who may insert into it, which makes it too."""
+    """Yield the needs of create. The right to insert suffices, since an insert creates the collection too."""
     view_on = arguments["viewOn"]
     yield from on_namespace(context.namespace, "createCollection")
     if arguments["capped"]:
@@ -43,8 +43,9 @@ def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Yield what a change of options needs. Errors: InvalidOptions for half of a view's definition, of which the other
-    half is not known here.
+    """Yield the needs of collMod.
+
+    Errors: InvalidOptions for half of a view's definition: the other half is unknown here.
     """
     yield from on_namespace(context.namespace, "collMod")
     view_on = arguments["viewOn"]
@@ -57,7 +58,7 @@ def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterator[Need]:
-    """Who defines a view and may read it must be allowed to read what it shows."""
+    """Yield the needs of defining a view: a user who may read the view must be allowed to read what it shows."""
     (reading,) = on_namespace(context.namespace, "find")
     identity = context.connection.identity
     if identity is not None and identity.user.privileges.allow(reading.resource, reading.action):
@@ -65,8 +66,10 @@ def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterato
 
 
 def rename_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Yield what a rename needs: within a database the right to rename there, which shows the user nothing new; else
-    what copying and dropping would.
+    """Yield the needs of a rename.
+
+    Within a database, the right to rename there, if it reveals nothing new to the user; else those of a copy and a
+    drop.
     """
     source, target = arguments.value, arguments["to"]
     if not SECURITY_NAMESPACES.isdisjoint((source, target)):
@@ -81,7 +84,7 @@ def rename_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def _may_rename_within(context: Context, source: str, target: str) -> bool:
-    """Return whether the right to rename in a database is enough for these two names and this user."""
+    """True if the right to rename in a database suffices for these two names and this user."""
     (db, name), (target_db, target_name) = split_namespace(source), split_namespace(target)
     identity = context.connection.identity
     if identity is None or db != target_db or name.startswith("system.") or target_name.startswith("system."):
@@ -100,12 +103,14 @@ def clone_as_capped_needs(context: Context, arguments: Arguments) -> Iterator[Ne
 
 
 def no_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
-    """Any user may ask; the handler looks who does."""
+    """Return no needs: the handler checks the user."""
     return ()
 
 
 def list_collections_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """Names of one's own collections may be asked for by who has any: the handler shows no others."""
+    """Return the needs of listCollections; none for the names of the user's own collections, which the handler
+    selects.
+    """
     identity = context.connection.identity
     own = arguments["authorizedCollections"] and arguments["nameOnly"]
     if own and identity is not None and identity.user.privileges.on_any_in(context.db):
@@ -120,7 +125,7 @@ def profile_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 
 
 def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """To end one's own cursors needs nothing, nor do those that are gone."""
+    """Return the needs of killCursors; none for the user's own cursors and for unknown ones."""
     cursors, owner = context.services.cursors, context.owner
     if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in arguments["cursors"] or ()):
         return ()
@@ -138,7 +143,7 @@ def current_op_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
 
 
 def kill_op_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """To end one's own operations needs nothing."""
+    """Return the needs of killOp; none for the user's own operations."""
     named = arguments["op"]
     if named is not None and named[0] == INT32:
         wanted = integer_of(*named)
@@ -148,7 +153,7 @@ def kill_op_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 
 
 def named_database_needs(action: str) -> Needs:
-    """Those of a command whose value is the name of the database that it is about."""
+    """Return the needs of a command whose value names its database."""
 
     def needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
         return on_database(arguments.value, action)
@@ -157,7 +162,7 @@ def named_database_needs(action: str) -> Needs:
 
 
 def settings_needs(action: str) -> Needs:
-    """Those of a command about what the documents of config.settings say."""
+    """Return the needs of a command about the documents of config.settings."""
 
     def needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
         return on_namespace("config.settings", action)
@@ -173,12 +178,12 @@ def everywhere_needs(action: str) -> Needs:
 
 
 def anything_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
-    """Whoever may do everything may do what cannot be said beforehand."""
+    """Require anyAction on anyResource: the privileges needed depend on what the command finds."""
     return (Need(ANY_ACTION, EVERYTHING),)
 
 
 def validate_metadata_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
-    """On the database that is named, else on all."""
+    """Require `validate` on the named database, else on all."""
     db = arguments["db"]
     return on_database(db, "validate") if db else (Need("validate", ALL_DATABASES),)
 
@@ -192,21 +197,23 @@ _CQL_OF_ROLES = frozenset(("grant", "revoke", "list"))
 
 
 def cql_actions(text: str) -> tuple[str, ...]:
-    """What a statement does to the tables that it names, by its first word."""
+    """Return the actions of a CQL statement on its tables, by its first word."""
     words = _cql_words(text)
     first = words[0][0].lower() if words else ""
     return _CQL_CHANGES.get(first) or _CQL_DEFINES.get(first) or ("find",)
 
 
 def _cql_words(text: str) -> list[tuple[str, str]]:
-    """The words of a statement, each with what qualifies the next by it."""
+    """Return the words of a statement, each with the separator that qualifies the next word."""
     return [(match[1], match[2]) for match in _CQL_PARTS.finditer(text) if match[1] is not None]
 
 
 def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """By the first word of a statement, on the request's database and on those that its names are qualified with. Who
-    may do that to a table of one of them is let in: the handler knows the tables. What a statement about roles needs,
-    the commands that carry it out need.
+    """Yield the needs of a CQL statement, by its first word.
+
+    They apply to the request's database and to the keyspaces that qualify its names. A privilege on any table of one of
+    them suffices here: the handler checks the tables. Statements about roles are checked by the commands that execute
+    them.
     """
     words = _cql_words(arguments.value)
     first = words[0][0].lower() if words else ""

@@ -1,6 +1,6 @@
-"""How a process authenticates: the users that it knows, the mechanisms that it takes, what it makes of passwords.
+"""Authentication settings of a process: its users, mechanisms, and stored credentials.
 
-Nothing here waits or draws random numbers by itself: both are handed in by the transport.
+Nothing here waits or draws random numbers by itself: the transport passes both in.
 """
 
 from __future__ import annotations
@@ -34,27 +34,26 @@ T = TypeVar("T")
 _ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
 _MOST = 0x7FFFFFFF
 X509 = "MONGODB-X509"
-"""Authentication by the certificate that the client has shown."""
+"""Authentication by the client's TLS certificate."""
 
 
 async def at_once(work: Callable[[], T]) -> T:
-    """Do the work here and now."""
+    """Run `work` in this task."""
     return work()
 
 
 async def no_pause(_seconds: float) -> None:
-    """Wait for nothing."""
+    """Return without waiting."""
 
 
 @dataclass(slots=True)
 class AccessControl:
-    """`random_bytes` gives as many as asked for; `aside` does work that takes milliseconds where it holds nobody up;
-    `pause` lets so many seconds go by.
+    """`random_bytes(n)` returns n bytes; `aside` runs CPU work of milliseconds off the event loop; `pause` sleeps.
 
-    `enabled`: what users may do is checked. `keys`: by which other processes of the cluster authenticate.
-    `localhost_exception`: while there is no user, a client on this machine may make the first. `passes_on`: requests
-    are passed on to processes that take this one's word for whose a session is. `secret`: random bytes of this process,
-    from which what is pretended of unknown users is made where there are no keys.
+    `enabled`: access control is on. `keys`: the credentials of other cluster processes. `localhost_exception`: while
+    there is no user, a local client may create the first. `passes_on`: requests are relayed to processes that trust
+    this one's statement of the session's user. `secret`: random bytes of this process; it seeds the fake credentials of
+    unknown users if there are no keys.
     """
 
     directory: UserDirectory = field(default_factory=NoUsers)
@@ -65,7 +64,7 @@ class AccessControl:
     mechanisms: tuple[str, ...] = (X509, *MECHANISMS)
     iterations: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_ITERATIONS))
     had_users: bool = False
-    """Whether there has ever been a user or a role: then the localhost exception is over."""
+    """True if a user or role has ever existed, which ends the localhost exception."""
     random_bytes: Callable[[int], bytes] = urandom
     aside: Callable[[Callable[[], Any]], Awaitable[Any]] = at_once
     pause: Callable[[float], Awaitable[None]] = no_pause
@@ -73,14 +72,15 @@ class AccessControl:
     attempts: FailedAttempts = field(default_factory=FailedAttempts)
 
     async def find(self, name: UserName) -> User | None:
-        """The user as it is now. As `__system` the processes of the cluster are known, and nobody else."""
+        """Return the current user. `__system` stands for the processes of the cluster."""
         if name == SYSTEM:
             return None if self.keys is None else self.keys.user
         return await self.directory.find(name)
 
     async def known_by(self, name: UserName) -> KnownBy:
-        """What the user is known by, as it is now, or seems to be known by; a directory without users says nothing of
-        that: then by every mechanism.
+        """Return the current credentials of the user, or fake ones for an unknown user.
+
+        A directory without users fakes nothing: then every mechanism is reported.
         """
         if name == SYSTEM:
             known = KnownBy(None if self.keys is None else self.keys.user.credentials)
@@ -89,21 +89,21 @@ class AccessControl:
         return self.completed(known)
 
     def completed(self, known: KnownBy) -> KnownBy:
-        """Have an unknown user seem to have every mechanism, where the directory has no users."""
+        """Fill in every mechanism for an unknown user, if the directory has no users."""
         return known if known.profile else KnownBy(known.credentials, self.iterations)
 
     @property
     def pretence(self) -> bytes:
-        """From which what is pretended of unknown users is made: where there are keys, the same on all with them."""
+        """The seed of fake credentials; with keys, the same on all processes that share them."""
         return self.secret if self.keys is None or self.keys.pretence is None else self.keys.pretence
 
     def pretended(self, mechanism: str, name: UserName, profile: Profile) -> Credential:
-        """What a user that does not exist seems to have, by a mechanism that it does not seem to have too."""
+        """Return the fake credential of an unknown user, also for a mechanism that its fake profile lacks."""
         iterations = profile.get(mechanism, self.iterations[mechanism])
         return pretended_credential(mechanism, name, self.pretence, iterations)
 
     def takes(self, mechanism: str, name: UserName) -> bool:
-        """Whether a user of that name may authenticate by the mechanism, one of a password."""
+        """True if a user of that name may authenticate by this password mechanism."""
         if mechanism not in MECHANISMS:
             return False
         if name == SYSTEM and self.keys is not None:
@@ -111,8 +111,9 @@ class AccessControl:
         return mechanism in self.mechanisms
 
     async def credentials(self, user: str, password: str, mechanisms: Iterable[str], *, digested: bool) -> list[Any]:
-        """What to keep of a password, for each mechanism. `digested`: the client has made its digest already, which
-        only SCRAM-SHA-1 can be made of. Errors: NotPreparable.
+        """Return the credentials to store for a password, one per mechanism.
+
+        `digested`: the client sent the MD5 digest, which suffices for SCRAM-SHA-1 only. Errors: NotPreparable.
         """
         secrets = {
             each: password.encode() if digested else secret_of(each, user, password, stored=True) for each in mechanisms

@@ -1,7 +1,7 @@
-"""Conversations by which clients authenticate: one at a time on a connection.
+"""SASL conversations of clients, one at a time per connection.
 
-Always true: a conversation that has failed is over, and what it said is AuthenticationFailed, whatever the reason; the
-reason goes to the log. No message of one is ever logged.
+- A failed conversation is over. Its error is AuthenticationFailed, for any reason; the reason is logged.
+- No message of a conversation is ever logged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from docstore.security.users import KnownBy, User
 
 LOG = component("ACCESS")
 CONVERSATION_ID = 1
-"""A connection has one conversation at a time, so that all have the same number."""
+"""A connection has one conversation at a time, so all have the same id."""
 
 
 def failed() -> CommandError:
@@ -42,7 +42,7 @@ def _unavailable(context: Context, mechanism: str, name: UserName | None) -> Com
 
 
 def payload_of(value: Value) -> bytes:
-    """A message of a conversation: binary, or base64 as old clients send it. Errors: BadValue."""
+    """Return a message of a conversation: binary, or base64 from old clients. Errors: BadValue."""
     code, data = value
     if code == BINARY:
         return data[5:]
@@ -56,9 +56,9 @@ def payload_of(value: Value) -> bytes:
 
 
 async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
-    """Those by which a user may authenticate; `asked`: "db.user" or a document `{user, db}`.
+    """Return the mechanisms by which a user may authenticate; `asked`: "db.user" or a document `{user, db}`.
 
-    Of a user that there is not the reply is that of one that there is: names cannot be found out here.
+    The reply for an unknown user resembles that of a known one, so that names cannot be probed.
     """
     access = context.services.access
     credentials, profile = await access.known_by(_asked_name(asked))
@@ -80,8 +80,9 @@ def _asked_name(asked: str | bytes) -> UserName:
 
 
 async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
-    """The reply to the first message of a conversation that came with hello; None where it leads to nothing, and the
-    client has to begin anew. Errors: 40413; 51769 for what begins no conversation.
+    """Return the reply to a conversation's first message that came with hello.
+
+    None if it fails, and the client has to start again. Errors: 40413; 51769 for a message that starts no conversation.
     """
     fields = option_fields("hello.speculativeAuthenticate", asked)
     name = next(iter(fields), "")
@@ -108,7 +109,7 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
         return None
     conversation = context.connection.conversation
     if conversation is not None and conversation.hopeless:
-        # Without a reply the client takes one of the mechanisms that `saslSupportedMechs` names.
+        # Without a reply the client picks a mechanism from `saslSupportedMechs`.
         context.connection.conversation = None
         return None
     return reply
@@ -125,8 +126,10 @@ async def _speculate_on_certificate(
 
 
 async def by_certificate(context: Context, mechanism: str, user: str | None, db: str) -> dict[str, Any]:
-    """Authenticate as whom the client's certificate names; the reply. `user`: who the client says that is. Errors:
-    MechanismUnavailable, ProtocolError, AuthenticationFailed, and those of `log_in`.
+    """Authenticate as the subject of the client's certificate, and return the reply. `user`: the name the client
+    claims.
+
+    Errors: MechanismUnavailable, ProtocolError, AuthenticationFailed, and those of `log_in`.
     """
     access, connection, security = context.services.access, context.connection, context.services.transport_security
     subject = connection.subject
@@ -156,7 +159,7 @@ async def by_certificate(context: Context, mechanism: str, user: str | None, db:
 
 
 async def start(context: Context, mechanism: str, payload: bytes, db: str, *, short: bool) -> dict[str, Any]:
-    """Begin a conversation; the reply to the client's first message. Errors: MechanismUnavailable,
+    """Start a conversation; return the reply to its first message. Errors: MechanismUnavailable,
     AuthenticationFailed.
     """
     access, connection, audit = context.services.access, context.connection, context.services.audit
@@ -172,7 +175,7 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
     if not access.takes(mechanism, first.name):
         raise _unavailable(context, mechanism, first.name)
     if first.name != SYSTEM:
-        # Who may be kept waiting is no process of the cluster.
+        # A delayed client is no process of the cluster.
         delay = access.attempts.delay(client_address(connection), first.name, context.services.clock())
         if delay:
             await access.pause(delay)
@@ -199,8 +202,9 @@ def _begun(
 
 
 async def proceed(context: Context, conversation_id: int, payload: bytes) -> dict[str, Any]:
-    """The reply to a further message. Errors: ProtocolError where no conversation is under way, AuthenticationFailed,
-    and those of `log_in`.
+    """Return the reply to a further message.
+
+    Errors: ProtocolError without a conversation, AuthenticationFailed, and those of `log_in`.
     """
     connection = context.connection
     conversation = connection.conversation
@@ -233,7 +237,7 @@ async def _done(context: Context, conversation: Conversation, payload: bytes) ->
     generation = access.directory.generation
     user = await access.find(name)
     if user is None or user.credentials.get(mechanism) != conversation.credential:
-        # What is remembered of the user is older than what has just been proven.
+        # The cached user is older than the credentials just proven.
         access.directory.invalidate()
         generation = access.directory.generation
         user = await access.find(name)
@@ -244,7 +248,7 @@ async def _done(context: Context, conversation: Conversation, payload: bytes) ->
 
 
 def _admit(context: Context, mechanism: str, user: User, generation: int) -> None:
-    """The client has proven to be that user. Errors: AuthenticationFailed, and those of `log_in`."""
+    """Log the client in as the user it has proven to be. Errors: AuthenticationFailed, and those of `log_in`."""
     connection = context.connection
     if not may_be(connection, user):
         raise _refused(context, mechanism, user.name, "the client's address is not allowed")
@@ -268,7 +272,7 @@ def _reply(payload: bytes, *, done: bool) -> dict[str, Any]:
 
 
 def _refused(context: Context, mechanism: str, name: UserName | None, reason: str) -> CommandError:
-    """An attempt has failed."""
+    """Record a failed attempt and return its error."""
     if name is not None:
         context.services.access.attempts.failed(client_address(context.connection), name, context.services.clock())
     _note(context, mechanism, name, Code.AuthenticationFailed)
@@ -278,7 +282,7 @@ def _refused(context: Context, mechanism: str, name: UserName | None, reason: st
 
 
 def _note(context: Context, mechanism: str, name: UserName | None, code: int) -> None:
-    """Tell the audit log how an authentication ended."""
+    """Write the outcome of an authentication to the audit log."""
     audit = context.services.audit
     if audit is not None:
         who = name or UserName("", context.db)

@@ -1,4 +1,4 @@
-"""What commands on documents need beyond, or instead of, the privilege that they declare."""
+"""Privileges needed by document commands, in addition to or instead of the declared privilege."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WITHOUT_FIND = frozenset(
         "$planCacheStats",
     )
 )
-"""Stages that begin a pipeline and read something else than the documents of a collection."""
+"""Leading pipeline stages that do not read the documents of a collection."""
 _ACTIONS = {"$collStats": "collStats", "$indexStats": "indexStats", "$planCacheStats": "planCacheRead"}
 
 
@@ -62,7 +62,7 @@ def update_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 
 
 def bulk_write_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """By what will be carried out. Errors: those of `runs_of`."""
+    """Yield the needs of the runs of a bulkWrite. Errors: those of `runs_of`."""
     for run in runs_of(context, arguments):
         yield from on_namespace(run.namespace, "remove" if run.kind == "delete" else run.kind)
         if run.kind == "update" and any(_upserts("update.updates", statement) for statement in run.statements):
@@ -79,7 +79,7 @@ def find_and_modify_needs(context: Context, arguments: Arguments) -> Iterable[Ne
 
 
 def _upserts(where: str, statement: bytes) -> bool:
-    """Return whether a statement asks for an upsert. Errors: Location40413."""
+    """True if a statement is an upsert. Errors: Location40413."""
     if b"upsert" not in statement:
         return False
     code, data = option_fields(where, statement).get("upsert", _FALSE)
@@ -87,8 +87,9 @@ def _upserts(where: str, statement: bytes) -> bool:
 
 
 def get_more_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """Return what opening the cursor needed: who may not do that any more gets nothing more. The cursors of others are
-    refused when they are taken.
+    """Return the needs of opening the cursor: a user who has lost them gets no further batch.
+
+    Cursors of other users are refused at checkout.
     """
     return context.services.cursors.needs_of(arguments.value, context.owner)
 
@@ -99,7 +100,7 @@ def aggregate_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 
 
 def pipeline_needs(namespace: str, stages: Iterable[bytes], *, bypasses: bool = False) -> Iterator[Need]:
-    """Those of a pipeline on a namespace, which ends with a dot where it is on no collection."""
+    """Yield the needs of a pipeline on a namespace, which ends with a dot if there is no collection."""
     db, name = split_namespace(namespace)
     listed = list(stages)
     if not listed:
@@ -133,7 +134,7 @@ def _first_needs(db: str, name: str, kind: str, value: Value) -> Iterator[Need]:
 
 
 def _stage_needs(db: str, kind: str, value: Value, bypasses: bool) -> Iterator[Need]:
-    """Yield what a stage needs besides its input. Errors: those of its options."""
+    """Yield the needs of a stage besides its input. Errors: those of its options."""
     if kind == "$facet":
         for _, stages in read_facets(value):
             for stage in stages:
@@ -175,7 +176,7 @@ def _merge_actions(options: MergeOptions) -> list[str]:
 
 
 def map_reduce_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Yield what a map-reduce needs. Errors: those of `output_of`."""
+    """Yield the needs of a map-reduce. Errors: those of `output_of`."""
     yield from on_namespace(context.namespace, "find")
     output = output_of(arguments, context.db)
     if output.mode is Mode.INLINE:
@@ -185,6 +186,6 @@ def map_reduce_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def group_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """Return what a group needs. Errors: those of its fields."""
+    """Return the needs of a group command. Errors: those of its fields."""
     name = parse_fields("group", arguments.value, GROUP_FIELDS)["ns"]
     return on_namespace(f"{context.db}.{name}" if name else context.db, "find")

@@ -1,4 +1,4 @@
-"""What an explain needs: what the command that it explains would."""
+"""Privileges needed by explain: those of the explained command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands see of the encryption of connections; a process that encrypts none has no such thing."""
+"""The interface of commands to TLS; None in a process without TLS."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from docstore.security.certificates import Subject
 
 
 class TransportSecurity(Protocol):
-    """The certificates of a process, and the connections that they were shown on."""
+    """The certificates of a process, and the connections that use them."""
 
     @property
     def subject(self) -> Subject:
-        """Whose the process's own certificate is."""
+        """Return the subject of the process's own certificate."""
 
     @property
     def ends(self) -> datetime:
-        """When that certificate ends."""
+        """Return the expiry of that certificate."""
 
     @property
     def verifies(self) -> bool:
-        """Whether the certificates of clients are looked at."""
+        """True if client certificates are verified."""
 
     @property
     def mode_name(self) -> str:
-        """The value of --tlsMode that holds now."""
+        """Return the current value of --tlsMode."""
 
     def change_mode(self, wanted: Any) -> None:
-        """Go on to the next mode. Errors: BadValue."""
+        """Change to the next mode. Errors: BadValue."""
 
     def rotate(self) -> None:
-        """Read all files anew, for later connections. Errors: CommandError; nothing changes then."""
+        """Reload all files, for later connections. Errors: CommandError; nothing has changed then."""
 
     def begin(self) -> None:
-        """Say in the log which certificates are used, and which of them end soon."""
+        """Log the certificates in use, and those that expire soon."""
 
     def parameter(self) -> ServerParameter:
-        """How long before its end a certificate is warned of."""
+        """Return the parameter that sets how long before its expiry a certificate is warned of."""
 
     def accepted_by_version(self) -> dict[str, int]:
-        """How many connections were accepted, by the protocol that they speak: "1.2", "1.3"."""
+        """Return the number of accepted connections by protocol version: "1.2", "1.3"."""
 
 
 _VERSIONS = ("1.0", "1.1", "1.2", "1.3", "unknown")
 
 
 def accepted_document(security: TransportSecurity | None) -> dict[str, Any]:
-    """For serverStatus: accepted connections by the protocol that they speak."""
+    """Return accepted connections by protocol version, for serverStatus."""
     accepted = {} if security is None else security.accepted_by_version()
     return {version: Int64(accepted.get(version, 0)) for version in _VERSIONS}
 
 
 def certificate_document(security: TransportSecurity | None) -> dict[str, Any] | None:
-    """For serverStatus: the process's own certificate."""
+    """Return the process's own certificate, for serverStatus."""
     if security is None:
         return None
     return {

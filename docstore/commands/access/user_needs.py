@@ -1,4 +1,7 @@
-"""What commands about users and roles need: to give a role needs `grantRole` where the role is, whoever gets it."""
+"""Privileges needed by user and role commands.
+
+Granting a role needs `grantRole` on the role's database, for any grantee.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator
 
 
 def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Everyone may look at themselves."""
+    """Yield the needs of usersInfo; none for the user itself."""
     asked: Any = to_python(arguments.value)
     if isinstance(asked, dict) and "forAllDBs" in asked:
         yield Need("viewUser", CLUSTER)
@@ -111,7 +114,7 @@ def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 
 def roles_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Everyone may look at the roles that they were given."""
+    """Yield the needs of rolesInfo; none for the user's own roles."""
     asked: Any = to_python(arguments.value)
     if isinstance(asked, int | float):
         yield from on_database(context.db, "viewRole")

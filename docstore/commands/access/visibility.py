@@ -1,4 +1,4 @@
-"""What lists show to whom: databases, collections, operations."""
+"""Visibility of databases, collections and operations in lists."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 def shown_databases(context: Context, arguments: Arguments) -> Callable[[str], bool]:
-    """Which databases listDatabases shows: all to who may list them, else those with something that the user may see.
-    Errors: Unauthorized for who asks for all.
+    """Return a predicate of the databases that listDatabases shows.
+
+    All, if the user may list them; else those with something the user may see. Errors: Unauthorized if the user
+    requests all.
     """
     privileges = privileges_of(context)
     if privileges is None:
@@ -36,7 +38,7 @@ def shown_databases(context: Context, arguments: Arguments) -> Callable[[str], b
 
 
 def collections_filter(context: Context, arguments: Arguments) -> bytes | None:
-    """The filter of listCollections, with what leaves out that which the user may not see; None for no filter."""
+    """Return the filter of listCollections, restricted to collections the user may see; None for no filter."""
     given: bytes | None = arguments["filter"]
     privileges = privileges_of(context)
     if privileges is None or not (arguments["authorizedCollections"] and arguments["nameOnly"]):
@@ -48,7 +50,7 @@ def collections_filter(context: Context, arguments: Arguments) -> bytes | None:
 
 
 def _names(privileges: Privileges, db: str) -> dict[str, Any]:
-    """A filter for the names of the collections on which there is a privilege."""
+    """Return a filter for the names of the collections on which there is a privilege."""
     names: list[str] = []
     normal = False
     for resource, _ in privileges.items():

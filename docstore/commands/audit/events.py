@@ -1,6 +1,6 @@
-"""Commands whose success is told of in the audit log, and what is told: (kind, parameters) of a request and its reply.
+"""Commands whose success is audited, and their audit events: (kind, parameters) of a request and its reply.
 
-What a command changes in the catalog is not here: documents make collections too, so that is told of where it is done.
+Catalog changes are audited where they happen: documents create collections too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Shape = Callable[["Context", bytes], Event]
 
 
 def _fields(context: Context, what: str, *optional: str) -> dict[str, Any]:
-    """The user or role that a command is about, with those of the fields that were given."""
+    """Return the user or role of a command, with the optional fields that were given."""
     body = context.body
     told: dict[str, Any] = {what: body[context.command.name], "db": context.db}
     for name in optional:
@@ -108,4 +108,4 @@ EVENTS: Mapping[str, Shape] = {
     "logApplicationMessage": _message,
 }
 FAILURES: Mapping[int, Mapping[str, Shape]] = {Code.NamespaceNotFound: {"drop": _drop}}
-"""Those that are told of when they fail, by the code of the error."""
+"""Commands audited when they fail, by error code."""

@@ -1,9 +1,11 @@
-"""Messages of the audit log, in the shape that MongoDB's manual gives them.
+"""Audit log messages, in the format of MongoDB's manual.
 
     {atype, ts, uuid, local, remote, users, roles, param, result}
 
-`uuid` is that of the client's connection. `result` is 0 or the code of an error. Always true: a message that is wanted
-is written before the reply that it is about leaves, and no message holds a password or what proves one.
+`uuid`: that of the client's connection. `result`: 0 or an error code.
+
+- A message that passes the filter is written before the reply it describes is sent.
+- No message contains a password or a proof of one.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ _SUCCESS = "auditAuthorizationSuccess"
 
 
 class AuditLog:
-    """`write` takes a message, as BSON. `wanted`: which messages are written; None: all. `rotate` begins the log anew.
+    """`write` takes a message, as BSON. `wanted`: the filter of messages; None: all. `rotate` starts a new log.
 
-    `authorization_success`: whether requests that were allowed are told of too.
+    `authorization_success`: successful authorizations are audited too.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class AuditLog:
     def note(
         self, connection: ClientConnection | None, kind: str, parameters: Mapping[str, Any], result: int = 0
     ) -> None:
-        """Something happened on that client's behalf; None: the process did it by itself."""
+        """Write an event of that client; None: of the process itself."""
         if kind == "shutdown":
             if self._ended:
                 return
@@ -84,7 +86,7 @@ class AuditLog:
             self._write(message)
 
     def observe(self, context: Context, body: bytes) -> None:
-        """A request has been answered with that body."""
+        """Audit a request that was answered with that body."""
         code = _code_of(body)
         command = context.command
         if code == Code.Unauthorized:
@@ -98,12 +100,12 @@ class AuditLog:
             self.note(context.connection, *shape(context, body), code)
 
     def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
-        """The client has said what it is."""
+        """Write the metadata of the client's handshake."""
         parameters = {"localEndpoint": _local(connection), "clientMetadata": document_to_python(metadata)}
         self.note(connection, "clientMetadata", parameters)
 
     def abandoned(self, connection: ClientConnection) -> None:
-        """The client leaves the conversation that it has begun, if there is one under way."""
+        """Write that the client has abandoned a conversation in progress, if there is one."""
         conversation = connection.conversation
         if conversation is not None:
             name = conversation.scram.name.document()
@@ -111,7 +113,7 @@ class AuditLog:
             self.note(connection, "authenticate", parameters, Code.AuthenticationAbandoned)
 
     def left(self, connection: ClientConnection) -> None:
-        """The client's connection has ended."""
+        """Write that the client has disconnected."""
         self.abandoned(connection)
         if connection.identity is not None:
             users = [connection.identity.user.name.document()]
@@ -136,7 +138,7 @@ class AuditLog:
 
 
 def no_audit_parameter() -> ServerParameter:
-    """That of a process without an audit log."""
+    """Return the parameter of a process without an audit log."""
 
     def refuse(_value: Any) -> None:
         raise CommandError(Code.BadValue, f"{_SUCCESS} needs an audit log: start with --auditDestination")
@@ -148,7 +150,7 @@ CLOSED = "Implicit logout due to client connection closure"
 
 
 def logout(reason: str, before: list[dict[str, str]], after: list[dict[str, str]]) -> dict[str, Any]:
-    """What is told of a client that has been one of the users before, and is one of those after."""
+    """Return the parameters of a logout event: the users before and after it."""
     return {"reason": reason, "initialUsers": before, "updatedUsers": after}
 
 
@@ -164,13 +166,13 @@ def _remote(connection: ClientConnection) -> dict[str, Any]:
 
 
 def _endpoint(address: str) -> dict[str, Any]:
-    """One side of a connection, of its "host:port"."""
+    """Return one side of a connection, from its "host:port"."""
     host, _, port = address.rpartition(":")
     return {"ip": host.strip("[]"), "port": int(port) if port.isdecimal() else 0}
 
 
 def _code_of(body: bytes) -> int:
-    """The code of a reply's error; 0 of a reply that is none."""
+    """Return the code of a reply's error; 0 for a success."""
     ok = get_field(body, "ok")
     if ok is None or (ok[0] in NUMBERS and truth_of(*ok)):
         return 0

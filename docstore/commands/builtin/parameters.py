@@ -1,4 +1,4 @@
-"""Server parameters, and the feature version: there is one only, which can be confirmed."""
+"""getParameter, setParameter, and the feature version, which has a single value that can only be confirmed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_PARAMETERS = ENVELOPE_FIELDS | {"setParameter"}
 
 
 def get_parameter(context: Context, arguments: Arguments) -> Result:
-    """Those named, or all of them with "*"."""
+    """Return the named parameters, or all of them with "*"."""
     parameters = context.services.parameters
     wanted, details = _options(arguments)
     body = context.body
@@ -35,7 +35,7 @@ def get_parameter(context: Context, arguments: Arguments) -> Result:
 
 
 def _options(arguments: Arguments) -> tuple[bool, bool]:
-    """(whether all parameters are wanted, with details)."""
+    """Return (all parameters are requested, details are requested)."""
     value = arguments.value
     if value is None or value[0] != OBJECT:
         return value is not None and to_python(value) == "*", False

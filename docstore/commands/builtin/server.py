@@ -1,4 +1,4 @@
-"""What a server says of itself to whoever connects: that it is there, its build, its commands, its log."""
+"""Commands of every server: ping, build information, the list of commands, the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from docstore.commands.values import text_of
 from docstore.errors import Code, CommandError
 
 LOGS = {"global": log.RECENT, "startupWarnings": log.WARNINGS}
-"""The newest lines of each, that are still in memory."""
+"""The newest lines of each log, kept in memory."""
 
 
 def ping(_context: Context, _arguments: Arguments) -> Result:
@@ -34,7 +34,7 @@ def ping(_context: Context, _arguments: Arguments) -> Result:
 
 
 def build_info(context: Context, _arguments: Arguments) -> Result:
-    """The MongoDB version whose behaviour drivers may expect, and what this server really is (`docstore`)."""
+    """Return the emulated MongoDB version, on which drivers rely, and the real product (`docstore`)."""
     version = context.services.switches.face.version
     return {
         "version": version,
@@ -58,7 +58,7 @@ def build_info(context: Context, _arguments: Arguments) -> Result:
 
 
 def features(_context: Context, _arguments: Arguments) -> Result:
-    """What an old shell asks of a server's JavaScript."""
+    """Return the JavaScript features that old shells ask for."""
     return {"js": {"utf8": True}}
 
 
@@ -84,8 +84,10 @@ def list_commands(context: Context, _arguments: Arguments) -> Result:
 
 
 def get_last_error(_context: Context, _arguments: Arguments) -> Result:
-    """Gone, as a command. Clients that write with OP_INSERT, OP_UPDATE and OP_DELETE ask with OP_QUERY and are answered
-    by `docstore.commands.legacy.opcodes`.
+    """Refuse the command, which is gone.
+
+    Clients that write with OP_INSERT, OP_UPDATE and OP_DELETE send it with OP_QUERY; `docstore.commands.legacy.opcodes`
+    answers them.
     """
     raise CommandError(5739000, "getLastError command is not supported")
 
@@ -110,7 +112,7 @@ def log_rotate(context: Context, arguments: Arguments) -> Result:
         if audit is not None and kind != "server":
             audit.rotate()
         if kind != "audit":
-            # Standard error has no file that could be begun anew, and the real server says ok then too.
+            # Standard error cannot be rotated; the real server replies ok then too.
             log.rotate()
     except OSError as error:
         raise CommandError(Code.OperationFailed, f"Log rotation failed: {error.strerror}") from None
@@ -118,12 +120,12 @@ def log_rotate(context: Context, arguments: Arguments) -> Result:
 
 
 def log_application_message(_context: Context, _arguments: Arguments) -> Result:
-    """The audit log tells of it, as of other commands that have succeeded (`docstore.commands.audit.events`)."""
+    """Succeed; the audit log records it as any other successful command (`docstore.commands.audit.events`)."""
     return {}
 
 
 def rotate_certificates(context: Context, _arguments: Arguments) -> Result:
-    """Where there are none there is nothing to read, and the real server says ok then too."""
+    """Reload the certificates. Without TLS there are none, and the reply is ok, as by the real server."""
     security = context.services.transport_security
     if security is not None:
         security.rotate()

@@ -1,4 +1,4 @@
-"""Logical sessions: their beginning, their life, their end. What is open in a session are cursors and operations."""
+"""Commands of logical sessions: start, refresh, end, kill. A session owns cursors and operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
 
 
 def start_session(context: Context, _arguments: Arguments) -> Result:
-    """Drivers make their own sessions; shells ask."""
+    """Return a new session id, for shells; drivers create their own."""
     lsid = context.services.sessions.start(context.connection.session_owner)
     return {"id": lsid_document(lsid), "timeoutMinutes": TIMEOUT_MINUTES}
 
@@ -36,7 +36,7 @@ def end_sessions(context: Context, arguments: Arguments) -> Result:
 
 
 def kill_sessions(context: Context, arguments: Arguments) -> Result:
-    """Of the named sessions; of all when none is named."""
+    """Kill the named sessions; without names, all of the user's."""
     lsids = lsids_of(context, arguments.value)
     if lsids:
         kill(context, lsids)
@@ -46,12 +46,12 @@ def kill_sessions(context: Context, arguments: Arguments) -> Result:
 
 
 async def kill_all_sessions(context: Context, arguments: Arguments) -> Result:
-    """Of the named users; of everybody when none is named."""
+    """Kill the sessions of the named users; without names, everyone's."""
     return _kill_matching(context, await of_users(context, arguments.value or []))
 
 
 def kill_all_sessions_by_pattern(context: Context, arguments: Arguments) -> Result:
-    """Of the sessions that one of the patterns chooses; of all for no pattern."""
+    """Kill the sessions that match one of the patterns; without patterns, all."""
     return _kill_matching(context, of_patterns(context, arguments.value or []))
 
 

@@ -1,5 +1,5 @@
-"""What only a process serves that was started with `--setParameter enableTestCommands=1`: failures on purpose
-(`docstore.commands.fail_points`), and commands of no version of the Stable API, or of one that is not there.
+"""Test commands, served only with `--setParameter enableTestCommands=1`: fail points (`docstore.commands.fail_points`),
+and commands outside of version 1 of the Stable API, or of an unknown version.
 """
 
 from __future__ import annotations

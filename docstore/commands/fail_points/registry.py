@@ -1,15 +1,15 @@
-"""The fail points by which drivers' test suites make commands fail, stall or lose their connection.
+"""Fail points, by which drivers' test suites make commands fail, stall or lose their connection.
 
 * `failCommand` does all that to the commands it names.
-* `maxTimeAlwaysTimeOut` lets the time of every maxTimeMS be over at once.
-* `failGetMoreAfterCursorCheckout` refuses a getMore that has its cursor, and ends that.
-* `stopReplProducer` keeps a member of a set from going on with the log of others.
-* `onPrimaryTransactionalWrite` closes the connection on which a retryable write was done, or refuses that before. It is
-  entered for each unit that is written: a statement, or several inserts.
+* `maxTimeAlwaysTimeOut` makes every maxTimeMS expire at once.
+* `failGetMoreAfterCursorCheckout` fails a getMore after the checkout, and ends its cursor.
+* `stopReplProducer` stops a secondary from fetching oplog entries.
+* `onPrimaryTransactionalWrite` closes the connection after a retryable write, or fails the write before its commit. It
+  fires once per write unit: a statement, or several inserts.
 
-They are there only in a process started with `enableTestCommands`. While one of them is active the dispatcher asks
-`docstore.commands.fail_points.failures` about every command. Connections between this project's own processes are let
-pass unless `failInternalCommands` asks for them.
+They exist only in a process started with `enableTestCommands`. While one is active, the dispatcher consults
+`docstore.commands.fail_points.failures` for every command. Connections between processes of this project are exempt
+unless `failInternalCommands` is set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HOLD = "stopReplProducer"
 
 
 class InducedError(CommandError):
-    """A refusal that a fail point asked for. With labels of its own the server adds none."""
+    """An error raised by a fail point. If it has its own labels, the server adds none."""
 
     def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
         super().__init__(code, "Failing command via 'failCommand' failpoint", labels=labels or ())
@@ -39,7 +39,7 @@ class InducedError(CommandError):
 
 
 class Failure(NamedTuple):
-    """What one command is to suffer. `write_concern_error`: the encoded document for its reply."""
+    """The effect of a fail point on one command. `write_concern_error`: the encoded document for its reply."""
 
     error: CommandError | None = None
     hang_up: bool = False
@@ -47,11 +47,11 @@ class Failure(NamedTuple):
     write_concern_error: bytes | None = None
     labels: tuple[str, ...] | None = None
     watched: tuple[FailPoint, int] | None = None
-    """The connection is closed if that point has been entered more often by the end of the command."""
+    """Close the connection if that point has fired more than this number of times by the end of the command."""
 
 
 class FailPoint:
-    """When one fail point is entered, and its data. `random()` gives a number from 0 to 1."""
+    """The mode and data of one fail point. `random()` returns a number from 0 to 1."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
@@ -64,14 +64,14 @@ class FailPoint:
         self._probability = 1.0
 
     def configure(self, mode: Value, raw: bytes | None) -> int:
-        """Set the mode and the data; returns how often it was entered so far. Errors: BadValue, TypeMismatch."""
+        """Set the mode and the data; return how often it has fired. Errors: BadValue, TypeMismatch."""
         self._times, self._skip, self._probability, self.active = _mode(mode)
         self.raw = raw or b"\x05\0\0\0\0"
         self.data = document_to_python(self.raw)
         return self.times_entered
 
     def fires(self) -> bool:
-        """Whether it is entered now, by something that it is for."""
+        """True if the point fires now, for an event that matches it."""
         if self._skip:
             self._skip -= 1
             return False
@@ -85,7 +85,7 @@ class FailPoint:
 
 
 class FailPoints:
-    """Those of one process. `sleep(seconds)` waits."""
+    """The fail points of one process. `sleep(seconds)` waits."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]], random: Callable[[], float]) -> None:
         self.sleep = sleep
@@ -93,12 +93,12 @@ class FailPoints:
         self.command, self._time_out, self.write = (self.by_name[name] for name in (FAIL_COMMAND, TIME_OUT, WRITE))
         self.active = False
         self.watch_writes: Callable[[Callable[[], None] | None], None] = lambda _refuse: None
-        """Told what is to be asked before a unit of a retryable write is written; None for nothing."""
+        """Installs a function to call before a unit of a retryable write is committed; None for none."""
         self.hold_log: Callable[[bool], None] | None = None
-        """Told whether the log is to stay as it is; None where it follows nobody."""
+        """Called with True to pause oplog fetching; None if the process is no replica set member."""
 
     def configure(self, name: str, mode: Value, raw: bytes | None) -> int:
-        """Set one of them. Errors: FailPointSetFailed for an unknown one, BadValue, TypeMismatch."""
+        """Configure a fail point. Errors: FailPointSetFailed for an unknown one, BadValue, TypeMismatch."""
         point = self.by_name.get(name)
         if point is None or (name == HOLD and self.hold_log is None):
             raise CommandError(Code.FailPointSetFailed, f"{name} not found")
@@ -112,19 +112,19 @@ class FailPoints:
         return count
 
     def _refuse_write(self) -> None:
-        """Errors: that with which a unit of a retryable write is refused."""
+        """Raise the configured error before the commit of a retryable write's unit, if the point fires."""
         if self.write.active and self.write.fires():
             code = self.write.data.get("failBeforeCommitExceptionCode")
             if code is not None:
                 raise CommandError(int(code), "Failing write due to failpoint. The write must not be reflected.")
 
     def times_out(self) -> bool:
-        """Whether a command with a time limit is to be out of time."""
+        """True if a command with a time limit must time out."""
         return self._time_out.active and self._time_out.fires()
 
 
 def _mode(mode: Value) -> tuple[int | None, int, float, bool]:
-    """(times left, how many to skip, probability, active)."""
+    """Return (times left, times to skip, probability, active)."""
     code, data = mode
     if code == STRING:
         text = text_of(data)

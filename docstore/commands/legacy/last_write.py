@@ -1,4 +1,4 @@
-"""What the last OP_INSERT, OP_UPDATE or OP_DELETE of a connection did, for getLastError."""
+"""The outcome of a connection's last OP_INSERT, OP_UPDATE or OP_DELETE, for getLastError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=Datetime
 
 @dataclass(frozen=True, slots=True)
 class LastWrite:
-    """`namespace` is empty when nothing was written yet. `fields`: those of the reply besides the wait's."""
+    """`namespace`: empty before the first write. `fields`: reply fields of getLastError, without those of a wait."""
 
     namespace: str = ""
     fields: dict[str, Any] = field(default_factory=lambda: {"n": 0, "err": None})
@@ -23,7 +23,7 @@ NOTHING_WRITTEN = LastWrite()
 
 
 def outcome_of(namespace: str, kind: str, reply: bytes) -> LastWrite:
-    """What getLastError says of a write command's reply. `kind`: "insert", "update" or "delete"."""
+    """Return getLastError's outcome for a write command's reply. `kind`: "insert", "update" or "delete"."""
     body = bson.decode(reply, _CODEC)
     error = body if body.get("ok") != 1 else next(iter(body.get("writeErrors", ())), None)
     fields: dict[str, Any] = {}
@@ -32,7 +32,7 @@ def outcome_of(namespace: str, kind: str, reply: bytes) -> LastWrite:
         fields["updatedExisting"] = bool(body["n"]) and not upserted
         if upserted:
             fields["upserted"] = upserted[0]["_id"]
-    # An insert always said 0.
+    # Old servers always reported 0 for an insert.
     fields["n"] = 0 if kind == "insert" else body.get("n", 0)
     fields["err"] = None
     if error is not None:

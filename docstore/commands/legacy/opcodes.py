@@ -1,11 +1,11 @@
-"""Clients of 2012: the old opcodes as commands, and the replies of commands as OP_REPLY.
+"""Legacy opcodes of clients of 2012: old operations as commands, and command replies as OP_REPLY.
 
-Every old operation becomes one ordinary command and goes through the dispatcher like any other. What it did is kept on
-the connection for `getLastError`, which waits with a write that matches nothing: a write that did nothing waits until
-the newest write is as safe as asked. `$cmd` carries commands; `system.indexes`, `system.namespaces` and `$cmd.sys.*`
-are read (and indexes made) as they were then.
+Every old operation becomes one ordinary command for the dispatcher. The outcome of a write is kept on the connection
+for `getLastError`. To wait for a write concern, that sends a write that matches nothing: such a write waits until the
+newest write satisfies the concern. `$cmd` carries commands; `system.indexes`, `system.namespaces` and `$cmd.sys.*` can
+be read (and indexes created) as in old servers.
 
-Always true: a write has no reply; a query and a getMore have exactly one; a refused query says so in `$err`.
+- A write has no reply; a query and a getMore have exactly one. A failed query has `$err`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Convert = Callable[[bytes], bytes | None]
 
 
 def serve(dispatcher: Dispatcher, request: Message, operation: Operation, peer: ClientConnection) -> Outcome | Pending:
-    """Answer an old operation, or begin to; what comes out is the body of an OP_REPLY, None for a write."""
+    """Answer an old operation, or begin to; the outcome is the body of an OP_REPLY, None for a write."""
     opcode = operation.opcode
     if opcode == OP_KILL_CURSORS:
         _kill_cursors(dispatcher, operation, peer)
@@ -84,7 +84,7 @@ def _ask(dispatcher: Dispatcher, request: Message, peer: ClientConnection, body:
 
 
 def _kill_cursors(dispatcher: Dispatcher, operation: Operation, peer: ClientConnection) -> None:
-    """End cursors; where users are told apart, those of the client's own user only."""
+    """Kill cursors; with access control, only those of the client's own user."""
     services = dispatcher.services
     owner = None if peer.identity is None or not services.access.enabled else peer.identity.user.name
     for cursor_id in operation.ids:
@@ -106,7 +106,7 @@ def _write(dispatcher: Dispatcher, request: Message, operation: Operation, peer:
         "update": ("updates", [_update_statement(operation)] if kind == "update" else []),
         "delete": ("deletes", [_delete_statement(operation)] if kind == "delete" else []),
     }[kind]
-    # Bit 0 of an OP_INSERT: go on after an error.
+    # Bit 0 of an OP_INSERT: continue after an error.
     ordered = not (kind == "insert" and operation.flags & 1)
     body = bson.encode({kind: collection, "ordered": ordered, "$db": db})
     return _ask(dispatcher, request, peer, body, remember, {name: statements})
@@ -128,7 +128,7 @@ def _delete_statement(operation: Operation) -> bytes:
 
 
 def _create_indexes(db: str, documents: tuple[bytes, ...]) -> bytes:
-    """createIndexes for descriptions that were inserted into `system.indexes`. Errors: BadValue."""
+    """Return a createIndexes command for documents inserted into `system.indexes`. Errors: BadValue."""
     collections = set()
     specifications = []
     for document in documents:
@@ -192,7 +192,7 @@ def _command(
 
 
 def _addressed(body: bytes, db: str, operation: Operation) -> bytes:
-    """The command with `$db`, and with the read preference that its flags mean."""
+    """Return the command with `$db`, and with the read preference of the operation's flags."""
     tail = bson.encode({"$db": db})[4:-1] if get_field(body, "$db") is None else b""
     if operation.flags & SECONDARY_OK and get_field(body, "$readPreference") is None:
         tail += READ_SECONDARIES
@@ -200,7 +200,7 @@ def _addressed(body: bytes, db: str, operation: Operation) -> bytes:
 
 
 def _last_error(dispatcher: Dispatcher, request: Message, peer: ClientConnection, document: bytes) -> Outcome | Pending:
-    """What the last write did, once it is as safe as asked."""
+    """Answer getLastError: the outcome of the last write, once it satisfies the write concern."""
     asked = {name: (code, data) for name, code, data in elements(document)}
     last = peer.last_write
     concern: dict[str, Any] = {}
@@ -230,7 +230,7 @@ def _last_error(dispatcher: Dispatcher, request: Message, peer: ClientConnection
 
 
 def _waited(reply: bytes) -> dict[str, Any]:
-    """The fields of getLastError that a wait adds."""
+    """Return the fields of getLastError that a wait adds."""
     body = document_to_python(reply)
     error = body.get("writeConcernError") or (body if body.get("ok") == 0 else None)
     if error is None:
@@ -253,7 +253,7 @@ def _single(reply: bytes) -> bytes:
 
 
 def _failure(reply: bytes) -> bytes:
-    """A refused query: `$err` beside the fields of the command's refusal."""
+    """Return the reply to a failed query: `$err` and the fields of the command's error."""
     text, code = get_field(reply, "errmsg"), get_field(reply, "code")
     number = 0 if code is None else integer_of(*code)
     if number == Code.CursorNotFound:
@@ -263,7 +263,7 @@ def _failure(reply: bytes) -> bytes:
 
 
 def _batch(name: str, operation: Operation) -> Convert:
-    """From a cursor's batch to the documents of an OP_REPLY."""
+    """Return a converter from a cursor's batch to the documents of an OP_REPLY."""
 
     def convert(reply: bytes) -> bytes:
         cursor_id, batch = get_path(reply, "cursor.id"), get_path(reply, f"cursor.{name}")

@@ -1,12 +1,11 @@
-"""An answer that comes later by a call, and is passed on the moment it comes, without a task that waits for it.
+"""Relays: answers delivered by a callback and passed on at once, without a waiting task.
 
-Another process gives it, or it is to be given when something happens here.
+The answer comes from another process, or after an event in this one. A command may return a `Relay` as its awaitable. A
+transport that supports callbacks starts it itself, which saves most of the cost of waiting.
 
-A command may give a `Relay` where it would give something else to await, and a relay may be awaited as such. A
-transport that can take the answer by a call starts it itself, which spares most of what waiting costs.
-
-Always true: what was handed to `start` is called once, and after `start` has returned, unless that said that nothing
-was begun, or `cancel` came first. Where it is called with None, a task has to do what is left, by awaiting the relay.
+- The callback given to `start` is called once, after `start` has returned; not if `start` returned False, or after
+  `cancel`.
+- If it is called with None, a task must finish the work by awaiting the relay.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from collections.abc import Awaitable, Callable
 from docstore.commands.declaration import Result
 
 Answered = Callable[[bytes | None], None]
-"""Takes the answer: the reply's own fields as a document; None where there is more to do."""
+"""Receives the answer: the reply's own fields as a document; None if there is more to do."""
 
 
 class Relay(Awaitable[Result]):
-    """One request that is answered so."""
+    """One request answered by a callback."""
 
     @abstractmethod
     def start(self, answered: Answered) -> bool:
-        """Begin; False where nothing could be begun without waiting: then the relay is to be awaited."""
+        """Start; False if that is impossible without waiting: await the relay then."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Discard the answer."""

@@ -1,1 +1,1 @@
-"""What nodes and routers understand alike by a request: from a command's arguments to what its handlers carry out."""
+"""Request parsing shared by nodes and routers: from a command's arguments to executable operations."""

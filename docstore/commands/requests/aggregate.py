@@ -1,4 +1,4 @@
-"""What an aggregate is about, and which stages it may have: those that tell of processes, those of the Stable API."""
+"""Targets of aggregates, and checks of their stages: process-level stages, the Stable API."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 
 _ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
-"""Stages that need `{aggregate: 1}`; the first one the admin database too."""
+"""Stages that need `{aggregate: 1}`; the first one also needs the admin database."""
 _OF_SESSIONS = ("$listLocalSessions", "$listSessions")
 _SESSION_OPTIONS = frozenset(("allUsers", "users"))
 _SESSIONS = "config.system.sessions"
 _UNSTABLE = frozenset(("$currentOp", "$fill", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"))
-"""Stages that version 1 of the Stable API has not."""
+"""Stages outside of version 1 of the Stable API."""
 
 
 def collection_of(value: str | float) -> str | None:
-    """The collection that an aggregate names; None for `{aggregate: 1}`. Errors: FailedToParse for other numbers."""
+    """Return the collection of an aggregate; None for `{aggregate: 1}`. Errors: FailedToParse for other numbers."""
     if isinstance(value, str):
         return value
     if value != 1:
@@ -31,8 +31,9 @@ def collection_of(value: str | float) -> str | None:
 
 
 def check_stage_places(db: str, collection: str | None, stages: Sequence[bytes]) -> None:
-    """Refuse stages that cannot stand where an aggregate names this collection, or none: to be called before they are
-    parsed, and it leaves those of a wrong form to the parsers. Errors: InvalidNamespace.
+    """Check that the stages fit the aggregate's target, a collection or none. Call this before parsing them.
+
+    Malformed stages are left to the parsers. Errors: InvalidNamespace.
     """
     for stage in stages:
         for name, code, options in elements(stage)[:1]:
@@ -50,7 +51,7 @@ def _names(raw: bytes) -> set[str]:
 
 
 def check_stable_stages(stages: Iterable[bytes]) -> None:
-    """Refuse what clients with `apiStrict` may not use, in nested pipelines too. Errors: APIStrictError."""
+    """Refuse stages that `apiStrict` forbids, nested pipelines included. Errors: APIStrictError."""
     for stage in stages:
         for name, code, data in elements(stage)[:1]:
             if name in _UNSTABLE or (name == "$collStats" and code == OBJECT and not _counts_only(data)):
@@ -75,13 +76,13 @@ def _check_nested(stage: str, options: bytes) -> None:
 
 
 def check_output_concern(context: Context) -> None:
-    """Refuse a read concern that a pipeline with an output stage cannot have. Errors: InvalidOptions."""
+    """Refuse a read concern that an output stage does not allow. Errors: InvalidOptions."""
     if context.read_concern.level is ReadLevel.LINEARIZABLE:
         raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
 
 
 def check_stream_concern(context: Context) -> None:
-    """Refuse a read concern that a change stream cannot have. Errors: InvalidOptions."""
+    """Refuse a read concern that a change stream does not allow. Errors: InvalidOptions."""
     level = context.read_concern.level
     concern = context.body.get("readConcern")
     if concern is not None and "level" in concern and level is not ReadLevel.MAJORITY:

@@ -1,10 +1,10 @@
-"""bulkWrite: operations on several collections, as the statements of insert, update and delete commands, and the reply.
+"""bulkWrite: its operations as statements of insert, update and delete commands, and its reply.
 
-A run is what follows one another in the request and is of one kind and about one collection; it is carried out as one
-such command would be. `Run.statements` are those of that command, so nobody but this module knows bulkWrite's spelling.
+A run is a maximal sequence of operations of one kind on one collection; it is executed like one such command.
+`Run.statements` are in that command's form, so only this module knows bulkWrite's field names.
 
-Always true: each operation is a statement of exactly one run, and runs follow one another as the operations do; the
-counts of a reply are those of all operations, also of those that it does not list.
+- Each operation is a statement of exactly one run; runs are in the order of the operations.
+- The counts of a reply include operations that it does not list.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from docstore.kernel.write.statements import bulk_operation
 from docstore.namespace import check_collection_name, check_database_name, split_namespace
 
 PACE = 256
-"""Operations that are looked at between two moments at which others may run."""
+"""Operations parsed between two yields."""
 NAMESPACE = "admin.$cmd.bulkWrite"
-"""What the cursor of a reply is on."""
+"""The namespace of a reply's cursor."""
 
 _INT = struct.Struct("<i")
 _DONE = struct.Struct("<4sd5si3si")
@@ -76,8 +76,8 @@ _OWN = frozenset(("bulkWrite", "ops", "nsInfo", "ordered", "errorsOnly", "cursor
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Statements of a `kind` ("insert", "update", "delete"), of which the first is that many operations behind the
-    first of the request.
+    """Statements of a `kind` ("insert", "update", "delete"). `first`: the index of the first operation in the
+    request.
     """
 
     kind: str
@@ -87,11 +87,11 @@ class Run:
 
     @property
     def field(self) -> str:
-        """What the statements are called in a command of that kind."""
+        """The field with the statements in a command of that kind."""
         return _RUN_FIELD[self.kind]
 
     def request(self, context: Context) -> Context:
-        """The request on its collection, with the statement ids of its operations."""
+        """Return the request on the run's collection, with the statement ids of its operations."""
         session = context.session
         if session is not None:
             places = range(self.first, self.first + len(self.statements))
@@ -100,16 +100,16 @@ class Run:
         return context.derived(db=database, namespace=self.namespace, session=session)
 
     def command(self, context: Context, *, ordered: bool) -> bytes:
-        """The request as an insert, update or delete without its statements."""
+        """Return the request as an insert, update or delete command without its statements."""
         head = {self.kind: split_namespace(self.namespace)[1], "ordered": ordered}
-        # An insert has no expressions that would need variables.
+        # An insert has no expressions, so it needs no variables.
         left_out = _OWN | {"let"} if self.kind == "insert" else _OWN
         kept = (each for each in elements(context.raw) if each[0] not in left_out)
         return document_from([*((name, *from_python(value)) for name, value in head.items()), *kept])
 
 
 def runs_of(context: Context, arguments: Arguments) -> list[Run]:
-    """The runs of a request, in order. Errors: those of `read_runs`."""
+    """Return the runs of a request, in order. Errors: those of `read_runs`."""
     reading = read_runs(context, arguments)
     try:
         while True:
@@ -120,10 +120,10 @@ def runs_of(context: Context, arguments: Arguments) -> list[Run]:
 
 
 def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, list[Run]]:
-    """The same, yielding where others may run.
+    """Parse the runs, yielding regularly; the return value is their list.
 
-    Errors: InvalidLength; FailedToParse for an operation that is none; BadValue for one on a collection that is not
-    named; InvalidNamespace; InvalidOptions for one on many documents that is to be retryable; those of fields.
+    Errors: InvalidLength; FailedToParse for a malformed operation; BadValue for a collection missing in `nsInfo`;
+    InvalidNamespace; InvalidOptions for a retryable operation on many documents; those of fields.
     """
     operations: list[bytes] = arguments["ops"]
     if not 1 <= len(operations) <= MAX_WRITE_BATCH:
@@ -165,7 +165,7 @@ def _namespaces(described: Iterable[bytes]) -> Iterator[str]:
 
 
 def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
-    """As `bulk_operation`, of any operation."""
+    """Parse any operation, as `bulk_operation`."""
     fields = elements(raw)
     kind = fields[0][0] if fields else ""
     if kind not in _FIELDS:
@@ -186,7 +186,7 @@ def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
 
 @dataclass(slots=True)
 class Tally:
-    """What has come of the operations so far. `errors_only`: only those that failed are listed."""
+    """The outcomes of the operations so far. `errors_only`: list only failed ones."""
 
     errors_only: bool = False
     inserted: int = 0
@@ -197,10 +197,10 @@ class Tally:
     failed: int = 0
     retried: list[int] = field(default_factory=list)
     listed: list[bytes] = field(default_factory=list)
-    """What the cursor gives: a document for each listed operation, in the order in which they were noted."""
+    """The documents of the reply's cursor, one per listed operation, in the order of their completion."""
 
     def done(self, kind: str, index: int, n: int = 1, modified: int = 0, upserted: Value | None = None) -> None:
-        """An operation has concerned `n` documents; `upserted` is the `_id` of one that it made."""
+        """Record an operation that affected `n` documents; `upserted`: the `_id` of an inserted one."""
         if kind == "insert":
             self.inserted += n
         elif kind == "delete":
@@ -220,7 +220,7 @@ class Tally:
         self.listed.append(enclosed(b"".join(parts)))
 
     def done_all(self, kind: str, counts: Sequence[int], modified: Sequence[int], upserted: int) -> None:
-        """Operations have concerned and modified so many documents each, and made some; none of them is listed."""
+        """Record operations by their numbers of affected and modified documents, and the upserts; none is listed."""
         assert self.errors_only, "what is listed has an answer of its own"
         n = sum(counts)
         if kind == "insert":
@@ -233,7 +233,7 @@ class Tally:
             self.modified += sum(modified)
 
     def fail(self, kind: str, index: int, error: Mapping[str, Any]) -> None:
-        """An operation has failed: `{code, errmsg, ...}`."""
+        """Record a failed operation: `{code, errmsg, ...}`."""
         self.failed += 1
         fields = [_NOT_OK, ("idx", INT32, _INT.pack(index))]
         fields += [(name, *from_python(value)) for name, value in error.items() if name != "index"]
@@ -243,7 +243,7 @@ class Tally:
         self.listed.append(document_from(fields))
 
     def reply(self, cursor: bytes, concern_error: Mapping[str, Any] | None, tail: bytes = b"") -> bytes:
-        """The reply that begins with that of the cursor, with encoded fields at its end."""
+        """Return the reply: the encoded `cursor`, the counts, and the encoded fields of `tail`."""
         counts = {
             "nErrors": self.failed,
             "nInserted": self.inserted,
@@ -263,6 +263,6 @@ class Tally:
 
 
 def statements_of(runs: Sequence[Run]) -> Iterator[bytes]:
-    """Those of all runs."""
+    """Yield the statements of all runs."""
     for run in runs:
         yield from run.statements

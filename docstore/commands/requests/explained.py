@@ -1,4 +1,4 @@
-"""The command inside an explain, parsed as it would be by itself."""
+"""Parsing of the command inside an explain, as if it came alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from docstore.query.value.values import text_of, type_name
 
 
 def explained_command(context: Context, raw: bytes, explainable: Container[str]) -> tuple[str, Arguments]:
-    """Its name and arguments, for `{aggregate: 1}` with 1 as their value.
+    """Return the command's name and arguments; for `{aggregate: 1}` the value is 1.
 
-    Errors: Location40413, IllegalOperation for what is not explainable, InvalidNamespace (also for a `$db` that is not
-    the explain's), Location13111, those of the command's parameters.
+    Errors: Location40413; IllegalOperation for a command that is not explainable; InvalidNamespace (also for a `$db`
+    other than the explain's); Location13111; those of the command's parameters.
     """
     fields = elements(raw)
     refuse_duplicate("explain", [field for field, _, _ in fields])
@@ -44,7 +44,7 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
 
 
 def _check_database(context: Context, fields: list[tuple[str, int, bytes]]) -> None:
-    """Refuse a command of another database: needs are held against the privileges on that of the explain."""
+    """Refuse a command on another database: privileges are checked on the explain's database."""
     for field, code, data in fields:
         if field != "$db":
             continue

@@ -1,8 +1,8 @@
-"""The `mapReduce` command as nodes and routers share it: its parameters, its functions, where its output goes.
+"""The `mapReduce` command, for nodes and routers: its parameters, functions, and output.
 
 Between router and shard the command has an internal form: `shardedFirstPass: true`, sent with `out: {inline: 1}`. The
-shard then leaves out finalize and answers `{cursor, counts}`: a cursor over `{_id, value}` sorted by `_id` in the order
-of the collation.
+shard then skips finalize and replies `{cursor, counts}`: a cursor over `{_id, value}` sorted by `_id` in collation
+order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FUNCTIONS = frozenset((STRING, 0x0D, 0x0F))
 
 
 class Mode(Enum):
-    """What becomes of the results: of equal keys MERGE keeps the new result, REDUCE what the old and the new make."""
+    """The output mode. For an existing key, MERGE keeps the new result, REDUCE reduces the old and the new one."""
 
     INLINE = "inline"
     REPLACE = "replace"
@@ -58,33 +58,35 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """`database` and `collection` are empty for inline output."""
+    """The output target. `database` and `collection` are empty for inline output."""
 
     mode: Mode
     database: str = ""
     collection: str = ""
     sharded: bool = False
-    """The target must be sharded already."""
+    """The target must already be sharded."""
 
     @property
     def namespace(self) -> str:
         return f"{self.database}.{self.collection}"
 
     def check_sharded(self, sharded: bool) -> None:
-        """Errors: InvalidOptions when a sharded target was asked for and it is none."""
+        """Errors: InvalidOptions if a sharded target was requested and it is not sharded."""
         if self.sharded and not sharded:
             raise CommandError(Code.InvalidOptions, "out.sharded is only for a target that is sharded already")
 
     def named(self, own_database: str) -> Any:
-        """As the reply's `result` names it: with its database when that was another."""
+        """Return the reply's `result`: the collection, with its database if that differs."""
         if self.database == own_database:
             return self.collection
         return {"db": self.database, "collection": self.collection}
 
 
 def output_of(args: Arguments, database: str) -> Output:
-    """The `out` of a command: a collection's name, `{mode: name, [db]}` or `{inline: 1}`; `normal` is an old name of
-    replace. Errors: those of the real server for wrong forms."""
+    """Parse the `out` of a command: a collection name, `{mode: name, [db]}` or `{inline: 1}`.
+
+    `normal` is an old name of replace. Errors: those of the real server.
+    """
     code, data = args["out"]
     if code == STRING:
         return _into(Mode.REPLACE, database, text_of(data))
@@ -134,7 +136,7 @@ def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
 
 
 def check_read_level(context: Context) -> None:
-    """Errors: InvalidOptions for a level that map-reduce does not have; it may be asked to come after a time."""
+    """Errors: InvalidOptions for a level that map-reduce does not support; afterClusterTime is allowed."""
     level = context.read_concern.level
     if level not in (ReadLevel.LOCAL, ReadLevel.AVAILABLE):
         raise CommandError(Code.InvalidOptions, f"Command mapReduce does not support readConcern level '{level.value}'")
@@ -143,9 +145,9 @@ def check_read_level(context: Context) -> None:
 def job_of(
     args: Arguments, limits: Limits, stored: bytes | None = None, collation: Collation | None = None
 ) -> MapReduceJob:
-    """The user's functions; `stored`: those that the database keeps.
+    """Return the job with the user's functions; `stored`: the stored functions of the database.
 
-    Errors: BadValue for what is no function or no scope, 15958 for the limit, 4546000 for stored code with a scope.
+    Errors: BadValue for an invalid function or scope, 15958 for the limit, 4546000 for stored code with a scope.
     """
     if args["limit"] is not None and args["limit"] <= 0:
         raise CommandError(15958, "the limit must be positive")
@@ -171,7 +173,7 @@ def _given(value: Value | None) -> Value | None:
 
 
 def counts_document(counts: Counts) -> dict[str, Any]:
-    """`counts` as replies carry it: longs, in the order of 2012."""
+    """Return `counts` for a reply: longs, in the order of 2012."""
     return {
         "input": Int64(counts.input),
         "emit": Int64(counts.emit),
@@ -181,7 +183,7 @@ def counts_document(counts: Counts) -> dict[str, Any]:
 
 
 class _MergeByKey(Merge):
-    """`$merge` as map-reduce means it: null is a key like any other."""
+    """`$merge` with the semantics of map-reduce: null is an ordinary key."""
 
     def identity(self, document: bytes) -> list[tuple[str, Value]]:
         key = get_field(document, "_id")
@@ -189,7 +191,7 @@ class _MergeByKey(Merge):
 
 
 def merging(namespace: str) -> Merge:
-    """The stage that puts each result in the place of the document with its key."""
+    """Return the stage that replaces the document with each result's key."""
     database, collection = split_namespace(namespace)
     return _MergeByKey(
         raw=EMPTY_DOCUMENT, database=database, collection=collection, on=("_id",), matched=WhenMatched.REPLACE,

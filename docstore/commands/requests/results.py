@@ -1,4 +1,4 @@
-"""Results of a pipeline that go to a collection by commands: `$out` and `$merge` where another process has the target.
+"""Pipeline output by commands: `$out` and `$merge` into a target on another process.
 
 `$out` fills a collection of its own beside the target, with the target's options and indexes, and has it renamed into
 the target's place. The primary that has made it takes the documents and renames it, in the same term, or refuses
@@ -22,20 +22,20 @@ from docstore.errors import Code, CommandError
 from docstore.query.value.collation import parse_collation
 
 WRITE_FIELDS = frozenset(("writeConcern", "bypassDocumentValidation", "comment"))
-"""Fields of an aggregate that hold for what it writes too."""
+"""Fields of an aggregate that also apply to its writes."""
 
 _MERGED = {"$replaceWith": {"$mergeObjects": ["$$ROOT", "$$new"]}}
 
 
 class Target(Protocol):
-    """The collection that results go to, as whoever runs the pipeline reaches it."""
+    """The target collection, as the process that runs the pipeline reaches it."""
 
     namespace: str
     id_fields: tuple[str, ...]
-    """The fields that say which documents belong together where `$merge` does not."""
+    """The default `on` fields of `$merge`."""
 
     async def ask(self, command: dict[str, Any]) -> bytes:
-        """The reply to a command about its database. Errors: those of the command."""
+        """Return the reply to a command on the target's database. Errors: those of the command."""
         ...
 
     async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
@@ -48,7 +48,9 @@ class Target(Protocol):
         ...
 
     async def update(self, stage: Merge, statements: Sequence[bytes]) -> dict[str, Any]:
-        """Carry out update statements on it for a `$merge`, unordered; the reply. Errors: the first refusal."""
+        """Run update statements of a `$merge` on the target, unordered; return the reply. Errors: the first write
+        error.
+        """
         ...
 
     async def rename(self, made: str) -> bytes:
@@ -56,21 +58,21 @@ class Target(Protocol):
         ...
 
     async def drop(self, made: str) -> None:
-        """Drop such a collection, where it is still there."""
+        """Drop that collection, if it exists."""
         ...
 
 
 class OutOutput:
-    """`$out`: `made` is the name of the new collection."""
+    """`$out`. `made`: the name of the new collection."""
 
     def __init__(self, target: Target, made: str) -> None:
         self._target = target
         self._made = made
         self.concern_error: dict[str, Any] | None = None
-        """What the reply says where the results are not as safe as asked."""
+        """The reply's write concern error, if any."""
 
     async def begin(self) -> None:
-        """Make the new collection, with the options and indexes of the old. Errors: 17152 for a capped one."""
+        """Create the new collection, with the options and indexes of the target. Errors: 17152 for a capped target."""
         target, collection = self._target, _collection(self._target)
         options: dict[str, Any] = {}
         indexes: list[RawBSONDocument] = []
@@ -89,17 +91,17 @@ class OutOutput:
         await self._target.fill(self._made, [_with_id(document) for document in documents])
 
     async def end(self) -> None:
-        """Let the results be seen."""
+        """Make the results visible."""
         try:
             answer = await self._target.rename(self._made)
         except CommandError:
             await self.give_up()
             raise
-        # It comes after all documents: where it is safe, they are.
+        # The rename follows all documents: its write concern covers them.
         self.concern_error = document_to_python(answer).get("writeConcernError")
 
     async def give_up(self) -> None:
-        """Take away what has been prepared."""
+        """Drop the new collection."""
         await self._target.drop(self._made)
 
 
@@ -111,21 +113,21 @@ class Merging:
         self._stage = stage if stage.on is not None else replace(stage, on=target.id_fields)
         self._checked = stage.on is None
         self.concern_error: dict[str, Any] | None = None
-        """What the reply says where the results are not as safe as asked."""
+        """The reply's write concern error, if any."""
 
     async def begin(self) -> None:
-        """Errors: 51183 where the fields that say what belongs together can be the same twice."""
+        """Errors: 51183 if no unique index covers the `on` fields."""
         if not self._checked:
             await self._check_fields()
 
     async def end(self) -> None:
-        """Everything has been written."""
+        """Do nothing: the results are visible as they are written."""
 
     async def give_up(self) -> None:
-        """What has been written stays."""
+        """Do nothing: written results stay."""
 
     async def write(self, documents: list[bytes]) -> None:
-        """Write some results."""
+        """Write a batch of results."""
         stage = self._stage
         if "_id" in (stage.on or ()):
             documents = [_with_id(document) for document in documents]
@@ -195,7 +197,7 @@ class Merging:
 
 
 def checked(reply: dict[str, Any]) -> dict[str, Any]:
-    """The reply of a write command. Errors: the first refusal in it."""
+    """Return the reply of a write command. Errors: its first write error."""
     for first in reply.get("writeErrors", ()):
         extra = {name: first[name] for name in ("keyPattern", "keyValue", "errInfo") if name in first}
         raise CommandError(first["code"], first["errmsg"], extra=extra)

@@ -1,7 +1,7 @@
-"""The session fields of one command: logical session id, transaction number, statement ids.
+"""Session fields of a command: logical session id, transaction number, statement ids.
 
-A session is known by 48 bytes: the client's UUID and the SHA-256 digest of the user it belongs to, so that two users
-who name the same UUID have different sessions.
+A session is identified by 48 bytes: the client's UUID and the SHA-256 digest of its user, so that two users with the
+same UUID have different sessions.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from docstore.errors import Code, CommandError
 from docstore.query.value.option_fields import option_fields
 
 NO_USER_DIGEST = hashlib.sha256(b"").digest()
-"""The digest that stands for "nobody has authenticated"."""
+"""The digest of sessions without an authenticated user."""
 
 
 def user_digest(user: str, db: str) -> bytes:
-    """The digest of a user."""
+    """Return the digest of a user."""
     return hashlib.sha256(f"{user}@{db}".encode()).digest()
 
 
 _PLAIN_LSID = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04"
-"""How `{id: UUID}` begins; 16 bytes and a NUL follow."""
+"""The encoded prefix of `{id: UUID}`; 16 bytes and a NUL follow."""
 _OWNED_LSID = b"\x48\0\0\0\x05id\0\x10\0\0\0\x04"
 _OWNER = b"\x05uid\0\x20\0\0\0\0"
-"""What comes between UUID and digest in `{id: UUID, uid: digest}`, which begins like `_OWNED_LSID`."""
+"""The bytes between UUID and digest in `{id: UUID, uid: digest}`, which begins with `_OWNED_LSID`."""
 
 
 class Session(NamedTuple):
-    """`lsid`: 48 bytes. `txn_number` is set for retryable writes and in transactions over many documents, where
-    `in_transaction` is true, and `starts` of the first request. `stmt_ids` when the command names them itself.
-    `transaction`: the number of the transaction that a request is carried out in.
+    """`lsid`: 48 bytes. `txn_number`: set for retryable writes and multi-document transactions.
+
+    `in_transaction`: True in the latter; `starts`: True for their first request. `stmt_ids`: if the command names them.
+    `transaction`: the number of the transaction that executes the request.
     """
 
     lsid: bytes
@@ -51,9 +52,9 @@ class Session(NamedTuple):
         return self.lsid[:16]
 
     def statement_id(self, index: int) -> int:
-        """The statement id of a command's `index`-th statement.
+        """Return the statement id of a command's `index`-th statement.
 
-        Errors: InvalidOptions when the command named fewer ids than it has statements.
+        Errors: InvalidOptions if the command names fewer ids than it has statements.
         """
         if self.stmt_ids is None:
             return index
@@ -64,7 +65,7 @@ class Session(NamedTuple):
         return self.stmt_ids[index]
 
     def statement_ids(self, first: int, stop: int) -> list[int]:
-        """Those of the statements from the `first` to before `stop`. Errors: as `statement_id`."""
+        """Return the ids of statements `first` to `stop` (exclusive). Errors: as `statement_id`."""
         ids = self.stmt_ids
         if ids is None or len(ids) == 1:
             begins = 0 if ids is None else ids[0]
@@ -73,18 +74,20 @@ class Session(NamedTuple):
 
 
 def lsid_document(lsid: bytes) -> dict[str, Any]:
-    """`{id: UUID}`, as clients know the session."""
+    """Return `{id: UUID}`, the client's form of the session id."""
     return {"id": Binary(lsid[:16], 4)}
 
 
 def owned_lsid(lsid: bytes) -> bytes:
-    """The element `lsid` of a request that says whose the session is."""
+    """Return the encoded field `lsid` of a request, with the session's owner."""
     return b"\x03lsid\0" + _OWNED_LSID + lsid[:16] + _OWNER + lsid[16:] + b"\0"
 
 
 def plain_lsid(data: bytes, owner: bytes = NO_USER_DIGEST) -> bytes | None:
-    """The 48 bytes of a session of which nothing but `{id: UUID}` is said, as of nearly all, or also whose it is by
-    somebody who may say so; else None. `owner`: the digest of who says it.
+    """Return the 48 bytes of a session id in one of the two common forms; else None.
+
+    `{id: UUID}`, as nearly all have it, or with the owner's digest, from a client that may state it. `owner`: the
+    digest of the client.
     """
     if len(data) == 30 and data.startswith(_PLAIN_LSID):
         return data[13:29] + owner
@@ -96,8 +99,9 @@ def plain_lsid(data: bytes, owner: bytes = NO_USER_DIGEST) -> bytes | None:
 def parse_lsid(
     code: int, data: bytes, *, field: str = "OperationSessionInfo.lsid", owner: bytes = NO_USER_DIGEST
 ) -> bytes:
-    """The 48 bytes of an `lsid` value, of `owner` where it does not say whose. Errors: TypeMismatch, InvalidUUID,
-    Location40413, Location40414, Location40415.
+    """Parse an `lsid` to its 48 bytes; `owner`: the default owner.
+
+    Errors: TypeMismatch, InvalidUUID, Location40413, Location40414, Location40415.
     """
     plain = plain_lsid(data, owner)
     if plain is not None:

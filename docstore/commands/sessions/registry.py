@@ -1,7 +1,7 @@
-"""Logical sessions that clients use on this process, and when they were last used.
+"""Logical sessions used on this process, and their last use.
 
-A session begins with its first command; nobody has to start it. After `TIMEOUT_MINUTES` without a command or a refresh
-it ends, and what belongs to it (cursors, operations) ends with it.
+A session begins with its first command, without an explicit start. It expires after `TIMEOUT_MINUTES` without a command
+or a refresh, with its cursors and operations.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from docstore.errors import Code, CommandError
 TIMEOUT_MINUTES = 30
 MAX_SESSIONS = 1_000_000
 MAX_USER_SESSIONS = 250_000
-"""Those of one user, so that nobody takes all there are; where users are not told apart there is no such limit."""
+"""Maximum sessions of one user, so that none exhausts the total; without access control there is no such limit."""
 
 
 class ClientSessions:
-    """Last use of every session by lsid (48 bytes). `new_uuid()` gives the 16 bytes of a random UUID (version 4)."""
+    """The last use of every session by lsid (48 bytes). `new_uuid()` returns the 16 bytes of a random UUID (version
+    4).
+    """
 
     def __init__(
         self,
@@ -35,13 +37,13 @@ class ClientSessions:
         """The number of sessions by the digest of their user."""
 
     def start(self, user_digest: bytes) -> bytes:
-        """A fresh lsid for startSession."""
+        """Return a new lsid for startSession."""
         lsid = self._new_uuid() + user_digest
         self.touch(lsid)
         return lsid
 
     def touch(self, lsid: bytes, now: float | None = None) -> None:
-        """A command names the session, or it is refreshed. Errors: TooManyLogicalSessions."""
+        """Record a use or refresh of the session. Errors: TooManyLogicalSessions."""
         if lsid not in self._last_use:
             self._add(lsid[16:])
         self._last_use[lsid] = self._clock() if now is None else now
@@ -53,7 +55,7 @@ class ClientSessions:
         self._counts[owner] = count + 1
 
     def end(self, lsids: set[bytes]) -> None:
-        """Forget sessions."""
+        """Remove sessions."""
         for lsid in lsids:
             if self._last_use.pop(lsid, None) is None:
                 continue
@@ -63,14 +65,14 @@ class ClientSessions:
                 del self._counts[owner]
 
     def expire(self) -> set[bytes]:
-        """Forget and return the sessions that idled too long."""
+        """Remove and return the expired sessions."""
         before = self._clock() - self.timeout_seconds
         gone = {lsid for lsid, used in self._last_use.items() if used < before}
         self.end(gone)
         return gone
 
     def idle_seconds(self, lsid: bytes) -> float | None:
-        """How long ago the session was used; None when unknown."""
+        """Return the seconds since the session's last use; None if unknown."""
         used = self._last_use.get(lsid)
         return None if used is None else self._clock() - used
 

@@ -1,4 +1,4 @@
-"""The sessions that are in use on a process, as `$listLocalSessions` and `$listSessions` show them."""
+"""Sessions in use on a process, for `$listLocalSessions` and `$listSessions`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
 
 
 def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
-    """The sessions of the users that the stage's `options` name; all with `allUsers`, and where nobody is told apart;
-    else those of the asking user.
+    """Return the sessions selected by the stage's `options`, by default those of the client's user.
+
+    `users` selects those of the named users; `allUsers`, or no access control, all of them.
     """
     services, owner = context.services, context.connection.session_owner
     given = document_to_python(options)

@@ -1,7 +1,7 @@
-"""What the fields of a transaction over many documents mean, whoever carries it out: which commands may be part of one,
-what they may ask for, and with which errors the whole of it may be tried again.
+"""Rules of multi-document transactions for all processes: the commands and options allowed in one, and its transient
+errors.
 
-Always true: a request is part of a transaction exactly if it says `autocommit: false`.
+- A request is part of a transaction exactly if it has `autocommit: false`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TRANSIENT_LABEL = "TransientTransactionError"
 ENDING = frozenset(("prepareTransaction", "commitTransaction", "abortTransaction", "coordinateCommitTransaction"))
-"""Commands that end a transaction, or begin to."""
+"""Commands that end a transaction, or prepare its end."""
 READ_ONLY = "readOnly"
-"""The field of a shard's reply that says whether the transaction has written nothing there."""
+"""The field of a shard's reply that tells that the transaction has written nothing there."""
 _ERRORS = {"insert": "writeErrors", "update": "writeErrors", "delete": "writeErrors", "bulkWrite": "nErrors"}
-"""What says in a command's reply that a statement has failed."""
+"""The reply fields that report failed statements, by command."""
 _LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.MAJORITY, ReadLevel.SNAPSHOT))
 _OUTPUT_STAGES = frozenset(("$out", "$merge"))
 _PROCESS_STAGES = frozenset(("$changeStream", "$currentOp", "$listLocalSessions", "$listSessions", "$planCacheStats"))
@@ -48,8 +48,9 @@ _TRANSIENT_IN_STATEMENTS = STATE_CHANGE_CODES | {
 
 
 def is_transient(code: int, *, ends: bool) -> bool:
-    """Whether the whole transaction may be tried again after that error. `ends`: of a command that ends it, which must
-    not be taken for undone while that is not certain.
+    """True if the whole transaction may be retried after that error.
+
+    `ends`: the command ends the transaction, so an uncertain outcome is not transient.
     """
     if ends:
         return code in (Code.NoSuchTransaction, *_ALWAYS_TRANSIENT)
@@ -57,9 +58,9 @@ def is_transient(code: int, *, ends: bool) -> bool:
 
 
 def check_statement(command: Command, db: str, *, first: bool, concerns: tuple[ReadConcern | None, bool]) -> None:
-    """Refuse a request that cannot be part of a transaction, before it takes part.
+    """Refuse a request that cannot be part of a transaction, before it joins.
 
-    `first`: it begins the transaction. `concerns`: its read concern, and whether it has a write concern. Errors:
+    `first`: it begins the transaction. `concerns`: its read concern, and True if it has a write concern. Errors:
     OperationNotSupportedInTransaction, InvalidOptions.
     """
     ends = command.name in ENDING
@@ -87,7 +88,7 @@ def check_statement(command: Command, db: str, *, first: bool, concerns: tuple[R
 
 
 def check_database(db: str) -> None:
-    """OperationNotSupportedInTransaction for a database that transactions do not reach."""
+    """Errors: OperationNotSupportedInTransaction for a database excluded from transactions."""
     if db == "local":
         raise CommandError(
             Code.OperationNotSupportedInTransaction,
@@ -100,7 +101,7 @@ def check_database(db: str) -> None:
 
 
 def reports_errors(command: Command, reply: Result) -> bool:
-    """Whether the reply to a write of several statements says that one of them has failed."""
+    """True if the reply of a write with several statements reports a failed one."""
     field = _ERRORS.get(command.name)
     if field is None or isinstance(reply, DocumentParts):
         return False
@@ -118,7 +119,7 @@ def _unsupported(command: Command) -> str:
 
 
 def check_stages(stages: list[bytes]) -> None:
-    """Refuse a pipeline that cannot be part of a transaction. Errors: OperationNotSupportedInTransaction."""
+    """Refuse a pipeline not allowed in transactions. Errors: OperationNotSupportedInTransaction."""
     for stage in stages:
         for name, code, value in elements(stage)[:1]:
             refused = None

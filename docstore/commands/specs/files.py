@@ -1,4 +1,4 @@
-"""What is said of files of GridFS, wherever it is served."""
+"""Specs of GridFS file commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = "files are summed as a whole"
 
 
 def chunks_of(context: Context, arguments: Arguments) -> str:
-    """The namespace of the chunks. Errors: InvalidNamespace."""
+    """Return the namespace of the chunks. Errors: InvalidNamespace."""
     code, data = arguments["root"] or from_python("fs")
     if code != STRING:
         raise CommandError(Code.InvalidNamespace, "'root' must be of type String")
