@@ -78,8 +78,7 @@ class Pending:
     """A request whose command waits.
 
     The transport awaits `finish()` in a task, and sets `operation.on_kill` so that a kill cancels it; `interrupted()`
-    is the outcome then.
-    `convert` maps the reply's body to the outcome of a request that was not OP_MSG.
+    is the outcome then. `convert` maps the reply's body to the outcome of a request that was not OP_MSG.
     `relay`: the transport may start it and pass its answer to `answered` instead, without a task. `deadline`: when the
     transport should kill the operation, in seconds of `services.clock`; None: never.
     """
@@ -160,10 +159,10 @@ class Pending:
 
 
 class Dispatcher:
-    """Serves one table of commands.
+    """Serves one table of commands. `slow_ms`: the duration from which operations are logged.
 
     `translate` maps an exception to a `CommandError` if clients can use it (a transport failure behind a router), else
-    to None. `slow_ms`: the duration from which operations are logged.
+    to None.
     """
 
     def __init__(
