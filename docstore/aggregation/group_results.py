@@ -1,4 +1,4 @@
-"""The end of a `$group`: what becomes of its groups when there are too many of them, and of all in the end."""
+"""The output of a `$group`, and the spilling of its groups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from docstore.aggregation.streams import CLOCK_EVERY, GIVEN_BYTES
 from docstore.buffers import BUFFERS
 
 STEP_BYTES = 64 * 1024
-"""Bytes of results that are made between two looks at the clock."""
+"""Bytes of results produced between two checks of the clock."""
 
 
 class GroupResults:
-    """The end of a `$group`: its documents, from groups in memory or, where they were too many, from disk."""
+    """The output of a `$group`: documents from groups in memory or, if they were spilled, from disk."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -27,11 +27,11 @@ class GroupResults:
 
     @property
     def has_all(self) -> bool:
-        """Whether the last groups have been given away, too."""
+        """True if the output has begun: no groups may be added."""
         return self._ended
 
     def is_too_much(self, held: int) -> bool:
-        """Whether the groups in memory have to go. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        """True if the groups in memory must be spilled. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._spilled is not None:
             self._spilled.write()
         self._buffers.change(held - self._counted)
@@ -44,7 +44,7 @@ class GroupResults:
         return True
 
     def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
-        """Groups that leave memory; nobody changes them any more."""
+        """Spill groups, which do not change any more."""
         if self._spilled is None:
             assert self._environment.spill is not None, "asked before groups are given away"
             self._spilled = SpilledGroups(self._environment.spill)
@@ -60,7 +60,9 @@ class GroupResults:
         merged: Callable[[list[bytes]], bytes],
         deadline: float,
     ) -> tuple[list[bytes], bool]:
-        """See `StageRun.finish`. What is still in memory is told in both forms: as what `give` takes, as documents."""
+        """Return output as `StageRun.finish`. The caller passes its groups in two forms: rows, as in `give`, and
+        documents.
+        """
         clock = self._environment.clock
         if self._output is None:
             if self._spilled is None and self._buffers.crowded and self._environment.spill is not None:

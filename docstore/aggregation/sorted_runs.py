@@ -1,7 +1,6 @@
-"""Sorting (key, data) pairs by key, in runs: each is sorted at one go and they are merged as they are handed out.
+"""External merge sort of (key, data) pairs: runs are sorted in memory, and merged as they are read.
 
-Pairs with equal keys stay in the order in which they came. What does not fit in memory is written outside as sorted
-runs, where that is allowed.
+The sort is stable. Runs that exceed memory are spilled, where that is allowed.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from docstore.buffers import BUFFERS
 from docstore.kernel.scan.pairs import pair_bytes, sorted_pairs
 
 RUN_LENGTH = 8192
-"""Pairs sorted at one go: a few milliseconds."""
+"""Pairs per run, sorted in a few milliseconds."""
 
 RUN_BYTES = 4 * 1024 * 1024
-"""Bytes of pairs sorted at one go."""
+"""Bytes per run."""
 
 _AHEAD_BYTES = 1024 * 1024
-"""Bytes of runs on disk that are in memory while they are merged."""
+"""Bytes of spilled runs in memory during a merge."""
 
 PER_PAIR = 160
-"""Bytes of memory that a pair costs besides its own."""
+"""Bytes of memory that a pair takes besides its own."""
 
 _key = itemgetter(0)
 
@@ -39,7 +38,7 @@ _FORGOTTEN = 1024
 
 
 class SortedRuns:
-    """Pairs being sorted for the stage `name`."""
+    """The sort of the stage `name`."""
 
     def __init__(self, name: str, environment: Environment) -> None:
         self._name = name
@@ -52,7 +51,7 @@ class SortedRuns:
         self._held = 0
 
     def add(self, pairs: list[Pair]) -> None:
-        """Take pairs in. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        """Add pairs. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         self._open += pairs
         size = size_of(pairs)
         self._open_bytes += size
@@ -71,7 +70,7 @@ class SortedRuns:
         self._open, self._open_bytes = [], 0
 
     def _make_room(self) -> None:
-        """Write one run, which takes a few milliseconds; the next pairs write the next one."""
+        """Spill one run, which takes a few milliseconds; the next call spills the next one."""
         spill = self._environment.spill
         if spill is None:
             raise memory_exceeded(self._name, min(self._environment.memory_limit, BUFFERS.limit))
@@ -82,11 +81,11 @@ class SortedRuns:
         self._written.append(spill.write(run))
 
     def merged(self) -> Iterator[Pair]:
-        """All pairs in order. Nothing may be added afterwards."""
+        """Yield all pairs in order. No pairs may be added afterwards."""
         return chain.from_iterable(self.pieces())
 
     def pieces(self) -> Iterator[list[Pair]]:
-        """As `merged`, some pairs at a time, or none: each piece takes a few milliseconds."""
+        """Yield the pairs in order in lists, possibly empty; each takes a few milliseconds."""
         self._close_run()
         while self._runs and self._buffers.crowded and self._environment.spill is not None:
             self._make_room()
@@ -98,14 +97,14 @@ class SortedRuns:
         yield from kept
 
     def _given_back(self) -> Iterator[list[Pair]]:
-        """What is in memory, in order; it counts as held until it is asked for."""
+        """Yield the pairs in memory in order. Their memory is released as they are requested."""
         for piece in few_at_a_time(merged_pieces(self._runs)):
             self._hold(-size_of(piece))
             yield piece
 
 
 def _gathered(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    """Some pairs at a time, of a bounded size."""
+    """Yield the pairs in lists of bounded size."""
     piece: list[Pair] = []
     size = 0
     for pair in pairs:
@@ -118,23 +117,23 @@ def _gathered(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
 
 
 def merged_from_outside(runs: Sequence[Run], kept: Iterator[Pair]) -> Iterator[Pair]:
-    """The pairs of runs that were written, and behind equal ones those that were kept; large data is read last."""
+    """Merge spilled runs with the pairs in memory, which come last among equal keys. Large data is read lazily."""
     ahead = _AHEAD_BYTES // len(runs)
     merged: Iterator[tuple[bytes, Unread]] = heapq.merge(*(run.unread(ahead) for run in runs), kept, key=_key)
     return ((key, data if isinstance(data, bytes) else data()) for key, data in merged)
 
 
 def merged_runs(runs: list[list[Keyed]]) -> Iterator[Keyed]:
-    """As `merged_pieces`, one by one."""
+    """Yield the members of sorted runs in order, as `merged_pieces` but singly."""
     return chain.from_iterable(merged_pieces(runs))
 
 
 def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
-    """The members of sorted runs in the order of their first parts, equal ones in the order of the runs.
+    """Merge sorted runs by the first part of their members; equal ones in the order of the runs.
 
-    A part of each run is taken at a time, up to a key that all of them can go to, and these parts are sorted: that
-    takes a few milliseconds, and a fraction of what a comparison of the heads for every pair would take. What has been
-    taken is gone from the runs: to let go of everything in the end would take long.
+    Each step takes a slice of every run up to a common key, and sorts the slices together. That takes a few
+    milliseconds, a fraction of comparing the heads for every pair. Members are removed from the runs as they are taken:
+    freeing all of them at the end would take long.
     """
     left = [(run, 0) for run in runs if run]
     while len(left) > 1:
@@ -167,7 +166,7 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
 
 
 def few_at_a_time(pieces: Iterator[list[Keyed]]) -> Iterator[list[Keyed]]:
-    """The members of pieces, of which those that have been given are gone."""
+    """Yield the members of the pieces in small lists, freeing those already yielded."""
     for piece in pieces:
         for start in range(0, len(piece), CLOCK_EVERY):
             few = piece[start : start + CLOCK_EVERY]
@@ -176,10 +175,10 @@ def few_at_a_time(pieces: Iterator[list[Keyed]]) -> Iterator[list[Keyed]]:
 
 
 def _forget(run: list[Keyed], at: int, end: int) -> None:
-    """Let go of the members [at, end), which are not looked at again."""
+    """Free the members [at, end) of a run, which are not read again."""
     run[at:end] = cast("list[Keyed]", [None] * (end - at))
 
 
 def size_of(pairs: list[Pair]) -> int:
-    """The memory that pairs take, in bytes."""
+    """Return the memory of the pairs in bytes."""
     return pair_bytes(pairs) + PER_PAIR * len(pairs)

@@ -1,7 +1,7 @@
-"""Groups that went out of memory: written as rows, in order of their keys, and merged in the end.
+"""Spilled groups: written as rows sorted by key, and merged at the end.
 
-The groups that leave memory at one time become one run, which is written a piece at a time: a piece takes a few
-milliseconds, and whoever has given groups away goes on calling `write` until nothing is left.
+The groups spilled at one time form one run. It is written in pieces of a few milliseconds each: after `give`, call
+`write` until it returns False.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from docstore.deferred_free import free_later
 
 _PIECE = 512
 _SORTED = 4096
-"""Keys that are sorted at one go."""
+"""Keys sorted at once."""
 
 Row = tuple[bytes, bytes]
-"""(bytes that are the same for the same group, what the group was)."""
+"""(group identity: equal bytes for equal groups, encoded group)."""
 
 RowsOf = Callable[[list[bytes]], list[Row]]
-"""The rows of groups, given their keys."""
+"""Returns the rows of groups, given their keys."""
 
 
 class SpilledGroups:
-    """Rows on their way out of memory, and outside."""
+    """Rows being spilled, and rows on disk."""
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
@@ -36,12 +36,12 @@ class SpilledGroups:
         self._leaving: deque[tuple[Iterator[None], RowsOf]] = deque()
 
     def give(self, keys: Iterable[bytes], rows_of: RowsOf) -> None:
-        """Groups to be written; they do not change any more."""
+        """Queue groups for writing; they must not change any more."""
         self._runs.append([])
         self._leaving.append((self._pieces(iter(keys), rows_of, self._runs[-1]), rows_of))
 
     def _pieces(self, keys: Iterator[bytes], rows_of: RowsOf, run: list[Run]) -> Iterator[None]:
-        """Steps of a few milliseconds, after which the groups are written to the run."""
+        """Write the groups to the run, yielding every few milliseconds."""
         sorted_keys: list[list[tuple[bytes]]] = []
         while part := [(key,) for key in islice(keys, _SORTED)]:
             part.sort()
@@ -53,7 +53,7 @@ class SpilledGroups:
             yield
 
     def write(self) -> bool:
-        """Go on writing for a few milliseconds; False when there was nothing left."""
+        """Continue writing for a few milliseconds; False if nothing was left."""
         while self._leaving:
             if next(self._leaving[0][0], _ENDED) is not _ENDED:
                 return True
@@ -61,7 +61,7 @@ class SpilledGroups:
         return False
 
     def merged(self) -> Iterator[list[bytes]]:
-        """The rows of each group, once all is written, in the order of the keys."""
+        """Yield the rows of each group, in key order, once all are written."""
         current: bytes | None = None
         rows: list[bytes] = []
         runs = [chain.from_iterable(piece.records() for piece in run) for run in self._runs]

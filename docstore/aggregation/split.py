@@ -1,10 +1,11 @@
-"""The split of a pipeline: the stages that every shard runs over its own documents, and those run over all results.
+"""The split of a pipeline into the part that each shard runs and the part that runs over their merged results.
 
-Stages that read one document at a time stay on the shards. The first stage that needs all documents is done in two
-halves if it says how (`docstore.aggregation.stage.Stage.split`): a `$group` collects states on the shards that are
-merged afterwards; a `$sample` draws numbers there, of which the greatest remain; a `$sort` sorts there and the merge
-keeps the order, as it does that of a `$geoNear`. A `$limit` is applied on both sides. All that follows runs after the
-merge.
+- Stages that process documents independently run on the shards.
+- The first stage that needs all documents runs in two halves if it supports that
+  (`docstore.aggregation.stage.Stage.split`). `$group` computes states on the shards that are merged afterwards.
+  `$sample` draws random numbers there, of which the greatest remain. `$sort` sorts there and the merge preserves the
+  order, as for `$geoNear`. `$limit` is applied on both sides.
+- All later stages run after the merge.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from docstore.query.sort import Sort
 
 @dataclass(frozen=True, slots=True)
 class SplitPipeline:
-    """`merge_sort` is the order in which the shards' streams come and are to be merged; None: in any order.
-    `metadata`: those that are known of the documents in these.
+    """The two halves. `merge_sort`: the order in which the shards' streams arrive and are merged; None: any order.
+
+    `metadata`: the metadata known of the documents in these streams.
     """
 
     shard_stages: list[bytes]
@@ -43,7 +45,7 @@ def split_pipeline(pipeline: Pipeline) -> SplitPipeline:
         halves = stage.split()
         if halves is not None and halves.merging is not None:
             return SplitPipeline([*shards, halves.on_shards], [halves.merging, *following], None)
-        # The shards' streams are of documents, whose metadata are known as far as they were in front of the stage.
+        # The shards' streams have documents, with the metadata known before the stage.
         known = known_metadata(stages[:position], {})
         if halves is not None:
             shards += [halves.on_shards, *_pushed_limit(stages[position + 1 :])]
@@ -53,6 +55,6 @@ def split_pipeline(pipeline: Pipeline) -> SplitPipeline:
 
 
 def _pushed_limit(stages: Sequence[Stage]) -> list[bytes]:
-    """Return the `$limit` beyond which no shard has to go; all stages are applied again behind the merge."""
+    """Return the `$limit` that bounds each shard; all stages are applied again after the merge."""
     limit = leading_limit(stages)
     return [] if limit is None else [Limit(limit).raw]

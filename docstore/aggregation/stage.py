@@ -78,7 +78,7 @@ class Run(Protocol):
     def records(self) -> Iterator[tuple[bytes, bytes]]: ...
 
     def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
-        """As `records`, but large data is read when it is called; about `ahead` bytes are in memory."""
+        """Yield (key, data) as `records`, but read large data lazily; about `ahead` bytes are in memory."""
         ...
 
 
@@ -391,7 +391,7 @@ NestingParser = Callable[[Value, Nesting], list[Stage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a stage may stand. `planned`: it has to be first because the find layer does it."""
+    """The allowed positions of a stage. `planned`: it must be first because the find layer executes it."""
 
     only_first: bool = False
     planned: bool = False

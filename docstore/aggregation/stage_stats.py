@@ -1,4 +1,4 @@
-"""What the single stages of a pipeline did while it ran, for explain."""
+"""Runtime statistics of the stages of a pipeline, for explain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docstore.aggregation.streams import Stream
 
 
 class CountedSpill:
-    """Room outside memory for one stage; counts the runs that it writes."""
+    """The spill storage of one stage; counts the runs written."""
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
@@ -22,7 +22,9 @@ class CountedSpill:
 
 
 class MeasuredStream:
-    """A stage over its source. `returned` documents of `size` bytes came out; `seconds` counts all up to here."""
+    """A stage over its source. `returned`: documents output, of `size` bytes. `seconds`: including the stages before
+    it.
+    """
 
     def __init__(self, stage: Stage, source: Stream, environment: Environment) -> None:
         self._clock: Callable[[], float] = environment.clock
@@ -36,7 +38,7 @@ class MeasuredStream:
 
     @property
     def spills(self) -> int:
-        """How often it wrote to the disk."""
+        """The number of runs spilled to disk."""
         return 0 if self._spill is None else self._spill.runs
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:

@@ -141,9 +141,7 @@ class Pushed:
 
 
 class Expanded:
-    """The documents that each document of a source expands to, handed out as they are made: those of one may not fit
-    in memory together.
-    """
+    """Yields the documents that each source document expands to, lazily: those of one may exceed memory."""
 
     __slots__ = ("_clock", "_expand", "_last", "_made", "_source")
 

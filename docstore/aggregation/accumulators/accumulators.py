@@ -1,8 +1,8 @@
-"""Accumulators: what `$group` keeps for one group and one field.
+"""Accumulators: the states of `$group`, one per group and field.
 
-A state takes values one by one, can hand out what it has as a raw value (`partial`) for the state of another process
-to `merge`, and gives its result. Merging the partial states of the parts of a stream equals adding the whole stream,
-except for the order that `$first`, `$last`, `$push`, `$addToSet` and `$mergeObjects` see.
+A state adds values, and exports itself as a raw value (`partial`) that another process's state can `merge`. Merging the
+partial states of parts of a stream equals adding the whole stream, except for the order that `$first`, `$last`,
+`$push`, `$addToSet` and `$mergeObjects` see.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class Accumulator(Protocol):
     """The state of one field of one group."""
 
     def add(self, value: Value | None) -> int:
-        """Take a value (None: missing) in; by how many bytes of memory the state has grown."""
+        """Add a value (None: missing); return the bytes of memory by which the state has grown."""
         ...
 
     def partial(self) -> Value: ...
 
     def merge(self, partial: Value) -> int:
-        """Take another state's `partial` in; bytes grown."""
+        """Merge another state's `partial`; return the bytes grown."""
         ...
 
     def result(self) -> Value: ...
 
 
 class SumState:
-    """`$sum`, and `$count` as a sum of ones. What is no number adds nothing."""
+    """`$sum`, and `$count` as a sum of ones. Ignores values that are no numbers."""
 
     __slots__ = ("_sum",)
 
@@ -60,7 +60,7 @@ class SumState:
         return 0
 
     def resume(self, partial: Value) -> None:
-        """Go on, before anything was added, from where another state without decimals stopped."""
+        """Restore an empty state from another state's `partial` without decimals."""
         self._sum.resume(values(partial[1]))
 
     def result(self) -> Value:
@@ -92,7 +92,7 @@ class AverageState:
         return 0
 
     def resume(self, partial: Value) -> None:
-        """As `SumState.resume`."""
+        """Restore an empty state from another state's `partial` without decimals."""
         count, *parts = values(partial[1])
         self._count = int_of(count)
         self._sum.resume(parts)
@@ -106,9 +106,9 @@ class AverageState:
 
 
 class ExtremeState:
-    """`$min` (`wanted` -1) and `$max` (1) in the order of all types; null and missing values do not count.
+    """`$min` (`wanted` -1) and `$max` (1) in the order of all types; ignores null and missing values.
 
-    Of equal values the first one stays, or with `last` the last.
+    Of equal values it keeps the first, or with `last` the last.
     """
 
     __slots__ = ("_best", "_compare", "_winning")
@@ -138,7 +138,7 @@ class ExtremeState:
 
 
 class EndState:
-    """`$first` and `$last`; a missing value counts, and comes out as null."""
+    """`$first` and `$last`; a missing value counts, and becomes null."""
 
     __slots__ = ("_last", "_seen", "_value")
 
@@ -167,7 +167,7 @@ class EndState:
 
 
 _PER_MEMBER = 100
-"""Bytes of memory that a collected value costs besides its own."""
+"""Bytes of memory that a collected value takes besides its own."""
 
 
 class PushState:
@@ -300,7 +300,7 @@ class DeviationState:
         divisor = self._count - 1 if self._sample else self._count
         if divisor <= 0:
             return NULL_VALUE
-        # Which of several NaNs comes out is the machine's business.
+        # The sign and payload of a resulting NaN depend on the machine.
         return double_value(math.nan if math.isnan(self._squares) else math.sqrt(self._squares / divisor))
 
 
@@ -317,13 +317,13 @@ ACCUMULATORS: Mapping[str, Callable[[], Accumulator]] = {
     "$stdDevSamp": lambda: DeviationState(sample=True),
     "$sum": SumState,
 }
-"""The state that each accumulator starts with. `$count` is `$sum` of one."""
+"""The initial state of each accumulator. `$count` is `$sum` of one."""
 
 _EXTREMES = {"$max": 1, "$min": -1}
 
 
 def state_of(name: str, ordering: Ordering, *, last: bool = False) -> Callable[[], Accumulator]:
-    """What makes the state of an accumulator in a request that orders values so; `last` is for `$min` and `$max`."""
+    """Return the state factory of an accumulator under the request's ordering; `last` applies to `$min` and `$max`."""
     if name in _EXTREMES and (last or ordering is not BINARY):
         return partial(ExtremeState, _EXTREMES[name], ordering, last=last)
     if name == "$addToSet" and ordering is not BINARY:

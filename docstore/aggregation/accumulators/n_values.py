@@ -1,7 +1,7 @@
-"""Accumulators that keep so many values of a group: `$firstN`, `$lastN`, `$minN`, `$maxN`, `$top`, `$topN`, `$bottom`,
+"""Accumulators that keep n values per group: `$firstN`, `$lastN`, `$minN`, `$maxN`, `$top`, `$topN`, `$bottom`,
 `$bottomN`.
 
-Those by an order of documents are given pairs, `{k: sort key, v: value}`, which `ranked` makes.
+Those that sort documents add pairs `{k: sort key, v: value}`, built by `ranked`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _key = itemgetter(0)
 
 
 class EndsState:
-    """`$firstN` and `$lastN`; a missing value counts, and comes out as null."""
+    """`$firstN` and `$lastN`; a missing value counts, and becomes null."""
 
     __slots__ = ("_count", "_last", "_members")
 
@@ -65,7 +65,7 @@ class EndsState:
 
 
 class RankedState:
-    """The first values by their keys, or the last ones; of equal ones the earlier stand first."""
+    """The first or last values by key; equal keys keep their order of arrival."""
 
     __slots__ = ("_count", "_last", "_members", "_single")
 
@@ -83,7 +83,7 @@ class RankedState:
         return self.keep(key[1][5:], found)
 
     def keep(self, key: bytes, value: Value, *, replaces: bool = True) -> int:
-        """Take a value in; unless it `replaces` them, one that equals the first of those kept is not."""
+        """Add a value; unless `replaces`, a value that equals the first of those kept is not added."""
         if not replaces and len(self._members) == self._count and key <= self._members[0][0]:
             return 0
         insort_right(self._members, (key, value), key=_key)
@@ -106,7 +106,7 @@ class RankedState:
 
 
 class ExtremesState:
-    """`$minN` and `$maxN`; null and missing values do not count."""
+    """`$minN` and `$maxN`; ignores null and missing values."""
 
     __slots__ = ("_greatest", "_key_of", "_ranked")
 
@@ -132,17 +132,19 @@ class ExtremesState:
 
 
 def ranked(key: bytes, value: Value) -> Value:
-    """A value with the key that it is ranked by."""
+    """Return a value with its sort key."""
     return OBJECT, document_from([("k", BINARY, int32_bytes(len(key)) + b"\0" + key), ("v", *value)])
 
 
 Start = Callable[[int], Accumulator]
-"""The state that keeps so many values."""
+"""Returns a state that keeps that number of values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Such an accumulator as it is asked for: what is added, and how many values are kept where that is not one."""
+    """A parsed accumulator of this kind. `argument`: the value to add. `count`: the expression of n; None: one
+    value.
+    """
 
     accumulator: str
     argument: Expression
@@ -151,13 +153,13 @@ class Chosen:
     ordering: Ordering
 
     def start(self, key: Value) -> Accumulator:
-        """The state of a group; `key` is the group's, which the count may be calculated from. Errors: those of `n`."""
+        """Return the initial state of a group; n may depend on the group's `key`. Errors: those of `n`."""
         if self.count is None:
             return self.begin(1)
         return self.begin(count_from(self.count.evaluate(Scope(key[1] if key[0] == OBJECT else EMPTY_DOCUMENT))))
 
     def kernel_start(self) -> KernelStart | None:
-        """What makes a state of the kernel's; None where it has none, or the number is not known before."""
+        """Return the factory of the kernel's state; None if the kernel has none, or n is not constant."""
         if self.ordering is not BINARY_ORDER:
             return None
         count = 1
@@ -167,7 +169,7 @@ class Chosen:
             try:
                 count = count_from(self.count.constant)
             except CommandError:
-                # It is refused when there is a group.
+                # The error is raised once a group exists.
                 return None
         return partial(CHOOSING_STATES[self.accumulator], count)
 
@@ -188,7 +190,7 @@ CHOOSING = frozenset((*_COUNTED, *_RANKED))
 
 
 def parse_chosen(name: str, value: Value, parsing: Parsing) -> Chosen:
-    """What an accumulator of `CHOOSING` is asked for. Errors: those of real servers, by their numbers."""
+    """Parse an accumulator of `CHOOSING`. Errors: the codes of real servers."""
     ordering = parsing.query_context.ordering
     if name in _COUNTED:
         code, start = _COUNTED[name]
@@ -234,8 +236,9 @@ def _at(path: Sequence[str], scope: Scope) -> Value | None:
 
 
 def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[bytes], bytes]:
-    """The key of a document in an order in which arrays count as a whole, empty ones before null; BadValue for two
-    arrays side by side.
+    """Return the sort key function of an order in which arrays compare as a whole, and empty arrays sort before null.
+
+    Errors: BadValue for two parallel arrays.
     """
     if not fields:
         return lambda document: b""

@@ -1,1 +1,1 @@
-"""What routers and nodes both know of change streams: their options and their resume tokens. Pure."""
+"""Change streams, as far as routers and nodes share them: options and resume tokens. Pure."""

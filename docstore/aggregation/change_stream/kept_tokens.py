@@ -1,4 +1,4 @@
-"""The stages behind `$changeStream` at work on events, whose tokens must come out of them as they went in."""
+"""The pipeline of a change stream after `$changeStream`, run over events whose resume tokens it must not modify."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ Made = tuple[bytes, bytes, int]
 
 
 class EventStages:
-    """The stages of one stream. `splits`: large events are given out in fragments."""
+    """The pipeline of one stream. `splits`: large events are split into fragments."""
 
     def __init__(self, pipeline: Pipeline, environment: Environment, *, splits: bool = False) -> None:
         self._feed = Feed()
         self._stages = pipeline.open(self._feed, environment) if pipeline.stages else None
         self._splits = splits
         self.given = 0
-        """Fragments of the next event that have been given out before."""
+        """Fragments of the next event that have already been returned."""
 
     def transformed(self, made: Sequence[Made]) -> list[Made]:
-        """What they make of events. Errors: ChangeStreamFatalError where one has lost its token, or where it has fewer
-        fragments than have been given out of it; 7182500.
+        """Return the output of the pipeline for these events.
+
+        Errors: ChangeStreamFatalError if it modified a token, or if an event has fewer fragments than were already
+        returned; 7182500.
         """
         found = self._transformed(made)
         if not found or not (self._splits or self.given):

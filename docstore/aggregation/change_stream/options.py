@@ -1,4 +1,4 @@
-"""What stands behind `$changeStream`, checked as MongoDB 6.0 checks it."""
+"""Options of `$changeStream`, checked as MongoDB 6.0 checks them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _BOOLEANS = ("allChangesForCluster", "showExpandedEvents")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStreamOptions:
-    """`token`: where to go on, from `resumeAfter` or `startAfter`; `start`: a packed timestamp to begin at."""
+    """`token`: the position to resume at, from `resumeAfter` or `startAfter`. `start`: a packed timestamp to begin
+    at.
+    """
 
     full_document: str = DEFAULT
     before_change: str = OFF
@@ -37,8 +39,10 @@ class ChangeStreamOptions:
 
 
 def parse_options(value: Value) -> ChangeStreamOptions:
-    """Errors: Location6188500, Location40415, TypeMismatch, BadValue, Location50865, Location40674,
-    InvalidResumeToken, those of tokens.
+    """Parse the options.
+
+    Errors: Location6188500, Location40415, TypeMismatch, BadValue, Location50865, Location40674, InvalidResumeToken,
+    those of tokens.
     """
     if value[0] != OBJECT:
         shown = display(value)

@@ -1,11 +1,11 @@
-"""Resume tokens: where in the order of all events a stream is.
+"""Resume tokens: positions in the total order of events.
 
-A token is `{_data: <hex>, _typeBits: <binary, where needed>}`. `_data` is the key string of the time of the event, the
-version of the format (1), what kind of token it is, the number of the operation in its transaction, whether the event
-is an invalidation, the collection's uuid, and what identifies the event: its document key, or for a change of the
-catalog `{operationType, operationDescription}`. So the order of the bytes is the order of the events, on all shards.
+A token is `{_data: <hex>, _typeBits: <binary, if needed>}`. `_data` is a key string of: the event's timestamp, the
+format version (1), the kind of token, the operation's index in its transaction, a flag for invalidations, the
+collection's UUID, and the event identifier: its document key, or `{operationType, operationDescription}` for a catalog
+change. So the byte order of tokens is the order of the events, on all shards.
 
-A high-water mark is a token of no event: all events of earlier times come before it, those of its own time after it.
+A high-water mark is a token without an event: it sorts after all earlier events and before those of its own timestamp.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARK, EVENT = 0, 128
 _HEAD_BYTES = 9
 _UUID = b"\x5a\x10\x04"
 _FIRST_EVENT = b"\x2b\x02\x2c\x01\x00\x29\x6e" + _UUID
-"""Version, kind and index 0 of an event that is no invalidation, in front of its uuid."""
+"""The version, kind and index 0 of an event that is no invalidation, before its UUID."""
 _PLAIN_BYTES, _PLAIN_PLACE = 22, slice(9, 21)
 _PLAIN_HEAD, _PLAIN_ID = b"\x16\0\0\0\x07_id\0", b"\x46\x64_id\0\x64"
 _NULL, _TIMESTAMP = 0x14, 0x82
@@ -38,10 +38,10 @@ _NOT_INVALIDATE, _INVALIDATE = 0x6E, 0x6F
 
 @dataclass(frozen=True)
 class ResumeToken:
-    """What a token says. `key` compares as the events do; `raw` is the document that clients hold.
+    """A parsed token. `key` compares in event order; `raw` is the client's document.
 
-    `index`: of the operation in its transaction or other entry of several operations. `fragment`: the number of a part
-    of a large event, whose own key is then `event_key`; else 0.
+    `index`: that of the operation in its transaction, or other entry with several operations. `fragment`: the number of
+    a fragment of a large event, whose own key is `event_key`; else 0.
     """
 
     key: bytes
@@ -64,17 +64,17 @@ class ResumeToken:
 
 @lru_cache(maxsize=64)
 def high_water_mark(timestamp: int) -> bytes:
-    """The token of a time at which there may be no event."""
+    """Return the token of a timestamp that may have no event."""
     return _document(mark_key(timestamp), b"")
 
 
 def mark_key(timestamp: int) -> bytes:
-    """The key of a high-water mark."""
+    """Return the key of a high-water mark."""
     return b"\x82" + timestamp.to_bytes(8, "big") + b"\x2b\x02\x29\x29\x6e\x04"
 
 
 class EventToken:
-    """The token of an event, and that of the invalidation that comes with it; made when asked for."""
+    """The tokens of an event and of its invalidation, built lazily."""
 
     def __init__(self, timestamp: int, index: int, uuid: bytes | None, identifier: Value | None) -> None:
         self.timestamp = timestamp
@@ -108,7 +108,7 @@ class EventToken:
 
     def _made(self, invalidates: bytes, identifier: Value | None) -> tuple[bytes, bytes]:
         if self.index == 0 and self._uuid is not None and identifier is not None and _is_plain(identifier[1]):
-            # Nearly all are of this kind, and put together from parts that are known.
+            # The common case: an ObjectId, assembled from constant parts.
             found = identifier[1][_PLAIN_PLACE]
             key = b"".join(
                 (b"\x82", self.timestamp.to_bytes(8, "big"), _FIRST_EVENT, self._uuid, _PLAIN_ID, found, b"\0\x04")
@@ -136,19 +136,19 @@ def _document(key: bytes, types: bytes) -> bytes:
 
 
 def _is_plain(identity: bytes) -> bool:
-    """Whether the document is nothing but an `_id` that is an ObjectId."""
+    """True if the document has only an `_id` that is an ObjectId."""
     return len(identity) == _PLAIN_BYTES and identity.startswith(_PLAIN_HEAD)
 
 
 def ddl_identifier(operation: str, description: bytes) -> Value:
-    """What identifies the event of a change of the catalog."""
+    """Return the event identifier of a catalog change."""
     return OBJECT, document_from(
         [("operationType", *from_python(operation)), ("operationDescription", OBJECT, description)]
     )
 
 
 def parse_token(raw: bytes) -> ResumeToken:
-    """What a client sends. Errors: Location40647, FailedToParse, Location40649, Overflow, Location6189500."""
+    """Parse a client's token. Errors: Location40647, FailedToParse, Location40649, Overflow, Location6189500."""
     data = get_field(raw, "_data")
     if data is None or data[0] != STRING:
         shown = display((OBJECT, raw))
@@ -172,7 +172,7 @@ def parse_token(raw: bytes) -> ResumeToken:
 
 
 class _Reader:
-    """Reads the fields of a token one by one."""
+    """Reads the fields of a token in sequence."""
 
     def __init__(self, key: bytes, raw: bytes) -> None:
         self._key = key if key[-1] == END else key + bytes([END])

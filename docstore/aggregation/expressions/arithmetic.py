@@ -1,4 +1,6 @@
-"""Arithmetic operators, promoting as `docstore.query.value.arithmetic` says. Null and missing operands give null."""
+"""Arithmetic operators, with the promotions of `docstore.query.value.arithmetic`. A null or missing operand gives
+null.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ _NAN = Decimal("NaN")
 
 
 def _add(operands: Steps) -> Value:
-    """Numbers, and at most one date to which they are added as milliseconds."""
+    """Return the sum of numbers, and at most one date, to which they are added as milliseconds."""
     given: list[Value] = []
     date: int | None = None
     for operand in operands:
@@ -80,7 +82,7 @@ def _add(operands: Steps) -> Value:
 
 
 def _add_integers(operands: list[Value]) -> Value | None:
-    """The sum where all operands are integers, which is the common case."""
+    """Return the sum if all operands are integers, the common case; else None."""
     total = 0
     kind = INT32
     for operand in operands:
@@ -94,8 +96,9 @@ def _add_integers(operands: list[Value]) -> Value | None:
 
 
 def _moved(milliseconds: int, offset: Value) -> Value:
-    """A later date. Doubles are rounded to the nearest, halves towards zero, when the date is in them; a decimal that
-    no long holds leads to the first date there is.
+    """Return a date plus an offset, once the date is part of the sum.
+
+    Doubles round to the nearest, halves towards zero. A decimal beyond a long gives the minimum date.
     """
     if offset[0] == DOUBLE:
         number = double_of(offset)
@@ -113,7 +116,7 @@ def _moved(milliseconds: int, offset: Value) -> Value:
 
 
 def _moved_back(milliseconds: int, offset: Value) -> Value:
-    """An earlier date, by an offset that becomes a long before."""
+    """Return a date minus an offset, which is converted to a long first."""
     taken = coerced_long(offset)
     if taken == LONG_MIN:
         raise CommandError(Code.DurationOverflow, "Cannot negate the minimum duration")
@@ -123,7 +126,7 @@ def _moved_back(milliseconds: int, offset: Value) -> Value:
 
 
 def coerced_long(value: Value) -> int:
-    """The long that a number becomes: a double is cut, a decimal rounded. 31109 for a double beyond."""
+    """Convert a number to a long: doubles are truncated, decimals rounded. Errors: 31109 for a double out of range."""
     if value[0] == DOUBLE:
         number = double_of(value)
         if not -(2.0**63) <= number < 2.0**63:
@@ -133,7 +136,7 @@ def coerced_long(value: Value) -> int:
 
 
 def _whole_of(number: Decimal) -> int:
-    """The nearest long, of halves the even one; the least long for what none holds."""
+    """Return the nearest long, rounding half to even; the minimum long if out of range."""
     if not number.is_finite() or number.adjusted() > 18:
         return LONG_MIN
     whole = int(number.to_integral_value(ROUND_HALF_EVEN))
@@ -216,7 +219,7 @@ def _mod_integers(kind: int, number: int, divisor: int) -> Value:
 
 
 def _remainder(number: int, divisor: int) -> int:
-    """What is left of a division that is cut towards zero: it has the number's sign."""
+    """Return the remainder of a truncating division; it has the number's sign."""
     rest = abs(number) % abs(divisor)
     return -rest if number < 0 else rest
 
@@ -250,8 +253,8 @@ def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> Ope
             return double_value(binary(number) if math.isfinite(number) else number)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
-            # A whole number of more than 34 digits has no form with all its digits: not a number, as in the reference;
-            # nor has an infinite one.
+            # A whole number of more than 34 digits cannot be represented exactly: NaN, as in the reference; so is
+            # infinity.
             return from_decimal(exact.quantize(Decimal(1), rounding, DECIMAL_CONTEXT) if exact.is_finite() else _NAN)
         return operand
 
@@ -259,7 +262,7 @@ def _to_whole(name: str, binary: Callable[[float], float], rounding: str) -> Ope
 
 
 def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], float]) -> OperatorParser:
-    """`$round` and `$trunc`: to a number of decimal places, or, when that is negative, of digits before the point."""
+    """Return `$round` or `$trunc`: to decimal places, or for a negative number to digits before the point."""
 
     def calculate(operands: Steps) -> Value:
         operand = next(operands)
@@ -305,7 +308,7 @@ def _places(name: str, value: Value) -> int:
 
 
 def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
-    """The number with so many places; with all its 34 digits where that takes more."""
+    """Return the number with that number of places; limited to 34 digits."""
     if not exact.is_finite():
         return exact
     found = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
@@ -332,7 +335,9 @@ def _transcendental(
     decimal: Callable[[Decimal], Decimal],
     refusal: tuple[int, Callable[[Decimal], bool], str] | None = None,
 ) -> OperatorParser:
-    """A function of one number; `refusal` is (code, which numbers, what is asked of the argument)."""
+    """Return a function of one number; `refusal`: (code, predicate of the refused numbers, the requirement in the
+    message).
+    """
 
     def calculate(operand: Value | None) -> Value:
         if operand is None or is_nullish(operand):
@@ -343,7 +348,7 @@ def _transcendental(
             raise CommandError(refusal[0], f"{name}'s argument must be {refusal[2]}")
         if operand[0] == DECIMAL and not (refusal is not None and refusal[1](Decimal(0)) and exact.is_nan()):
             return from_decimal(decimal(exact))
-        # A logarithm of a decimal that is no number is a double.
+        # The logarithm of a decimal NaN is a double.
         try:
             return double_value(binary(to_float(operand)))
         except OverflowError:
@@ -392,7 +397,7 @@ def _pow(operands: Operands) -> Value:
     try:
         return double_value(math.pow(to_float(base), to_float(exponent)))
     except OverflowError:
-        # The exponent of a negative number is whole here.
+        # The exponent of a negative base is a whole number here.
         below = to_float(base) < 0 and to_float(exponent) % 2 == 1
         return double_value(-math.inf if below else math.inf)
     except ValueError:
@@ -400,8 +405,9 @@ def _pow(operands: Operands) -> Value:
 
 
 def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
-    """With all 34 digits, even of a whole number. Zeros, infinities and what is no number count as in C's `pow`, but
-    that no zero has a sign.
+    """Return the power with all 34 digits, even of a whole number.
+
+    Zeros, infinities and NaN behave as in C's `pow`, except that no zero has a sign.
     """
     if power.is_zero() or base == 1 or (base == -1 and power.is_infinite()):
         return rounded(Decimal(1))
@@ -411,7 +417,7 @@ def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
         grows = (abs(base) > 1) == (power > 0)
         if not grows:
             return Decimal((0, (0,), -6176))
-        # What has more digits than are kept ends in zeros.
+        # A number with more digits than the precision ends in zeros.
         is_odd = power.is_finite() and power.adjusted() < 34 and power == int(power) and int(power) % 2 == 1
         return Decimal("-Infinity") if base < 0 and is_odd else Decimal("Infinity")
     return rounded(DECIMAL_CONTEXT.power(base, power))

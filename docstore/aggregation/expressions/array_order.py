@@ -1,4 +1,4 @@
-"""Arrays in another order or shape: `$sortArray`, `$zip`, `$firstN`, `$lastN`, `$maxN`, `$minN`."""
+"""Array operators that reorder or reshape: `$sortArray`, `$zip`, `$firstN`, `$lastN`, `$maxN`, `$minN`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from docstore.query.value.values import (
 
 
 class Sorting:
-    """Sorting by the order that a request asks for: keys of values that rise, and keys that fall."""
+    """Sorting under the request's ordering: ascending and descending keys of values."""
 
     __slots__ = ("falling", "rising")
 
@@ -45,7 +45,7 @@ class Sorting:
         self.falling: Callable[[Value], Any] = cmp_to_key(lambda a, b: compare(b, a))
 
     def by_fields(self, members: list[Value], fields: Sequence[tuple[str, int]]) -> list[Value]:
-        """The elements in the order of their fields: arrays count as a whole, and no path leads through one."""
+        """Return the elements sorted by fields: arrays compare as a whole, and paths do not traverse them."""
         found = members
         for path, direction in reversed(fields):
             found = sorted(found, key=partial(_field_key, path, self.rising if direction > 0 else self.falling))
@@ -88,7 +88,7 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def _asked(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
-    """(1 or -1, no fields) for an order of elements as wholes, else (1, the fields that they are sorted by)."""
+    """Return (1 or -1, no fields) for a sort by whole elements, else (1, sort fields)."""
     if sort_by[0] in NUMBERS:
         direction = integral_of(sort_by)
         if direction not in (1, -1):
@@ -169,7 +169,7 @@ def _row(arrays: list[list[Value]], rest: list[Value | None], place: int) -> Val
 
 
 def count_from(value: Value | None) -> int:
-    """How many elements the `n` of an operator or accumulator asks for."""
+    """Return the `n` of an operator or accumulator as an int. Errors: 5787902, 5787903, 5787908, 31109."""
     if value is None or value[0] not in NUMBERS:
         shown = "MISSING" if value is None else display(value)
         raise CommandError(5787902, f"Value for 'n' must be of integral type, but found {shown}")
@@ -187,7 +187,7 @@ def count_from(value: Value | None) -> int:
 
 
 def parse_counted(name: str, value: Value, not_an_object: int) -> tuple[Value, Value]:
-    """(n, input) of an operator or accumulator that takes both."""
+    """Return (n, input) of an operator or accumulator that takes both."""
     if value[0] != OBJECT:
         raise CommandError(not_an_object, f"specification must be an object; found {name}: {display(value)}")
     given: dict[str, Value] = {}
@@ -203,7 +203,7 @@ def parse_counted(name: str, value: Value, not_an_object: int) -> tuple[Value, V
 
 
 def _ascending(members: list[Value], sorting: Sorting) -> list[Value]:
-    """The members that count, in order."""
+    """Return the members that are not null or missing, sorted."""
     return sorted((member for member in members if member[0] not in (NULL, UNDEFINED)), key=sorting.rising)
 
 

@@ -1,6 +1,6 @@
-"""Expressions that the kernel calculates: operators whose common cases need no interpreter.
+"""Expressions evaluated by the kernel: operators whose common cases need no interpreter.
 
-What comes out is the same: the kernel asks the expression itself wherever a value is not of the common types
+Results are identical: the kernel calls the expression itself for values of uncommon types
 (`docstore.kernel.compute.expressions`).
 """
 
@@ -76,10 +76,10 @@ _CONVERSIONS: Mapping[int, tuple[str, Make]] = {
     INT64: ("$toLong", partial(Converted, code=INT64)),
     STRING: ("$toString", Text),
 }
-"""Conversions by the type that comes of them, and their short names."""
+"""Type conversions by target type, with their short names."""
 
 ARRAY_OF = "["
-"""The name of what makes an array of its arguments, which is no operator."""
+"""The name of the array constructor, which is no operator."""
 
 _MADE: Mapping[str, Make] = {
     ARRAY_OF: Members,
@@ -131,7 +131,7 @@ _MADE: Mapping[str, Make] = {
 }
 
 _MOST: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2, "$ltrim": 1, "$rtrim": 1, "$trim": 1}
-"""How many arguments the kernel knows of an operator that may have more."""
+"""The number of arguments up to which the kernel supports an operator."""
 
 _PARTS = {
     "$dayOfMonth": "d",
@@ -148,10 +148,10 @@ _PARTS = {
     "$week": "U",
     "$year": "Y",
 }
-"""Parts of dates by their letters."""
+"""The format letters of date parts."""
 
 Clock = Callable[[int], int]
-"""What the clocks of a zone show at an instant, or the other way, in milliseconds."""
+"""Converts an instant to a zone's local time, or back, in milliseconds."""
 
 _BY_ORDER: Mapping[str, Make] = {
     "$cmp": _comparing(int32_value),
@@ -167,11 +167,11 @@ _BY_ORDER: Mapping[str, Make] = {
     "$setIntersection": partial(MemberSet, shared=True),
     "$setUnion": partial(MemberSet, shared=False),
 }
-"""Those that compare values by their bytes, which is not what a collation says."""
+"""Operators that compare values by their bytes, and so ignore a collation."""
 
 
 def calculated(name: str, expression: Expression, *, binary: bool) -> Expression:
-    """The expression of the operator `name`, calculated by the kernel where that is possible.
+    """Return the expression of the operator `name`, evaluated by the kernel if possible.
 
     `binary`: values are compared without a collation.
     """
@@ -183,46 +183,46 @@ def calculated(name: str, expression: Expression, *, binary: bool) -> Expression
 
 
 def converted(expression: Expression, code: int) -> Expression:
-    """The only argument as a value of another type, null as null."""
+    """Return the conversion of the only argument to another type; null stays null."""
     return _by(_CONVERSIONS[code][1], expression) if code in _CONVERSIONS else expression
 
 
 def sorted_array(expression: Expression, fields: Sequence[tuple[str, int]], direction: int) -> Expression:
-    """The only argument sorted, see `Sorted`."""
+    """Return the sort of the only argument, see `Sorted`."""
     return _by(partial(Sorted, fields=fields, direction=direction), expression)
 
 
 def binding(
     kind: type[Bindings], expression: Expression, variables: Sequence[Variable], arguments: Sequence[Expression]
 ) -> Expression:
-    """The expression of an operator that puts values of its arguments into variables, calculated by the kernel."""
+    """Return the expression of an operator that binds variables to its arguments, evaluated by the kernel."""
     return _by(partial(kind, variables=variables), replace(expression, arguments=tuple(arguments)))
 
 
 def date_part(name: str, expression: Expression, local: Clock | None) -> Expression:
-    """A part of the date that is the only argument, as the operator of that name gives it; `local` as of `OfDate`."""
+    """Return the date part `name` of the only argument; `local`: as in `OfDate`."""
     return _by(partial(DatePart, letter=_PARTS[name], local=local), expression)
 
 
 def date_text(expression: Expression, pieces: Sequence[tuple[str | None, bytes]], local: Clock | None) -> Expression:
-    """The text of the date that is the only argument. `pieces` are those of a `DateText`, `local` as of `OfDate`."""
+    """Return the text of a date, the only argument. `pieces`: those of a `DateText`; `local`: as in `OfDate`."""
     return _by(partial(DateText, pieces=pieces, local=local), expression)
 
 
 def date_bin(
     expression: Expression, *, months: int, length: int, begin: int, clocks: tuple[Clock, Clock] | None = None
 ) -> Expression:
-    """The beginning of the bin that the only argument is in; see `DateBin`."""
+    """Return the start of the only argument's bin; see `DateBin`."""
     return _by(partial(DateBin, months=months, length=length, begin=begin, clocks=clocks), expression)
 
 
 def date_distance(expression: Expression, *, months: int, length: int, begin: int) -> Expression:
-    """How many beginnings of bins lie between the two arguments, in UTC."""
+    """Return the number of bin starts between the two arguments, in UTC."""
     return _by(partial(DateDistance, months=months, length=length, begin=begin), expression)
 
 
 def date_sum(expression: Expression, *, months: int, length: int) -> Expression:
-    """The first argument so many units later as the second says, in UTC."""
+    """Return the first argument plus the second one's number of units, in UTC."""
     return _by(partial(DateSum, months=months, length=length), expression)
 
 
@@ -232,20 +232,20 @@ def _by(make: Make, expression: Expression) -> Expression:
         [source_of(each) for each in expression.arguments], lambda document: evaluate(scope_of(document))
     )
     if scope_of is not Scope:
-        # The interpreter has other values of the variables than the kernel.
+        # The interpreter and the kernel hold different variable values.
         return replace(expression, calculation=calculation)
     return replace(expression, evaluate=lambda scope: calculation(scope.root), calculation=calculation)
 
 
 def paths_of(expression: Expression) -> frozenset[str] | None:
-    """The paths of the document that the value depends on; None where that is not plain to see."""
+    """Return the document paths that the value depends on; None if they are not evident."""
     if expression.is_constant:
         return frozenset()
     if expression.path is not None:
         return frozenset((expression.path,))
     parts = [field for _, field in expression.fields or ()]
     if expression.calculation is not None:
-        # What binds variables has arguments that depend on more than the document.
+        # The arguments of a binding operator depend on more than the document.
         parts = [] if isinstance(expression.calculation, Bindings) else list(expression.arguments)
     found = [paths_of(part) for part in parts]
     known = [paths for paths in found if paths is not None]
@@ -253,7 +253,7 @@ def paths_of(expression: Expression) -> frozenset[str] | None:
 
 
 def source_of(expression: Expression) -> Source:
-    """Where the kernel gets the values of an expression from; the function of a document that the expression is."""
+    """Return the kernel's source for the values of an expression: a function of a document."""
     if expression.constant is not None:
         return ConstantSource(expression.constant)
     if expression.calculation is not None:

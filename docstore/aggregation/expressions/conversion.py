@@ -84,12 +84,12 @@ def _unsupported(value: Value, target: str) -> CommandError:
 
 
 def date_text(milliseconds: int) -> str:
-    """A date as `2020-01-02T03:04:05.678Z`; refused outside the years that can be written so."""
+    """Return a date as `2020-01-02T03:04:05.678Z`. Errors for years outside of four digits."""
     return format_date(milliseconds, ISO_FORMAT)
 
 
 def double_text(number: float) -> str:
-    """A double with six significant digits, as MongoDB 6.0 writes it."""
+    """Return a double with six significant digits, as MongoDB 6.0 prints it."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -106,7 +106,7 @@ def number_text(value: Value) -> str:
 
 
 def coerce_to_text(value: Value | None) -> str:
-    """What string operators make of a value that is no string; null and missing are empty."""
+    """Convert a value to text for string operators; null and missing become empty. Errors: 16007."""
     if value is None or is_nullish(value):
         return ""
     code = value[0]
@@ -145,7 +145,7 @@ def _to_double(value: Value) -> Value:
 
 
 def _is_normal(number: float) -> bool:
-    """Whether the double has all its digits: it is not infinite, not zero, and not one of the least."""
+    """True if the double is normal: not infinite, zero or subnormal."""
     return sys.float_info.min <= abs(number) <= sys.float_info.max
 
 
@@ -187,7 +187,7 @@ def _to_integer(lowest: int, highest: int, code: int, name: str) -> Callable[[Va
 
 
 def _cut(value: Value) -> int:
-    """A double or decimal without its fraction."""
+    """Return a double or decimal, truncated."""
     exact = to_decimal(value) if value[0] == DECIMAL else Decimal(double_of(value))
     if exact.is_nan():
         raise failure("Attempt to convert NaN value to integer type")
@@ -297,7 +297,7 @@ def _shorthand(code: int) -> OperatorParser:
 
 
 def _target(value: Value) -> int:
-    """The type code that the `to` of a `$convert` names."""
+    """Return the type code of a `$convert`'s `to`."""
     if value[0] == STRING:
         name = text_of(value)
         if name not in TYPE_CODES:
@@ -318,7 +318,7 @@ def _parse_convert(name: str, value: Value, parsing: Parsing) -> Expression:
     def evaluate(scope: Scope) -> Value | None:
         target = functions["to"](scope)
         found = functions["input"](scope)
-        # What is wrong with the type is said of null too.
+        # An invalid type is an error for null too.
         code = None if target is None or is_nullish(target) else _target(target)
         if found is None or is_nullish(found):
             return functions["onNull"](scope) if "onNull" in functions else NULL_VALUE
@@ -341,7 +341,7 @@ def _parse_convert(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def _known_target(value: Value | None) -> int | None:
-    """The type code that a constant names; None where it is no constant, or wrong."""
+    """Return the type code of a constant; None if it is not constant, or invalid."""
     try:
         return None if value is None or is_nullish(value) else _target(value)
     except CommandError:

@@ -1,6 +1,6 @@
-"""Moving, measuring and rounding dates: `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`.
+"""Date arithmetic: `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`.
 
-Units of a day and more are counted on a zone's calendar; smaller ones are lengths of time.
+Units of a day and more follow a zone's calendar; smaller ones are durations.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _MOST = {
     "second": 18_446_744_073_743_999,
     "millisecond": LONG_MAX + 1,
 }
-"""How many of a unit may be added: about what lies between the first and the last date."""
+"""Maximum amount per unit: about the distance between the minimum and maximum date."""
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _MOST_BINS = 100_000_000_000
 _MOST_PLAIN = 100_000
-"""How many of a unit a bin may have that the kernel finds."""
+"""Maximum units per bin that the kernel supports."""
 _BINS_BEGIN = 10_957
-"""The day from which bins of several units are counted: 2000-01-01."""
+"""The origin of bins of several units, as a day number: 2000-01-01."""
 
 _DAY = 86_400_000
 
@@ -68,7 +68,7 @@ def is_unit(name: str) -> bool:
 
 
 def add_units(instant: int, unit: str, amount: int, zone: Zone = ZONE_UTC) -> int:
-    """The instant so many units later. The day of the month is held within the new month."""
+    """Return the instant plus an amount of units. The day of the month is clamped to the new month."""
     if abs(amount) > _MOST[unit]:
         raise CommandError(5976500, f"invalid dateAdd 'amount' parameter value: {amount} {unit}")
     if unit in _LENGTHS:
@@ -80,7 +80,7 @@ def add_units(instant: int, unit: str, amount: int, zone: Zone = ZONE_UTC) -> in
         moved = moved_day * _DAY + rest
         moved = zone.instant(moved, zone.is_summer(instant)) if amount else instant
     if instant < 0 and instant % 1000 and unit != "millisecond":
-        # The reference cuts the seconds of dates before 1970 towards zero and so comes out a second early.
+        # The reference truncates the seconds of dates before 1970 towards zero, so its result is one second early.
         moved -= 1000
     if not LONG_MIN <= moved <= LONG_MAX:
         if unit == "millisecond":
@@ -131,9 +131,7 @@ def _adding(name: str, sign: int) -> OperatorParser:
 
 
 def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
-    """(months, milliseconds, day from which weeks are counted) of a unit that is constant; None where it is not, or
-    something is wrong with it.
-    """
+    """Return (months, milliseconds, first day of weeks) of a constant unit; None if it is not constant, or invalid."""
     unit = given["unit"].constant
     if unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
         return None
@@ -147,7 +145,7 @@ def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
             return None
         week_start = found
     length = _LENGTHS.get(name, _DAYS.get(name, 0) * _DAY)
-    # The day 0 was a Thursday.
+    # Day 0 was a Thursday.
     return _MONTHS.get(name, 0), length, week_start - 4
 
 
@@ -171,12 +169,12 @@ def _moved(name: str, sign: int, operands: list[Value], zone: Zone | None) -> Va
 
 
 def difference(start: int, end: int, unit: str, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
-    """How many boundaries of the unit lie between two instants."""
+    """Return the number of unit boundaries between two instants."""
     if unit == "millisecond":
         return end - start
     first, last = zone.local(start), zone.local(end)
     if unit in _LENGTHS:
-        # Local boundaries, but hours that a change of clocks takes away or adds are no lengths of time.
+        # Local boundaries, corrected by the hours that a clock change removes or adds.
         size = _LENGTHS[unit]
         shift = (first - start) - (last - end)
         return last // size - first // size + int(shift / size)
@@ -201,14 +199,14 @@ def _month_number(day: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The parameters that `$dateDiff` and `$dateTrunc` share, none of which is null."""
+    """The parameters shared by `$dateDiff` and `$dateTrunc`, none of them null."""
 
     unit: Value
     zone: Zone
     week_start: Value | None
 
     def checked(self, name: str) -> tuple[str, int]:
-        """(unit, first day of the week)."""
+        """Return (unit, first day of the week). Errors: those of `name`."""
         if self.unit[0] != STRING:
             raise CommandError(5439013, f"{name} requires 'unit' to be a string, but got {type_name(self.unit)}")
         unit = text_of(self.unit)
@@ -218,7 +216,7 @@ class _Asked:
 
 
 def _asked(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> _Asked | None:
-    """The parameters, or None where one is null. The first day of the week is asked for with weeks only."""
+    """Return the parameters; None if one is null. The first day of the week is evaluated for weeks only."""
     if unit is None or is_nullish(unit):
         return None
     week_start: Value | None = None
@@ -292,7 +290,7 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
-    """The beginning of the bin that an instant is in; bins are counted from the year 2000 on."""
+    """Return the start of the bin that contains an instant; bins count from the year 2000."""
     if unit in _LENGTHS:
         begin = zone.instant(_BINS_BEGIN * _DAY)
         length = _LENGTHS[unit] * size
@@ -358,7 +356,7 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
     first = 24_000 if months else begin * _DAY
     clocks = None if zone.clock is None else (zone.clock, zone.instant)
     if not months and length < _DAY:
-        # Such bins are counted in time that goes by, whatever clocks do.
+        # Bins of durations count elapsed time, across clock changes.
         first, clocks = zone.instant(first), None
     return date_bin(made, months=months * number, length=length * number, begin=first, clocks=clocks)
 

@@ -1,8 +1,8 @@
-"""Dates from text: by a format, or in the notations that the reference reads without one.
+"""Date parsing: by a format, or in the notations that the reference accepts without one.
 
-Without a format a text is read piece by piece: dates (ISO 8601 with days or weeks, with slashes, with names of months),
-times with or without AM and PM, offsets and abbreviations of zones, names of weekdays. What is left over, stands twice
-or is no date makes the whole text invalid.
+Without a format a text is read in pieces: dates (ISO 8601 with days or weeks, with slashes, with month names), times
+with or without AM and PM, zone offsets and abbreviations, weekday names. A leftover, repeated or invalid piece makes
+the whole text invalid.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from docstore.kernel.compute.calendar import day_of, day_of_iso_week, weekday
 
 FROM_TEXT = frozenset("dGHLmMSuVYzZ%")
 TO_TEXT = FROM_TEXT | frozenset("jUw")
-"""The letters of a format that is read by, and of one that is written by."""
+"""The format letters for parsing, and those for formatting."""
 
 
 def check_format(text: str, letters: frozenset[str]) -> None:
-    """18536 for an unknown letter behind a percent sign, 18535 for none."""
+    """Check a format. Errors: 18536 for an unknown letter after a percent sign, 18535 for none."""
     position = text.find("%")
     while position >= 0:
         if position + 1 == len(text):
@@ -37,7 +37,7 @@ def _invalid(text: str) -> CommandError:
 
 @dataclass(slots=True)
 class _Found:
-    """What has been read of a text so far. `offset` is in seconds."""
+    """The pieces parsed so far. `offset` is in seconds."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     offset: int | None = None
@@ -64,7 +64,7 @@ class _Found:
         self.offset = offset
 
     def local(self) -> int:
-        """Milliseconds of the local time; ValueError for what is no date or incomplete."""
+        """Return the local time in milliseconds; ValueError if it is incomplete or invalid."""
         numbers = self.numbers
         hour, minute, second = (numbers.get(letter, 0) for letter in "HMS")
         if hour > 23 or minute > 59 or second > 59:
@@ -92,9 +92,9 @@ def _checked_day(year: int, month: int, of_month: int) -> int:
 
 
 def instant_of_text(text: str, zone: Zone | None = None, layout: str | None = None) -> int:
-    """The instant that a text names; ConversionFailure for none.
+    """Parse a text to an instant. Errors: ConversionFailure.
 
-    With a `zone` (None: UTC, and the text may name one itself) the text must not name another. `layout` is a checked
+    With a `zone`, the text must not name another; None is UTC, and the text may name a zone. `layout`: a checked
     format.
     """
     try:

@@ -1,4 +1,4 @@
-"""Dates taken apart and put together: `$year` and its like, `$dateToParts`, `$dateFromParts`."""
+"""Date parts: `$year` and its like, `$dateToParts`, `$dateFromParts`."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from docstore.query.value.values import (
 )
 
 Part = Callable[[int], int]
-"""A part of a local time, given in milliseconds."""
+"""Returns a part of a local time, given in milliseconds."""
 
 
 def milliseconds_of(value: Value) -> int | None:
-    """The instant of a date, ObjectId (of which the seconds have a sign) or timestamp; None for another type."""
+    """Return the instant of a date, ObjectId (with signed seconds) or timestamp; None for another type."""
     code = value[0]
     if code == DATE:
         return int_of(value)
@@ -63,7 +63,7 @@ def milliseconds_of(value: Value) -> int | None:
 
 
 def instant_of(value: Value) -> int:
-    """The instant of a value that has one; 16006 for others."""
+    """Return the instant of a value. Errors: 16006 for other types."""
     found = milliseconds_of(value)
     if found is None:
         raise CommandError(16006, f"can't convert from BSON type {type_name(value)} to Date")
@@ -75,7 +75,7 @@ def date_value(milliseconds: int) -> Value:
 
 
 def sunday_week(day: int) -> int:
-    """The week of the year, from Sunday to Saturday; days before the first Sunday are week 0."""
+    """Return the week of the year, from Sunday to Saturday; days before the first Sunday are in week 0."""
     return (day_of_year(day) + 6 - weekday(day)) // 7
 
 
@@ -94,7 +94,7 @@ PARTS: dict[str, Part] = {
     "$week": lambda local: sunday_week(local // 86_400_000),
     "$year": lambda local: civil(local // 86_400_000)[0],
 }
-"""Whatever stands in 32 bits; `$isoWeekYear` alone is a long."""
+"""All fit in 32 bits; only `$isoWeekYear` is a long."""
 
 
 def _part(name: str) -> OperatorParser:
@@ -129,7 +129,7 @@ def _part(name: str) -> OperatorParser:
 
 
 def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expression | None) -> Expression:
-    """What was made of a date and a zone, calculated by the kernel where the zone is known."""
+    """Return the expression evaluated by the kernel, if the zone is constant."""
     zone = known_zone(timezone)
     if made.is_constant or zone is None:
         return made
@@ -137,7 +137,7 @@ def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expressi
 
 
 def _date_and_zone(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None]:
-    """The argument: a date, `[date]`, or `{date: ..., timezone: ...}`."""
+    """Parse the argument: a date, `[date]`, or `{date: ..., timezone: ...}`."""
     if value[0] == ARRAY:
         given = values(value[1])
         if len(given) != 1:
@@ -168,7 +168,7 @@ def _parse_to_parts(name: str, value: Value, parsing: Parsing) -> Expression:
     iso = given["iso8601"].evaluate if "iso8601" in given else None
 
     def evaluate(scope: Scope) -> Value:
-        # The date is looked at last.
+        # The date is evaluated last.
         found = date(scope)
         zone = zone_from(timezone, scope)
         if zone is None:
@@ -250,7 +250,7 @@ def _parse_from_parts(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def _part_given(field: str, function: Evaluate | None, scope: Scope) -> int | None:
-    """The number for a part: the least one where it is not given, None for null."""
+    """Return the number for a part: its minimum by default, None for null."""
     if function is None:
         return 0 if field in _TIMES else 1
     found = function(scope)
@@ -269,7 +269,7 @@ def _part_given(field: str, function: Evaluate | None, scope: Scope) -> int | No
 
 
 def _of_timestamp(name: str, code: int, start: int) -> OperatorParser:
-    """The half of a timestamp whose bytes begin at `start`."""
+    """Return the operator for the half of a timestamp whose bytes begin at `start`."""
 
     def calculate(operand: Value | None) -> Value:
         if operand is None or is_nullish(operand):

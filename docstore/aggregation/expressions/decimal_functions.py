@@ -1,9 +1,9 @@
 """Transcendental functions of decimals.
 
-They are calculated with 60 digits. The reference calculates in binary numbers of 113 bits, which is a little less than
-the 34 digits of a decimal: arguments, what they are reduced to, and results are rounded to such numbers here too, in
-the steps that give its last digits. Sines, cosines, tangents, powers of e and most inverse functions agree with it in
-all digits; where its own steps are not exact (`$pow`, `$atanh`, `$acos` beyond a half) the last one may differ.
+They are computed with 60 digits. The reference computes with binary numbers of 113 bits, slightly less than the 34
+digits of a decimal. So arguments, reduced arguments and results are rounded to such numbers here too, in the steps that
+determine its last digits. Sines, cosines, tangents, exponentials and most inverse functions agree in all digits; where
+the reference's own steps are inexact (`$pow`, `$atanh`, `$acos` beyond a half) the last digit may differ.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _HALF = Decimal("0.5")
 _SMALLEST = Decimal((0, (0,), -6176))
 _OVERFLOWS = 15_000
 _LEAST = -4900
-"""Exponents of ten below it are not those of a binary number."""
+"""Decimal exponents below it are outside the range of the binary numbers."""
 
 _TINY = Decimal("1E-25")
-"""Below it the first two terms of a series are all there is to a result."""
+"""Below it the first two terms of a series suffice."""
 
 
 def rounded(exact: Decimal) -> Decimal:
-    """To 34 digits, of which none is left out at the end."""
+    """Round to 34 digits, keeping trailing zeros."""
     found = DECIMAL_CONTEXT.plus(exact)
     if not found.is_finite() or found.is_zero():
         return found
@@ -42,7 +42,7 @@ def rounded(exact: Decimal) -> Decimal:
 
 
 def _result(found: Decimal) -> Decimal:
-    """A binary number as a decimal: a whole one without places, any other with 34 digits."""
+    """Return a binary number as a decimal: a whole one without decimal places, any other with 34 digits."""
     whole = (
         found.is_finite() and not found.is_zero() and found.adjusted() < DIGITS and found == found.to_integral_value()
     )
@@ -50,9 +50,9 @@ def _result(found: Decimal) -> Decimal:
 
 
 def remainder(number: Decimal, divisor: Decimal) -> Decimal:
-    """What is left of a division that is cut towards zero, exactly, however large the quotient is.
+    """Return the exact remainder of a truncating division, for quotients of any size.
 
-    It has the number's sign and the lesser of the two exponents. The divisor is not zero.
+    It has the number's sign and the smaller of the two exponents. The divisor is not zero.
     """
     if not number.is_finite() or divisor.is_nan():
         return Decimal("NaN")
@@ -66,7 +66,7 @@ def remainder(number: Decimal, divisor: Decimal) -> Decimal:
 
 
 def _binary(x: Decimal, *, cut: bool = False) -> Decimal:
-    """The nearest binary number of 113 bits, or with `cut` the next one towards zero."""
+    """Return the nearest binary number of 113 bits, or with `cut` the next one towards zero."""
     if not x.is_finite() or x.is_zero():
         return x
     exact = Fraction(x)
@@ -81,7 +81,7 @@ def _binary(x: Decimal, *, cut: bool = False) -> Decimal:
 
 @lru_cache(maxsize=8)
 def _pi(precision: int) -> Decimal:
-    """By the arithmetic-geometric mean, which doubles its digits at every step."""
+    """Return pi by the arithmetic-geometric mean, which doubles the digits with each step."""
     work = Context(prec=precision + 10, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
     a, b, t, p = _ONE, work.divide(_ONE, work.sqrt(Decimal(2))), Decimal("0.25"), _ONE
     while True:
@@ -98,7 +98,7 @@ _BINARY_QUARTER = _binary(_QUARTER)
 
 
 def _series(term: Decimal, step: Callable[[Decimal, int], Decimal]) -> Decimal:
-    """The sum of terms, each made of the one before it, until they no longer count."""
+    """Return the sum of a series, each term computed from the one before, until terms are negligible."""
     total = term
     number = 1
     while True:
@@ -111,7 +111,7 @@ def _series(term: Decimal, step: Callable[[Decimal, int], Decimal]) -> Decimal:
 
 
 def _reduced(x: Decimal) -> tuple[Decimal, int]:
-    """(rest, quadrant): the angle less a whole number of quarter turns, at most an eighth of a turn."""
+    """Return (rest, quadrant): the angle modulo a quarter turn; the rest is at most an eighth of a turn."""
     digits = max(0, x.adjusted()) + _PRECISION + 10
     work = Context(prec=digits + 5, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
     quarter = work.divide(_pi(digits), Decimal(2))
@@ -134,7 +134,7 @@ def _cosine_series(x: Decimal) -> Decimal:
 
 
 def _angle(x: Decimal) -> tuple[Decimal, int]:
-    """As `_reduced`, in binary: the part of a quarter turn that is left is cut, then multiplied out and rounded."""
+    """Return `_reduced` in binary: the fraction of a quarter turn is truncated, then multiplied out and rounded."""
     rest, quadrant = _reduced(x)
     part = _binary(_WORK.divide(rest, _QUARTER), cut=True)
     return _binary(_WORK.multiply(part, _BINARY_QUARTER)), quadrant
@@ -159,7 +159,7 @@ def _tangent(x: Decimal) -> Decimal:
 
 
 def _logarithm(x: Decimal) -> Decimal:
-    """The natural logarithm of the nearest binary number; near one that number is what exceeds it."""
+    """Return the natural logarithm of the nearest binary number; near one, the excess over one is rounded instead."""
     if _HALF <= x < 1 + _HALF:
         return _WORK.ln(_WORK.add(_ONE, _binary(_WORK.subtract(x, _ONE))))
     return _WORK.ln(_binary(x))
@@ -218,7 +218,7 @@ def _hyperbolic_cosine(x: Decimal) -> Decimal:
 
 
 def exponential(x: Decimal) -> Decimal:
-    """The power of e: that of the next binary number towards zero, and what that number left out put right."""
+    """Return the exponential of the next binary number towards zero, corrected for the rest."""
     if not x.is_finite() or x.is_zero() or abs(x) > _OVERFLOWS:
         return DECIMAL_CONTEXT.exp(x)
     near = _binary(x, cut=True)
@@ -227,7 +227,7 @@ def exponential(x: Decimal) -> Decimal:
 
 
 def _large_sine(x: Decimal) -> Decimal:
-    """The hyperbolic sine beyond one, of decimals all the way."""
+    """Return the hyperbolic sine beyond one, computed in decimals throughout."""
     power = exponential(x.copy_abs())
     other = DECIMAL_CONTEXT.multiply(_HALF, DECIMAL_CONTEXT.divide(_ONE, power))
     return DECIMAL_CONTEXT.fma(_HALF, power, other.copy_negate()).copy_sign(x)
@@ -247,7 +247,7 @@ def _area_sine(x: Decimal) -> Decimal:
         return _area_sine(x.copy_negate()).copy_negate()
     if x < _TINY:
         return _WORK.subtract(x, _WORK.divide(_WORK.power(x, 3), Decimal(6)))
-    # Small arguments leave few digits of the logarithm's argument: there are more to begin with.
+    # Small arguments lose digits in the logarithm's argument: start with more.
     work = Context(prec=_PRECISION + max(0, -x.adjusted()) * 2, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
     return work.ln(work.add(x, work.sqrt(work.add(work.multiply(x, x), _ONE))))
 
@@ -260,7 +260,7 @@ def _area_cosine(x: Decimal) -> Decimal:
 
 
 def _area_tangent(x: Decimal) -> Decimal:
-    """Half the logarithm of one and twice the number over what it lacks of one."""
+    """Return half the logarithm of (1 + x) / (1 - x)."""
     size = x.copy_abs()
     if size == 1:
         return Decimal("Infinity").copy_sign(x)
@@ -272,17 +272,17 @@ def _area_tangent(x: Decimal) -> Decimal:
 
 
 def _zero_below(x: Decimal) -> Decimal:
-    """The zero that the reference gives for a zero: forty places further down."""
+    """Return the reference's zero for a zero: its exponent is forty lower."""
     return x.scaleb(-40, DECIMAL_CONTEXT)
 
 
 def _function(exact: Function, of_zero: Function | None, of_infinity: str = "") -> Function:
-    """A function of any decimal: rounded, with its own results for zero and for infinity."""
+    """Return a function of any decimal: rounded, with special results for zero and infinity."""
     return _finished(lambda x: _binary(exact(x)), exact, of_zero, of_infinity)
 
 
 def _through_binary(exact: Function, of_zero: Function | None, of_infinity: str = "") -> Function:
-    """A function whose argument is rounded to a binary number before it is begun."""
+    """Return a function whose argument is first rounded to a binary number."""
     return _finished(lambda x: _binary(exact(_binary(x))), exact, of_zero, of_infinity)
 
 
@@ -300,7 +300,7 @@ def _finished(finite: Function, exact: Function, of_zero: Function | None, of_in
 
 
 def _odd(finite: Function) -> Function:
-    """An odd function that is infinite at infinity."""
+    """Return an odd function that is infinite at infinity."""
     return lambda x: x if x.is_infinite() else finite(x)
 
 
@@ -309,7 +309,7 @@ def _beyond_one(small: Function, large: Function) -> Function:
 
 
 def _bounded_tangent(x: Decimal) -> Decimal:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     if x.is_nan() or x.is_zero():
         return x
     if abs(x) > 100:
@@ -324,7 +324,7 @@ def _atan(x: Decimal) -> Decimal:
 
 
 def _vanishing(function: Function, of_least: Function = rounded) -> Function:
-    """The function, with its own results for numbers that are too small for binary ones."""
+    """Return the function with special results for numbers too small for the binary format."""
 
     def calculate(x: Decimal) -> Decimal:
         if x.is_finite() and not x.is_zero() and x.adjusted() < _LEAST:
@@ -361,11 +361,11 @@ _BINARY_LOG_E = _binary(_WORK.divide(_ONE, _WORK.ln(Decimal(10))))
 common_logarithm = _function(
     lambda x: _WORK.multiply(_binary(_logarithm(x)), _BINARY_LOG_E), lambda x: Decimal("-Infinity"), "Infinity"
 )
-"""The logarithm to base ten."""
+"""The decimal logarithm."""
 
 
 def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
-    """The angle of the point (x, y)."""
+    """Return the angle of the point (x, y)."""
     if y.is_nan() or x.is_nan():
         return Decimal("NaN")
     pi = _pi(_PRECISION)

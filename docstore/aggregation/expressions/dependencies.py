@@ -1,4 +1,4 @@
-"""What of a document an expression depends on, read off its text."""
+"""Field dependencies of an expression, derived from its specification."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, elements
 from docstore.query.value.values import text_of
 
 _WHOLE_DOCUMENT = frozenset(("$function", "$getField", "$meta", "$rand", "$setField", "$unsetField"))
-"""Operators whose value depends on more than the paths that are written out, or on nothing that is."""
+"""Operators whose value depends on more than the paths in their specification, or on none of them."""
 
 
 def fields_of(value: Value) -> set[str] | None:
-    """At least the fields of the top level that an expression looks at; None where it may look at any."""
+    """Return a superset of the top-level fields that an expression reads; None if it may read any."""
     code, data = value
     if code == STRING:
         text = text_of(value)
@@ -29,5 +29,5 @@ def fields_of(value: Value) -> set[str] | None:
 
 
 def top(path: str) -> str:
-    """The first part of a path."""
+    """Return the first part of a path."""
     return path.partition(".")[0]

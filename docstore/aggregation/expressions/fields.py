@@ -1,4 +1,4 @@
-"""Fields by any name, `$getField`, `$setField`, `$unsetField`; and the sizes of values in bytes."""
+"""Access to fields by arbitrary names (`$getField`, `$setField`, `$unsetField`), and sizes of values in bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROOT = string_value("$$CURRENT")
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """What a field's name is refused with: a path, what is no constant, what is no string."""
+    """Error codes for an invalid field name: a path, not a constant, not a string."""
 
     path: int
     not_constant: int
@@ -32,7 +32,7 @@ class _Codes:
 
 
 def _name(operator: str, value: Value, parsed: Expression, codes: _Codes) -> str:
-    """The name of a field: a constant string."""
+    """Return the name of a field, a constant string."""
     if value[0] == STRING and text_of(value).startswith("$"):
         raise CommandError(codes.path, f"'{text_of(value)}' is a field path reference which is not allowed here")
     literal = value[0] == OBJECT and [name for name, _, _ in elements(value[1])] in (["$literal"], ["$const"])
@@ -114,7 +114,7 @@ def _setting(name: str, wanted: tuple[str, ...]) -> OperatorParser:
 
 
 def _with_field(document: bytes, changed: str, value: Value | None) -> bytes:
-    """The document with the field replaced in its place, added at the end, or (None) without it."""
+    """Return the document with the field replaced in place, appended, or removed (None)."""
     fields: list[tuple[str, int, bytes]] = []
     done = value is None
     for name, code, data in elements(document):

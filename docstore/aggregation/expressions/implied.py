@@ -1,10 +1,10 @@
-"""Conditions of the query language that follow from an `$expr`, so that indexes can serve it.
+"""Filters implied by an `$expr`, so that indexes can serve it.
 
-What follows is weaker than the expression: a document of which the expression is true satisfies the conditions, and
-the expression is still to be asked. That holds for the equality of a path and a value that does not depend on the
-document, at the top or below `$and`. The query language finds values in arrays too, which an expression
-does not, so nothing is lost; values that mean more than themselves there (arrays, regular expressions, undefined) are
-left out.
+- An implied filter is weaker: documents that satisfy the expression satisfy the filter. The expression is still
+  evaluated.
+- It covers equalities of a path and a document-independent value, at the top or below `$and`.
+- Filters also match values inside arrays, which expressions do not, so no match is lost. Values with another meaning in
+  filters (arrays, regular expressions, undefined) are skipped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MEANING_MORE = (ARRAY, REGEX, UNDEFINED)
 _NOWHERE = Scope(EMPTY_DOCUMENT)
 
 Implied = Callable[[], tuple[Filter, ...]]
-"""The conditions, with what the variables hold at the moment."""
+"""Returns the filters, with the current values of the variables."""
 
 
 def implied_by(value: Value, query_context: QueryContext) -> Implied | None:
-    """What follows from an expression that has been parsed without error; None: nothing."""
+    """Return the filters implied by an expression that parses without error; None if there are none."""
     equalities = _equalities(value, query_context)
     if not equalities:
         return None
@@ -74,5 +74,5 @@ def _evaluated(evaluate: Evaluate) -> Value | None:
     try:
         return evaluate(_NOWHERE)
     except CommandError:
-        # The error is the expression's own to tell, when it is asked about a document.
+        # The expression raises the error itself when it is evaluated.
         return None

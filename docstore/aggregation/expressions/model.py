@@ -1,8 +1,7 @@
-"""What an expression is once it has been parsed, and how operators are declared.
+"""Parsed expressions, and the declaration of operators.
 
-An expression is compiled to a function of a `Scope`. Values are raw; None is a missing value, which differs from
-null. Whatever does not depend on the document is calculated while parsing, so errors in constants are found before
-any document is read.
+An expression is compiled to a function of a `Scope`. Values are raw; None is a missing value, which differs from null.
+Constant sub-expressions are evaluated while parsing, so their errors are found before any document is read.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from docstore.query.context import QueryContext
 from docstore.query.value.ordering import Ordering
 
 MEMORY_LIMIT = 100 * 1024 * 1024
-"""Bytes that the result of one operator may take."""
+"""Maximum bytes of an operator's result."""
 
 _BOUND = 512
-"""What it costs to evaluate something for another value of a variable."""
+"""Work units charged for binding a variable to another value."""
 
 _NOTHING_BOUND: Mapping[str, Value | None] = {}
 
 
 class Scope:
-    """What an expression is evaluated against: the document, and the variables that `$let` and its like have bound.
+    """The evaluation context of an expression: the document, and the variables bound by `$let` and its like.
 
-    One is made for every document, so it is as plain as can be; nobody changes one.
+    One is created per document, so it is minimal. It is immutable.
     """
 
     __slots__ = ("root", "variables")
@@ -45,7 +44,7 @@ class Scope:
         return Scope(self.root, {**self.variables, **variables})
 
     def bind_one(self, name: str, value: Value | None) -> Scope:
-        """The same with one more variable."""
+        """Return the scope with one more variable."""
         spend(_BOUND)
         return Scope(self.root, {**self.variables, name: value})
 
@@ -55,9 +54,10 @@ Evaluate = Callable[[Scope], Value | None]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`path` is set for a plain field path of the document, `constant` for what does not depend on it.
+    """A parsed expression. `path`: set for a plain field path of the document; `constant`: set for a constant.
 
-    `is_constant` tells the constant "missing" (None) from no constant. `fields` is set for a document of expressions.
+    `is_constant` distinguishes the constant "missing" (None) from no constant. `fields`: set for a document of
+    expressions.
     """
 
     evaluate: Evaluate
@@ -65,16 +65,16 @@ class Expression:
     is_constant: bool = False
     path: str | None = None
     of_document: bool = False
-    """Set for a path that begins at the document, be it the empty one."""
+    """Set for a path that starts at the document, including the empty path."""
     fields: tuple[tuple[str, Expression], ...] | None = None
     operands: tuple[str, tuple[Expression, ...]] | None = None
     """(name, arguments) of a commutative operator."""
     arguments: tuple[Expression, ...] = ()
-    """What the kernel needs to calculate it, in the order in which it is evaluated."""
+    """The inputs of the kernel's calculation, in evaluation order."""
     calculation: Source | None = None
-    """The kernel's way to the same value, where it has one."""
+    """The kernel's calculation of the same value, if it has one."""
     scope_of: Callable[[bytes], Scope] = Scope
-    """What the kernel has it evaluated in where it has no other way, for a document."""
+    """Returns the scope of a document, in which the kernel evaluates an expression it cannot calculate."""
 
 
 def constant(value: Value | None) -> Expression:
@@ -82,23 +82,23 @@ def constant(value: Value | None) -> Expression:
 
 
 def folded(evaluate: Evaluate, arguments: Sequence[Expression]) -> Expression:
-    """An expression of these arguments, calculated at once when all of them are constant."""
+    """Return an expression of these arguments, evaluated at once if all are constant."""
     if all(argument.is_constant for argument in arguments):
         return constant(evaluate(Scope(b"\x05\0\0\0\0")))
     return Expression(evaluate, arguments=tuple(arguments))
 
 
 class Parsing(Protocol):
-    """What an operator's parser can ask for."""
+    """The parsing services for an operator's parser."""
 
     @property
     def query_context(self) -> QueryContext:
-        """What the request says besides the expression."""
+        """The settings of the request."""
         ...
 
     @property
     def binds(self) -> bool:
-        """Whether variables are bound that change within a document."""
+        """True if variables are bound that change within a document."""
         ...
 
     def expression(self, value: Value) -> Expression:
@@ -106,38 +106,38 @@ class Parsing(Protocol):
         ...
 
     def with_variables(self, *names: str) -> Parsing:
-        """The scope of a sub-expression in which further variables are bound."""
+        """Return the parser of a sub-expression with further variables bound."""
         ...
 
     def scoped(self, expression: Expression) -> Expression:
-        """The expression with the scope that it has here."""
+        """Return the expression with the scope of this parser."""
         ...
 
     def variable(self, name: str) -> Variable:
-        """Where the kernel finds the value of a variable that is bound here."""
+        """Return the kernel's slot for the value of a variable bound here."""
         ...
 
 
 OperatorParser = Callable[[str, Value, Parsing], Expression]
-"""(name of the operator, its argument, parsing) -> expression."""
+"""Parses (operator name, argument, parsing) to an expression."""
 
 Table = Mapping[str, OperatorParser]
 
 
 def ordered(make: Callable[[Ordering], OperatorParser]) -> OperatorParser:
-    """An operator that compares values: it is made for the order that the request asks for."""
+    """Return an operator that compares values under the request's ordering."""
     return lambda name, value, parsing: make(parsing.query_context.ordering)(name, value, parsing)
 
 
 def argument_list(value: Value) -> list[Value]:
-    """The arguments of an operator: the elements of an array, or the one value that stands in its place."""
+    """Return the arguments of an operator: the elements of an array, or the single value in its place."""
     return values(value[1]) if value[0] == ARRAY else [value]
 
 
 def nary(
     function: Callable[[list[Value | None]], Value | None], least: int = 0, most: int | None = None
 ) -> OperatorParser:
-    """An operator that is a function of its evaluated arguments, of which there are `least` to `most`."""
+    """Return an operator that is a function of its `least` to `most` evaluated arguments."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         arguments = arguments_of(name, value, parsing, least, most)
@@ -151,7 +151,7 @@ def nary(
 
 
 def from_behind(function: Callable[[list[Value | None]], Value | None]) -> OperatorParser:
-    """As `nary`, of two arguments, of which the second is evaluated first."""
+    """Return an operator with two arguments that evaluates the second one first; otherwise as `nary`."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         arguments = arguments_of(name, value, parsing, 2, 2)
@@ -169,8 +169,9 @@ def from_behind(function: Callable[[list[Value | None]], Value | None]) -> Opera
 def stepwise(
     function: Callable[[Iterator[Value | None]], Value | None], least: int = 0, most: int | None = None
 ) -> OperatorParser:
-    """An operator that evaluates its arguments one after the other, and none behind the one that decides what comes
-    out: a null, or one of a wrong type. Else as `nary`.
+    """Return an operator that evaluates its arguments in sequence and stops at the first that decides the result.
+
+    That is a null, or a value of a wrong type. Otherwise as `nary`.
     """
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
@@ -182,7 +183,7 @@ def stepwise(
 
 
 def arguments_of(name: str, value: Value, parsing: Parsing, least: int, most: int | None) -> list[Expression]:
-    """The arguments of an operator, of which there are `least` to `most`. Errors: 16020, 28667, those of each."""
+    """Parse the `least` to `most` arguments of an operator. Errors: 16020, 28667, those of each argument."""
     given = argument_list(value)
     arguments = [parsing.expression(item) for item in given]
     check_arity(name, len(given), least, most)
@@ -190,10 +191,10 @@ def arguments_of(name: str, value: Value, parsing: Parsing, least: int, most: in
 
 
 def commutative(function: Callable[[Iterator[Value | None]], Value | None]) -> OperatorParser:
-    """A `stepwise` operator whose constant arguments are calculated first, together, and put behind the others.
+    """Return a `stepwise` operator that evaluates its constant arguments first, together, and moves them to the end.
 
-    An argument that is the same operator again is replaced by its own arguments; but one argument alone may be an array
-    that stands for its elements.
+    An argument that is the same operator is replaced by its arguments; a single argument may be an array that stands
+    for its elements.
     """
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
@@ -218,7 +219,7 @@ def commutative(function: Callable[[Iterator[Value | None]], Value | None]) -> O
 
 
 def unary(function: Callable[[Value | None], Value | None]) -> OperatorParser:
-    """An operator of exactly one argument."""
+    """Return an operator of exactly one argument."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         (argument,) = arguments_of(name, value, parsing, 1, 1)
@@ -247,11 +248,11 @@ class Named:
     not_a_document: int
     unknown: int
     missing: Mapping[str, int]
-    """The required parameters and the code when one is not there."""
+    """The required parameters, each with the error code if it is missing."""
     optional: tuple[str, ...] = ()
 
     def parameters(self, name: str, value: Value) -> dict[str, Value]:
-        """The parameters by name, checked."""
+        """Return the parameters by name, checked."""
         if value[0] != OBJECT:
             raise CommandError(self.not_a_document, f"{name} only supports an object as its argument")
         found: dict[str, Value] = {}
@@ -266,12 +267,12 @@ class Named:
 
 
 def is_nullish(value: Value | None) -> bool:
-    """Missing, null or undefined: what most operators answer with null."""
+    """True if the value is missing, null or undefined, for which most operators return null."""
     return value is None or value[0] in (NULL, UNDEFINED)
 
 
 def check_variable_name(name: str) -> None:
-    """The rules for names of variables that users bind."""
+    """Check the name of a user variable."""
     if not name:
         raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     if not (name[0].islower() or ord(name[0]) > 127):

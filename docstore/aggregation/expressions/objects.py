@@ -31,7 +31,7 @@ Operands = list[Value | None]
 
 
 def _parse_merge(name: str, value: Value, parsing: Parsing) -> Expression:
-    """Of one array argument, its elements are merged."""
+    """Parse `$mergeObjects`; a single array argument stands for its elements."""
     parse = nary(_merge_only) if len(argument_list(value)) == 1 else stepwise(_merge_objects)
     return parse(name, value, parsing)
 
@@ -57,7 +57,7 @@ def _merge_objects(operands: Iterable[Value | None]) -> Value:
 
 
 def _accumulated(name: str) -> OperatorParser:
-    """The accumulator over the arguments, or over the elements when the one argument is an array."""
+    """Return the accumulator over the arguments, or over the elements of a single array argument."""
 
     def calculate(start: Callable[[], Accumulator], operands: Iterable[Value | None]) -> Value:
         given = list(operands)
@@ -76,7 +76,7 @@ def _accumulated(name: str) -> OperatorParser:
 
 
 _UNORDERED_ONLY = ("$avg", "$stdDevPop", "$stdDevSamp")
-"""What cannot be calculated from the results of its parts."""
+"""Accumulators that cannot be computed from partial results."""
 
 OPERATORS: Table = {
     "$mergeObjects": _parse_merge,

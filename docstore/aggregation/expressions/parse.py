@@ -20,14 +20,14 @@ from docstore.query.value.ordering import BINARY
 from docstore.query.value.values import NULL_VALUE, text_of
 
 _PER_EXPRESSION = 1024
-"""What it costs to parse one, and to make what evaluates it."""
+"""Work units charged for parsing and compiling an expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """Parses in a scope in which `variables` are bound, besides those of the language.
+    """Parses in a scope with `variables` bound, besides the system variables.
 
-    Without `has_document` the expression is evaluated before any document is there, and can name no field.
+    Without `has_document` the expression is evaluated before any document exists, and must not name a field.
     """
 
     query_context: QueryContext = PLAIN
@@ -35,18 +35,18 @@ class Parser:
     has_document: bool = True
 
     def expression(self, value: Value) -> Expression:
-        """The expression that a value of a specification stands for."""
+        """Parse a value of a specification."""
         spend(_PER_EXPRESSION)
         return self.scoped(self._expression(value))
 
     def scoped(self, expression: Expression) -> Expression:
-        """The expression with the scope that it has here."""
+        """Return the expression with the scope of this parser."""
         if not self.variables or expression.is_constant:
             return expression
         return replace(expression, scope_of=self._scope)
 
     def _scope(self, document: bytes) -> Scope:
-        """The scope in which the variables have the values that the kernel has put in their places."""
+        """Return the scope with the variable values that the kernel has put into their slots."""
         return Scope(document, {name: variable.value() for name, variable in self.variables.items()})
 
     def _expression(self, value: Value) -> Expression:
@@ -125,15 +125,15 @@ class Parser:
 
 
 def parse_expression(value: Value, *, query_context: QueryContext = PLAIN) -> Expression:
-    """An expression at the top of a stage: only the variables of the language are bound."""
+    """Parse an expression at the top of a stage: only the system variables are bound."""
     return Parser(query_context).expression(value)
 
 
 def evaluate_early(value: Value, *, query_context: QueryContext) -> Value | None:
-    """The value of an expression that is evaluated before any document is there. Errors: 4890500 for a field."""
+    """Evaluate an expression before any document exists. Errors: 4890500 for a field."""
     return Parser(query_context, has_document=False).expression(value).evaluate(Scope(EMPTY_DOCUMENT))
 
 
 def is_operator(name: str) -> bool:
-    """Whether an expression operator has this name."""
+    """True if an expression operator has this name."""
     return name in OPERATORS

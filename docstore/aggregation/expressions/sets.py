@@ -1,4 +1,4 @@
-"""Set operators: arrays taken as sets, in the order of their values."""
+"""Set operators: arrays as sets, in value order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KeyOf = Callable[[Value], bytes]
 
 
 def _members(key_of: KeyOf, operand: Value) -> Members:
-    """The distinct elements by their key, the first of equal ones."""
+    """Return the distinct elements by key, the first of equal ones."""
     found: Members = {}
     for member in each_value(operand[1]):
         found.setdefault(key_of(member), member)
@@ -50,7 +50,7 @@ def _combining(
     combine: Callable[[Members, Members], Members],
     is_commutative: Callable[[Ordering], bool] = lambda ordering: True,
 ) -> OperatorParser:
-    """`$setUnion` and `$setIntersection` of any number of arrays; null when one of them is null or missing."""
+    """Return `$setUnion` or `$setIntersection` of any number of arrays; null if one is null or missing."""
 
     def calculate(key_of: KeyOf, operands: Iterator[Value | None]) -> Value:
         found: Members | None = None
@@ -73,7 +73,7 @@ def _combining(
 
 
 def _intersection(a: Members, b: Members) -> Members:
-    """What is in both, as it stands in the smaller one."""
+    """Return the members of both, taken from the smaller set."""
     if len(a) > len(b):
         a, b = b, a
     return {key: member for key, member in a.items() if key in b}
@@ -163,7 +163,7 @@ OPERATORS: Table = {
     "$setIntersection": _combining("$setIntersection", 17047, _intersection),
     "$setIsSubset": _parse_is_subset,
     "$setUnion": _combining(
-        # Under a collation the first of equal texts is shown, and so the order of the arguments stays.
+        # Under a collation the first of equal strings is returned, so the order of the arguments matters.
         "$setUnion",
         17043,
         lambda a, b: {**b, **a},

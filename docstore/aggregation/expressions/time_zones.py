@@ -1,7 +1,7 @@
-"""Time zones: Olson names by the system's tables (or those of the `tzdata` package), and offsets such as `+05:30`.
+"""Time zones: Olson names by the system's tables (or those of the `tzdata` package), and offsets like `+05:30`.
 
-An instant is milliseconds since 1970 in UTC, a local time the same count as the zone's clocks show it. Beyond the years
-of `datetime` the zone's rules go on as they are: the calendar repeats every 400 years.
+An instant is milliseconds since 1970 in UTC; a local time is the same count on the zone's clocks. Beyond the years of
+`datetime` the zone's rules continue: the calendar repeats every 400 years.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"(?!posix|right|localtime)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z
 
 
 class Zone:
-    """One time zone. `fixed` is its offset in seconds where it has but one."""
+    """One time zone. `fixed`: its offset in seconds, if constant."""
 
     __slots__ = ("_buckets", "_rules", "fixed")
 
@@ -40,7 +40,7 @@ class Zone:
         self._buckets: dict[int, int] = {}
 
     def offset(self, instant: int) -> int:
-        """Seconds that the zone's clocks are ahead of UTC at an instant."""
+        """Return the seconds by which the zone is ahead of UTC at an instant."""
         if self.fixed is not None:
             return self.fixed
         bucket = instant // _BUCKET
@@ -63,22 +63,22 @@ class Zone:
 
     @property
     def clock(self) -> Callable[[int], int] | None:
-        """`local`; None where that is the instant itself."""
+        """Return `local`; None if it is the identity."""
         return None if self.fixed == 0 else self.local
 
     def is_summer(self, instant: int) -> bool:
-        """Whether daylight saving time is observed at an instant."""
+        """True if daylight saving time applies at an instant."""
         if self.fixed is not None:
             return False
         moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
         return bool(moment.astimezone(self._rules).dst())
 
     def instant(self, local: int, summer: bool = False) -> int:
-        """The instant of a local time.
+        """Return the instant of a local time.
 
-        One that clocks show twice is the later, or the earlier with `summer` (a time derived from one in summer).
-        One that they skip is taken as if they had not been changed yet; with `summer`, west of Greenwich, as if they
-        had already.
+        An ambiguous time is the later one, or the earlier with `summer` (it was derived from a time in summer). A
+        skipped time is converted with the offset before the clock change; with `summer`, west of Greenwich, with the
+        offset after it.
         """
         if self.fixed is not None:
             return local - self.fixed * 1000
@@ -99,7 +99,7 @@ def _seconds(offset: timedelta | None) -> int:
 
 
 def _within(milliseconds: int) -> int:
-    """A time of the same rules within the years of `datetime`."""
+    """Return a time within the years of `datetime` that has the same rules."""
     if milliseconds < _FIRST:
         return _FIRST
     if milliseconds >= _LAST:
@@ -112,7 +112,7 @@ ZONE_UTC = Zone(0)
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> Zone:
-    """The zone of a name or offset; 40485 for one that does not exist."""
+    """Return the zone of a name or offset. Errors: 40485 if it does not exist."""
     if name in ("UTC", "GMT"):
         return ZONE_UTC
     offset = _OFFSET.fullmatch(name)
@@ -129,14 +129,14 @@ def zone_named(name: str) -> Zone:
 
 
 def zone_of(value: Value, not_text: int = 40517) -> Zone:
-    """The zone that a value names; `not_text` is the code for what is no string."""
+    """Return the zone that a value names; `not_text`: the error code for a non-string."""
     if value[0] != STRING:
         raise CommandError(not_text, f"timezone must evaluate to a string, found {type_name(value)}")
     return zone_named(text_of(value))
 
 
 def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) -> Zone | None:
-    """The zone that an optional parameter names: UTC where it is not there, None where it is null."""
+    """Return the zone of an optional parameter: UTC by default, None for null."""
     if evaluate is None:
         return ZONE_UTC
     found = evaluate(scope)
@@ -144,7 +144,7 @@ def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) ->
 
 
 def known_zone(timezone: Expression | None) -> Zone | None:
-    """The zone that an optional parameter names, UTC where it is not there; None where it is no constant, or wrong."""
+    """Return the zone of an optional parameter, UTC by default; None if it is not constant, or invalid."""
     if timezone is None:
         return ZONE_UTC
     named = timezone.constant

@@ -1,4 +1,4 @@
-"""`$bucket`: a `$group` by the interval that a value falls into, in the order of the intervals."""
+"""`$bucket`: a `$group` by the interval that contains a value, in interval order."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from docstore.query.value.ordering import Ordering
 from docstore.query.value.values import NULL_VALUE, int32_value, text_of, type_name
 
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
-"""The output where none is asked for."""
+"""The default output."""
 
 _PER_BRANCH = 512
-"""What it costs to write a branch of a switch."""
+"""Work units charged per branch of a switch."""
 _PER_BOUNDARY = 64
-"""What it costs to compare a boundary with its neighbour."""
+"""Work units charged per boundary compared with its neighbour."""
 _NO_BUCKET = 40066
 _NO_BUCKET_PLANNED = 4934200
 
 
 def is_groupable(value: Value) -> bool:
-    """Whether a `groupBy` is a path or an expression, and no plain value."""
+    """True if a `groupBy` is a path or an expression, not a constant."""
     if value[0] == STRING:
         return text_of(value).startswith("$")
     fields = elements(value[1]) if value[0] == OBJECT else []
@@ -53,7 +53,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
         raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {type_name(value)}.")
     options = _options({name: (code, data) for name, code, data in elements(value[1])}, query_context)
     output = elements(options.output)
-    # The switch is not parsed: of many intervals it would be large, and evaluate one after the other.
+    # The switch is not parsed: with many intervals it would be large, and evaluated sequentially.
     stage = group.parse_group((OBJECT, document_from([("_id", *NULL_VALUE), *output])), query_context)
     raw = document_from([("$group", OBJECT, document_from([("_id", OBJECT, _switch(options)), *output]))])
     key = parse_expression(options.group_by, query_context=query_context)
@@ -140,7 +140,7 @@ def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
 
 
 def _interval(key: Expression, options: _Options, ordering: Ordering, code: int) -> Expression:
-    """The lower boundary of the interval that the value of `key` falls into; the error for a value in none."""
+    """Return an expression for the lower boundary of the interval that contains `key`; an error for a value in none."""
     evaluate = key.evaluate
     boundaries = options.boundaries
     key_of = ordering.key
@@ -158,7 +158,7 @@ def _interval(key: Expression, options: _Options, ordering: Ordering, code: int)
 
 
 def _switch(options: _Options) -> bytes:
-    """The same as an expression, for a process that parses it again."""
+    """Return the interval as an encoded `$switch`, for a process that parses it again."""
     branches: list[Value] = []
     for low, high in pairwise(options.boundaries):
         spend(_PER_BRANCH)

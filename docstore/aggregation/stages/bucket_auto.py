@@ -1,8 +1,8 @@
-"""`$bucketAuto`: so many groups of about the same number of documents, by the order of a value.
+"""`$bucketAuto`: a given number of groups of about equal size, by the order of a value.
 
-Documents are sorted by the value and dealt out: each group takes its share and all that equal its last value. With a
-granularity the limits between groups are rounded to preferred numbers, and a group takes all below its upper limit.
-Of each document only what the groups need is kept (`docstore.kernel.group.rows`).
+Documents are sorted by the value and distributed: each group takes its share, and all that equal its last value. With a
+granularity, the boundaries between groups are rounded to preferred numbers, and a group takes all below its upper
+boundary. Only the values that the groups need are kept of documents (`docstore.kernel.group.rows`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BucketAuto(PlainStage):
         return _BucketAutoRun(self, environment)
 
     def rows(self) -> Rows:
-        """What is kept of documents."""
+        """Return the row encoder for documents."""
         return Rows(
             source_of(self.key),
             [source_of(field.argument) for field in self.fields],
@@ -85,7 +85,7 @@ class _BucketAutoRun:
         return found, True
 
     def _documents(self) -> Iterator[bytes | None]:
-        """The documents of the groups; None for some rows that are taken into one."""
+        """Yield the documents of the groups; None after some rows without a result."""
         stage = self._stage
         share = max(1, math.floor(self._count / stage.buckets + 0.5))
         coming = _Coming(self._sorted.pieces())
@@ -105,7 +105,7 @@ class _BucketAutoRun:
 
     @staticmethod
     def _fill(bucket: _Bucket, coming: _Coming, wanted: int) -> Iterator[None]:
-        """The share of a bucket, and what equals its last value."""
+        """Add a bucket's share of rows, and those that equal its last value."""
         while coming.rows:
             coming.at = bucket.group.take(coming.rows, coming.at, wanted)
             if coming.at < len(coming.rows):
@@ -114,7 +114,7 @@ class _BucketAutoRun:
 
     @staticmethod
     def _round_up(bucket: _Bucket, coming: _Coming, rounded: Rounding) -> Generator[None, None, Value]:
-        """The upper limit; all that is below it joins the bucket. Above zero it is what is next, rounded down."""
+        """Add all rows below the rounded upper boundary; return it. Above zero it is the next value, rounded down."""
         if is_zero(bucket.last):
             return rounded.down(coming.value) if coming.rows else bucket.last
         high = rounded.up(bucket.last)
@@ -128,7 +128,7 @@ class _BucketAutoRun:
 
 
 class _Coming:
-    """The rows in order, some at a time: those from `at` on are next. No rows: there are none left."""
+    """The sorted rows, read in pieces; the next row is at `at`. Empty rows: the end."""
 
     def __init__(self, pieces: Iterator[list[Pair]]) -> None:
         self._pieces = pieces
@@ -136,7 +136,7 @@ class _Coming:
         self.at = 0
 
     def look(self) -> Iterator[None]:
-        """Have the next rows, in place of those that were taken, if there are any left."""
+        """Load the next piece of rows, if any are left."""
         self.rows, self.at = [], 0
         for piece in self._pieces:
             yield
@@ -151,7 +151,7 @@ class _Coming:
 
 
 class _Bucket:
-    """One group in the making."""
+    """One group being built."""
 
     def __init__(self, rows: Rows, fields: tuple[Field, ...]) -> None:
         self._fields = fields
@@ -160,12 +160,12 @@ class _Bucket:
 
     @property
     def first(self) -> Value:
-        """The least value in it."""
+        """Its smallest value."""
         return sorted_value(self.group.first)
 
     @property
     def last(self) -> Value:
-        """The greatest value in it."""
+        """Its largest value."""
         return sorted_value(self.group.last)
 
     def document(self, low: Value, high: Value) -> bytes:

@@ -1,7 +1,7 @@
-"""`$densify`: documents for the values of a field that are missing from a row of numbers or dates.
+"""`$densify`: adds documents for the missing values of a numeric or date field.
 
-Documents are sorted by the field (with bounds of or for each partition, by partition first). Generated values are
-counted from the least value, or the lower bound, in steps; those that a document has are left out.
+Documents are sorted by the field (by partition first, with bounds of or for each partition). Values are generated in
+steps from the minimum, or the lower bound; existing values are skipped.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ MOST_GENERATED = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Densify(PlainStage):
-    """`bounds` are (lower, upper) of which the upper does not belong to the row; None: those of the documents, of each
-    partition's own with `by_partition`.
+    """The stage. `bounds`: (lower, exclusive upper); None: the range of the documents, or of each partition with
+    `by_partition`.
     """
 
     raw: bytes
@@ -84,7 +84,7 @@ _NOUGHT: Mapping[int, Value] = {
     DOUBLE: double_value(0.0),
     DECIMAL: decimal_value(Decimal128("0")),
 }
-"""Nothing, in each type of numbers."""
+"""Zero in each numeric type."""
 
 
 class _Row:
@@ -106,7 +106,7 @@ class _Row:
         self._projection = projection_of(root, keep_others=True, in_place=True)
 
     def up_to(self, limit: Value, inclusive: bool = False) -> Iterator[bytes]:
-        """The documents for the values before a limit."""
+        """Yield the documents for the values before a limit."""
         while True:
             order = compare(self._next, limit)
             if order > 0 or (order == 0 and not inclusive):
@@ -116,7 +116,7 @@ class _Row:
             yield self._projection.apply(EMPTY_DOCUMENT)
 
     def pass_by(self, value: Value) -> None:
-        """A document has this value."""
+        """Skip a value that a document has."""
         if compare(self._next, value) == 0:
             self.advance()
 
@@ -207,7 +207,7 @@ class _DensifyRun:
             return self._stage.bounds[0]
         if self._stage.by_partition:
             return value
-        # A value that is generated has the type that the steps give it, the first one too.
+        # Generated values have the type of the step, the first one included.
         return least if self._stage.unit is not None else plus(least, _NOUGHT[self._stage.step[0]])
 
     def _check(self, value: Value) -> None:
@@ -224,7 +224,7 @@ def _counted(generated: int) -> int:
 
 
 _NULLABLE = frozenset(("field", "range", "step", "unit"))
-"""Options that are not given where they are null."""
+"""Options that count as absent if null."""
 
 
 def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Value]:
@@ -286,7 +286,7 @@ def _parse_step(extent: dict[str, Value]) -> tuple[Value, str | None]:
 def _parse_bounds(
     value: Value, step: Value, unit: str | None, partitioned: bool
 ) -> tuple[tuple[Value, Value] | None, bool]:
-    """(bounds, whether every partition has its own)."""
+    """Return (bounds, True if every partition has its own)."""
     if value[0] == STRING:
         kind = text_of(value)
         if kind not in ("full", "partition"):

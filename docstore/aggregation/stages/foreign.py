@@ -1,4 +1,4 @@
-"""Functions that the stages which read other collections share."""
+"""Functions shared by the stages that read other collections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docstore.query.value.values import NULL_VALUE, int32_value, type_name
 
 
 def foreign_of(environment: Environment, collection: str | None, pipeline: Pipeline) -> Stream:
-    """Return the output of a pipeline over a collection, or over the documents that it makes itself."""
+    """Return the output of a pipeline over a collection, or over the documents of its source stage."""
     if not pipeline.needs_collection:
         return pipeline.open_own(environment)
     assert collection is not None, "checked when the stage was parsed"
@@ -25,7 +25,7 @@ def foreign_of(environment: Environment, collection: str | None, pipeline: Pipel
 
 
 def other_collections(environment: Environment) -> Foreign:
-    """Return the collections that stages read. Errors: NotImplemented if there are none."""
+    """Return the other collections. Errors: NotImplemented if the environment has none."""
     if environment.foreign is None:
         raise not_supported("place for a stage that reads", "another collection")
     return environment.foreign
@@ -40,14 +40,14 @@ def pipeline_of(value: Value) -> list[bytes]:
 
 
 def check_collection(stage: str, name: str) -> str:
-    """InvalidNamespace for an empty name and for one that `check_letters` refuses."""
+    """Return the name. Errors: InvalidNamespace if it is empty, and those of `check_letters`."""
     if not name:
         raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: the collection has no name")
     return check_letters(stage, name)
 
 
 def check_namespace(raw: bytes) -> None:
-    """Refuse a document that is no namespace `{db, coll}`. Errors: 40415, TypeMismatch."""
+    """Check a namespace document `{db, coll}`. Errors: 40415, TypeMismatch."""
     for name, code, data in elements(raw):
         if name not in ("db", "coll"):
             raise CommandError(40415, f"BSON field 'from.{name}' is an unknown field.")
@@ -59,14 +59,14 @@ def check_namespace(raw: bytes) -> None:
 
 
 def check_letters(stage: str, name: str) -> str:
-    """InvalidNamespace for a name that begins with a dot or holds a zero."""
+    """Return the name. Errors: InvalidNamespace if it begins with a dot or contains a NUL."""
     if name.startswith(".") or "\0" in name:
         raise CommandError(Code.InvalidNamespace, f"invalid {stage} namespace: no collection has such a name")
     return name
 
 
 def in_values(path: str, found: list[Value], collation: Collation | None) -> In:
-    """The filter for documents whose value at the path equals one of some values."""
+    """Return a filter for documents whose value at the path equals one of the values."""
     matters = collation is not None and any(map(holds_strings, found))
     return In(path, tuple(found), collation=collation if matters else None)
 
@@ -74,7 +74,9 @@ def in_values(path: str, found: list[Value], collation: Collation | None) -> In:
 def equal_to_any(
     path: str, found: list[Value], collation: Collation | None, *, besides: list[tuple[bytes, Filter]] | None = None
 ) -> Match:
-    """The documents whose value at the path equals one of some values and that satisfy further filters."""
+    """Return a `$match` for documents whose value at the path equals one of the values, and that satisfy further
+    filters.
+    """
     plain = [value for value in found if value[0] != REGEX]
     conditions: list[Value] = [_condition(path, "$in", array_value(plain))] if plain else []
     conditions += [_condition(path, "$eq", value) for value in found if value[0] == REGEX]
@@ -97,9 +99,9 @@ _NOTHING = document_from([("$alwaysFalse", *int32_value(1))])
 
 
 def values_at(document: bytes, parts: list[str]) -> list[Value]:
-    """The values at a path: of arrays on the way those of all their documents, of an array at its end its elements.
+    """Return the values at a path. Arrays along the path are traversed; a final array yields its elements.
 
-    Nothing there at all is null.
+    A missing value is null.
     """
     found: list[Value] = []
     _gather((OBJECT, document), parts, 0, found)
@@ -107,7 +109,7 @@ def values_at(document: bytes, parts: list[str]) -> list[Value]:
 
 
 def values_reader(parts: list[str]) -> Callable[[bytes], list[Value]]:
-    """As `values_at`, for many documents."""
+    """Return `values_at` as a function of a document."""
     if len(parts) > 1:
         return lambda document: values_at(document, parts)
     (name,) = parts

@@ -1,7 +1,7 @@
-"""`$geoNear`: the documents of the collection by their distance from a point, each with the distance in a field.
+"""`$geoNear`: the documents of the collection by distance from a point, with the distance in a field.
 
-The stage is two things: a condition of the find that a pipeline begins with, which gives the documents in order, and a
-run over these documents that measures each of them once more to add the fields.
+The stage has two parts: a condition of the pipeline's leading find, which yields the documents in order, and a run over
+these documents that computes each distance again to add the fields.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COPIED_FREELY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class GeoNear(PlainStage):
-    """`near` has no path where that of the only index of geometry is meant."""
+    """The stage. `near` has no path if it refers to the only geo index."""
 
     raw: bytes
     near: Near
@@ -49,7 +49,7 @@ class GeoNear(PlainStage):
 
     @property
     def query(self) -> bytes:
-        """What the documents have to satisfy besides, as it stands in the stage."""
+        """The additional filter, as specified."""
         options = elements(elements(self.raw)[0][2])
         return next((data for name, _, data in options if name == "query"), EMPTY_DOCUMENT)
 
@@ -59,12 +59,12 @@ class GeoNear(PlainStage):
 
     @property
     def condition(self) -> Filter:
-        """What the documents have to satisfy, and the order that they come in."""
+        """The filter of the leading find: the distance condition, which orders documents, and the additional filter."""
         return self.near if self.filter == MATCH_ALL else conjunction([self.near, self.filter])
 
     @property
     def order(self) -> Sort:
-        """The order in which documents come out, as a sort by what is in them then."""
+        """The output order, as a sort by the fields added."""
         return Sort(((self.distance_field, 1),))
 
     def narrow_find(self, query: FindQuery) -> FindQuery:
@@ -74,14 +74,14 @@ class GeoNear(PlainStage):
         return SplitStage(self.raw, order=self.order)
 
     def at(self, path: str) -> GeoNear:
-        """The stage over an index of that path."""
+        """Return the stage over an index of that path."""
         return replace(self, near=replace(self.near, path=path))
 
     def start(self, environment: Environment) -> StageRun:
         return Streaming(self.measured)
 
     def measured(self, documents: list[bytes]) -> list[bytes]:
-        """The documents with their distances."""
+        """Return the documents with their distances."""
         if "." in self.distance_field or self.location_field is not None:
             return [self._measured(raw) for raw in documents]
         measure, name, multiplier = distance_from(self.near).measured, self.distance_field, self.multiplier
@@ -104,20 +104,20 @@ class GeoNear(PlainStage):
 
 
 def leading_geo_near(pipeline: Pipeline) -> GeoNear | None:
-    """Return the stage that gives the documents by distance, which is always the first; None if there is none."""
+    """Return the stage that orders the documents by distance, always the first; None if there is none."""
     first = pipeline.stages[0] if pipeline.stages else None
     return first if isinstance(first, GeoNear) else None
 
 
 def nearest_limit(pipeline: Pipeline) -> int:
-    """Return how many documents by distance the stages read, if a `$limit` says so; else 0."""
+    """Return the number of documents that the stages read, if a `$limit` bounds it; else 0."""
     if leading_geo_near(pipeline) is None:
         return 0
     return leading_limit(pipeline.stages[1:]) or 0
 
 
 def _with(raw: bytes, names: list[str], value: Value) -> bytes:
-    """The document with a value at a path, where the fields on the way are documents or become some."""
+    """Return the document with a value set at a path, creating or replacing documents along it."""
     fields = elements(raw)
     place = next((place for place, (name, _, _) in enumerate(fields) if name == names[0]), None)
     if len(names) > 1:
@@ -162,7 +162,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def _near(options: Mapping[str, Value], point: Value) -> Near:
-    """The condition of a filter that says the same."""
+    """Return the equivalent condition of a filter."""
     operator = "$nearSphere" if is_true(options.get("spherical")) else "$near"
     fields = [(operator, *point)]
     for name in ("minDistance", "maxDistance"):

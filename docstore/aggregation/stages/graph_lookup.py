@@ -1,6 +1,6 @@
-"""`$graphLookup`: from each document along a relation of another collection, breadth first.
+"""`$graphLookup`: a breadth-first search from each document along a relation of another collection.
 
-Each is searched from for itself, after what many of them lead to was found together: `graph_search`.
+The neighbours of many documents are prefetched together; then each document is searched from (`graph_search`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATHS = ("as", "connectFromField", "connectToField", "depthField")
 
 
 _FIRST_BATCH = 64
-"""Documents that are looked ahead for at first: few may be all that is asked for."""
+"""Documents prefetched for at first: few may be requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class GraphLookup(GraphRelation):
 
 
 class _GraphStream:
-    """What documents lead to is found ahead for many of them together, then each is searched from."""
+    """Prefetches the neighbours of many documents, then searches from each."""
 
     def __init__(self, stage: GraphLookup, source: Stream, environment: Environment) -> None:
         self._stage = stage
@@ -71,7 +71,7 @@ class _GraphStream:
         self._at = 0
         self._last = False
         self._batch = _FIRST_BATCH
-        """How many documents are looked ahead for; none once even one of them leads to too much."""
+        """The number of documents prefetched for; zero once even a single one reaches too much."""
         self._ahead_to = 0
         self._ahead: Ahead | None = None
         self._search: Search | None = None
@@ -104,7 +104,7 @@ class _GraphStream:
                 return made, self._last and self._at == len(self._given)
 
     def _look_ahead(self, deadline: float) -> bool:
-        """Find what the next documents lead to; False where that is not done yet."""
+        """Prefetch for the next documents; False while that is not done."""
         if self._ahead is None:
             if self._at < self._ahead_to or not self._batch or self._known.served is None:
                 return True
@@ -120,7 +120,7 @@ class _GraphStream:
 
 
 def read_graph_lookup(value: Value) -> tuple[str, dict[str, Value]]:
-    """Return (the collection, all options) of a stage. Errors: FailedToParse, InvalidNamespace, Location40413."""
+    """Return (collection, all options) of a stage. Errors: FailedToParse, InvalidNamespace, Location40413."""
     if value[0] != OBJECT:
         raise CommandError(
             Code.FailedToParse, f"the $graphLookup stage specification must be an object, but found {type_name(value)}"
@@ -182,7 +182,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
 
 
 def _existing(path: str) -> tuple[bytes, Filter]:
-    """Documents without the field are not reached from a null."""
+    """Return the filter of documents that have the field: a null reaches no document without it."""
     return document_from([(path, OBJECT, document_from([("$exists", *TRUE)]))]), Exists(path)
 
 

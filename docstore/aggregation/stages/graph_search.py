@@ -1,8 +1,9 @@
-"""The searches of a `$graphLookup`, breadth first, and what is kept between them.
+"""Breadth-first searches of a `$graphLookup`, and their shared cache.
 
-The values that one step leads to are asked for together, many of them in several queries. Every document is reached
-once, at the least depth. What a value leads to is kept for other searches, within bounds (`Known`). Where an index
-serves these queries it is found for many documents by the same ones, before each is searched from (`Ahead`).
+- One step queries many values at once, in several queries if needed.
+- Every document is reached once, at its minimum depth.
+- `Known` caches the documents that values lead to, within a memory bound.
+- If an index serves these queries, the cache is filled for many documents together before the searches (`Ahead`).
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from docstore.query.filter.tree import Filter
 from docstore.query.value.values import int64_value
 
 _AT_ONCE = 64
-"""Documents that are reached between two looks at the clock."""
+"""Documents reached between two checks of the clock."""
 
 _PARTS = 64
 _MOST_TOGETHER = 4096
 
 _ASKED_AT_ONCE = 8192
-"""Values that one query asks for: more would take long to be planned."""
+"""Maximum values per query: planning more would take long."""
 
 _KNOWN_BYTES = 64 * 1024 * 1024
 _PER_NODE = 250
-"""Bytes of memory that a document costs besides its own, and as much again for each value that it leads to."""
+"""Bytes of memory of a cached document besides its own, and again for each value that it leads to."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRelation(Stage):
-    """The relation that a `$graphLookup` follows from each document. `connect_from` is the parts of a path; `most` is
-    the greatest depth, None for any.
+    """The relation of a `$graphLookup`. `connect_from`: the parts of a path. `most`: the maximum depth; None:
+    unlimited.
     """
 
     raw: bytes
@@ -53,13 +54,13 @@ class GraphRelation(Stage):
     most: int | None
     depth_field: str | None
     conditions: list[tuple[bytes, Filter]]
-    """The filters, raw and parsed, that every document reached must satisfy."""
+    """Filters, raw and parsed, for every document reached."""
     everything: Pipeline
 
 
 class Known:
-    """What values lead to, kept for further searches within bounds: `nodes` by the keys of values, each in the order in
-    which a query for the value gives them.
+    """A bounded cache of the documents that values lead to. `nodes`: by value key, in the order of a query for that
+    value.
     """
 
     def __init__(self, stage: GraphRelation, environment: Environment) -> None:
@@ -73,8 +74,9 @@ class Known:
 
     @cached_property
     def served(self) -> Equality | None:
-        """How a query for many values finds what each leads to in the order of the values: by an index that has an
-        entry for a document; None where it does not.
+        """The index by which one query finds the documents of many values in value order; None if there is none.
+
+        It has one entry per document.
         """
         stage = self._stage
         if len(stage.conditions) > 1:
@@ -83,13 +85,13 @@ class Known:
         return found if found is not None and found.each is None and found.ascending else None
 
     def query(self, values_asked: list[Value]) -> Stream:
-        """The documents that some values lead to."""
+        """Return the documents that the values lead to."""
         stage = self._stage
         wanted = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
         return other_collections(self._environment).open(stage.collection, stage.everything.behind(wanted))
 
     def query_by_keys(self, asked: list[tuple[bytes, Value]]) -> Stream:
-        """As `query`, of values whose equality is that of their keys, which come with them."""
+        """Return the documents that the values lead to, given with their keys. Value equality must be key equality."""
         if self.served is not None and self.served.by_keys is not None:
             return self.served.by_keys(sorted(key for key, _ in asked))
         return self.query([value for _, value in asked])
@@ -100,7 +102,7 @@ class Known:
         return key, document, self.leads(walk((OBJECT, document), self._stage.connect_from))
 
     def leads(self, value: Value | None) -> list[tuple[bytes, Value]]:
-        """The values that are searched for, given what stands at the path, with their keys."""
+        """Return the values to search for, with their keys, given the value at the path."""
         if value is None:
             return []
         if value[0] != ARRAY:
@@ -108,7 +110,7 @@ class Known:
         return [(self.key_of(member), member) for member in values(value[1])]
 
     def reached(self, document: bytes) -> list[bytes] | None:
-        """What the search from a document gives, where that are few documents, and all are known."""
+        """Return the result of a search from a document, if it is small and entirely cached; else None."""
         stage = self._stage
         if stage.depth_field is not None or not self.nodes:
             return None
@@ -117,16 +119,16 @@ class Known:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be kept."""
+        """True if the cache has room."""
         return self._held <= _KNOWN_BYTES and not self._environment.buffers.crowded
 
     def keep(self, key: bytes, nodes: list[Node]) -> None:
-        """Keep what a value leads to, unless that is very much. Where there is no room, all else is forgotten."""
+        """Cache the documents of a value, unless they are very large. Without room, everything else is evicted."""
         self.make_room()
         self.keep_beside(key, nodes)
 
     def keep_beside(self, key: bytes, nodes: list[Node]) -> bool:
-        """Keep what a value leads to beside all else. Return False, with nothing kept, where there is no room."""
+        """Cache the documents of a value without evicting others. False if there is no room, and nothing was cached."""
         size = len(key) + _PER_NODE + sum(len(node[1]) + _PER_NODE * (1 + len(node[2])) for node in nodes)
         if not self.has_room or size > _KNOWN_BYTES:
             return False
@@ -135,20 +137,20 @@ class Known:
         return True
 
     def make_room(self) -> None:
-        """Forget everything where there is no room for more."""
+        """Clear the cache if it is full."""
         if not self.has_room:
             self.nodes = {}
             self.hold(-self._held)
 
     def hold(self, size: int) -> None:
-        """Count so many bytes more in memory."""
+        """Account for `size` more bytes of memory."""
         self._held += size
         self._environment.buffers.change(size)
 
 
 class Ahead:
-    """Looks for what some documents lead to, at every depth for all of them by few queries, as far as there is room to
-    keep it.
+    """Prefetches the documents reachable from some documents: level by level, by few queries, while the cache has
+    room.
     """
 
     def __init__(self, stage: GraphRelation, documents: list[bytes], known: Known) -> None:
@@ -162,12 +164,12 @@ class Ahead:
         self._table = Table(stage.connect_to, stage.everything.query_context)
         self._sorting: Iterator[None] = iter(())
         self.was_too_much = False
-        """Whether it has ended because there was no room."""
+        """True if it ended for lack of room."""
         for document in documents:
             try:
                 value = stage.start(Scope(document))
             except CommandError:
-                # It comes up again with the search from this document, if that is asked for.
+                # The search from this document raises it again, if requested.
                 return
             self._want(known.leads(value))
 
@@ -178,7 +180,7 @@ class Ahead:
                 self._wanted[key] = value
 
     def advance(self, deadline: float) -> bool:
-        """Go on; True at the end."""
+        """Continue until `deadline`; True at the end."""
         known = self._known
         while True:
             for _ in self._sorting:
@@ -199,7 +201,7 @@ class Ahead:
                 return False
 
     def _ask(self) -> bool:
-        """Begin with the next query; False where there is none."""
+        """Start the next query; False if there is none."""
         if not self._asking and not self._go_deeper():
             return False
         self._asked = self._asking[:BATCH]
@@ -216,7 +218,7 @@ class Ahead:
         return True
 
     def _sorted_out(self, table: Table, *, complete: bool) -> Iterator[None]:
-        """Keep what each value that was asked for leads to, where all of that has been read; a few documents a step."""
+        """Cache the documents of each queried value, if the query is complete; yield every few documents."""
         known = self._known
         known.hold(-table.size)
         for key, value in self._asked if complete else ():
@@ -225,7 +227,7 @@ class Ahead:
                 nodes.append(known.node(document))
                 if place % _AT_ONCE == 0:
                     yield
-            # What was forgotten would be looked for again, from level to level.
+            # Evicting would cause repeated queries at each level.
             if not known.keep_beside(key, nodes):
                 self.was_too_much = True
                 return
@@ -235,7 +237,7 @@ class Ahead:
 
 
 class Search:
-    """The search from one document. `found` are the documents reached."""
+    """The search from one document. `found`: the documents reached."""
 
     def __init__(self, stage: GraphRelation, document: bytes, known: Known, environment: Environment) -> None:
         self._stage = stage
@@ -248,7 +250,7 @@ class Search:
         self._asking: list[tuple[bytes, Value]] = []
         self._reading: Stream | None = None
         self._single: tuple[bytes, list[Node]] | None = None
-        """The key of the one value that is being asked for, and what it leads to so far."""
+        """The key of the only value being queried, and its documents so far."""
         self._nodes: list[Node] = []
         self._at = 0
         self._held = 0
@@ -264,7 +266,7 @@ class Search:
                 self._frontier.append(lead)
 
     def advance(self, deadline: float) -> bool:
-        """Go on searching; True at the end."""
+        """Continue until `deadline`; True at the end."""
         while True:
             while self._at < len(self._nodes):
                 some = self._nodes[self._at : self._at + _AT_ONCE] if len(self._nodes) > _AT_ONCE else self._nodes
@@ -291,7 +293,7 @@ class Search:
                 return False
 
     def _go_deeper(self) -> bool:
-        """Begin with what the documents of one depth lead to; False where that is nothing, or too deep."""
+        """Start the next level; False if it is empty or exceeds the maximum depth."""
         if not self._frontier or self._depth == self._stage.most:
             return False
         self._depth += 1
@@ -299,7 +301,7 @@ class Search:
         return True
 
     def _take_known(self) -> bool:
-        """Have what the values lead to without asking; in the order in which a query for all of them gives it."""
+        """Take the cached documents of the values, in the order of a query for all of them."""
         nodes = self._known.nodes
         if len(self._asking) == 1:
             found = nodes.get(self._asking[0][0])
@@ -335,14 +337,14 @@ class Search:
 
 
 class _Keys:
-    """A set of keys. Where they are many they are spread over several sets: a large one would take long to grow."""
+    """A set of keys, partitioned into several sets if large: resizing one large set would take long."""
 
     def __init__(self) -> None:
         self._first: set[bytes] = set()
         self._parts: list[set[bytes]] = []
 
     def add(self, key: bytes) -> bool:
-        """Whether it was not there yet."""
+        """Add a key; True if it was absent."""
         keys = self._parts[hash(key) % _PARTS] if self._parts else self._first
         if key in keys:
             return False

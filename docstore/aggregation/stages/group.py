@@ -1,8 +1,8 @@
-"""`$group`: one document for each distinct key.
+"""`$group`: one document per distinct key.
 
-Keys are distinct as values are in comparisons (1 and 1.0 are one key, the first seen is shown); a missing key is
-null. Two marks in the specification, set by the split of a pipeline and by no user, say which half of a distributed
-group this is: `$willBeMerged` (the states come out as they are) and `$doingMerge` (such states come in).
+Keys are distinct under comparison (1 and 1.0 are one key; the first one seen is returned); a missing key is null. Two
+internal marks in the specification, set by the split of a pipeline, denote the halves of a distributed group:
+`$willBeMerged` (output the states) and `$doingMerge` (input such states).
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _LAST = {"$min": STATES[LAST_MIN], "$max": STATES[LAST_MAX]}
 _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
 _MOST_FIELDS = 1000
-"""The kernel's states of a group are a chain, which is freed recursively."""
+"""Maximum fields for the kernel: its states of a group form a chain, which is freed recursively."""
 
 _PER_GROUP = 300
-"""Bytes of memory that a group costs besides its key and what its states report."""
+"""Bytes of memory of a group besides its key and its states."""
 
 
 def _specified(fields: list[tuple[str, int, bytes]]) -> bytes:
@@ -68,11 +68,11 @@ class Group(PlainStage):
     will_be_merged: bool = False
     doing_merge: bool = False
     last_extremes: bool = False
-    """Whether `$min` and `$max` give the last of equal values."""
+    """True if `$min` and `$max` return the last of equal values."""
     planned_key: Expression | None = None
-    """The key with the errors that it has in a real server's query planner, where they differ."""
+    """The key as a real server's query planner evaluates it, if its errors differ."""
     ordering: Ordering = BINARY
-    """Which keys are the same; the kernel knows only the order of stored keys."""
+    """The equality of keys; the kernel supports only the binary order."""
 
     def start(self, environment: Environment) -> StageRun:
         if not self._is_for_kernel():
@@ -120,17 +120,17 @@ class Group(PlainStage):
         return replace(self, last_extremes=True, key=self.planned_key or self.key)
 
     def paths(self) -> frozenset[str] | None:
-        """The paths of documents that the groups depend on; None where that is not plain to see."""
+        """Return the document paths that the groups depend on; None if they are not evident."""
         found = [paths_of(expression) for expression in (self.key, *(field.argument for field in self.fields))]
         known = [paths for paths in found if paths is not None]
         return frozenset[str]().union(*known) if len(known) == len(found) else None
 
     def distinct(self) -> str | None:
-        """The path of whose values each makes a group, where nothing else is asked for."""
+        """Return the path whose distinct values are the groups, if there are no other fields."""
         return self.key.path if not self.fields and self.ordering is BINARY else None
 
     def states(self, key: Value) -> list[Accumulator]:
-        """The states that the group of a key begins with."""
+        """Return the initial states of a key's group."""
         return [field.state(key, last_extremes=self.last_extremes) for field in self.fields]
 
     def _is_for_kernel(self) -> bool:
@@ -141,7 +141,7 @@ class Group(PlainStage):
         )
 
     def merging(self) -> Grouping:
-        """What merges states, where the kernel has those."""
+        """Return the kernel's grouping that merges states."""
         return self._grouping(None)
 
     def _grouping(self, unwind: str | None) -> Grouping:
@@ -157,13 +157,13 @@ class Group(PlainStage):
         return finished_state(self.fields[position].accumulator, state, partly=partly)
 
     def document(self, key: Value, states: list[Accumulator]) -> bytes:
-        """The document of a group: its results, or its states when those are to be merged."""
+        """Return the document of a group: its results, or its states if they will be merged."""
         made = [state.partial() if self.will_be_merged else state.result() for state in states]
         fields = ((field.name, *value) for field, value in zip(self.fields, made, strict=True))
         return document_from([("_id", *key), *fields])
 
     def merged(self, rows: list[bytes]) -> bytes:
-        """The document of the group that went out of memory as these rows."""
+        """Return the document of a group that was spilled as these rows."""
         states: list[Accumulator] | None = None
         for row in rows:
             key, *partials = values(row)
@@ -176,7 +176,7 @@ class Group(PlainStage):
 
 
 class _KernelRun:
-    """Groups that the kernel gathers; the stage's own accumulators do what its states cannot."""
+    """Grouping by the kernel; the stage's own accumulators compute what its states cannot."""
 
     satisfied = False
 
@@ -213,7 +213,7 @@ class _KernelRun:
 
 
 class _MergingRun:
-    """States that come in, kept as they are until the end: the documents of a group are merged at once."""
+    """Merging of incoming states: they are collected, and merged per group at the end."""
 
     satisfied = False
 
@@ -261,12 +261,12 @@ def _all_rows(rows: dict[bytes, list[bytes]], keys: list[bytes]) -> list[Row]:
 
 
 def general_run(group: Group, environment: Environment) -> StageRun:
-    """The run that can do everything, where the kernel's cannot or is to be compared with it."""
+    """Return the interpreted run, which supports everything: if the kernel's cannot, or for comparison with it."""
     return _GroupRun(group, environment)
 
 
 class _GroupRun:
-    """Groups gathered expression by expression, and the merging of states."""
+    """Interpreted grouping, and the merging of states."""
 
     satisfied = False
 
@@ -325,7 +325,7 @@ def _rows(groups: dict[bytes, tuple[Value, list[Accumulator]]], keys: list[bytes
 
 
 def parse_group(value: Value, query_context: QueryContext) -> Group:
-    """The stage of a specification."""
+    """Parse the stage."""
     if value[0] != OBJECT:
         raise CommandError(15947, "a group's fields must be specified in an object")
     key: Expression | None = None
@@ -353,14 +353,14 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
 
 
 def _check_key(value: Value) -> None:
-    """Refuse what would include a field in a projection, in a document of several values. Errors: 17390."""
+    """Refuse a key document that looks like an inclusion projection. Errors: 17390."""
     fields = elements(value[1]) if value[0] == OBJECT else []
     if fields and not fields[0][0].startswith("$") and any(code == BOOL or code in NUMBERS for _, code, _ in fields):
         raise CommandError(17390, "$group does not support inclusion-style expressions")
 
 
 def _filled(key: Expression) -> Expression:
-    """The key, in which the only field of a document is null where it is missing."""
+    """Return the key with a missing field of a one-field document as null."""
     if key.fields is None or len(key.fields) != 1:
         return key
     ((name, field),) = key.fields

@@ -1,8 +1,8 @@
-"""The equality of a `$lookup`, worked off for many documents at a time, with what comes behind it.
+"""Batched equality joins of `$lookup`, with the rest of its pipeline.
 
-What a batch of documents asks for is read by one query into a table; the batches are the smaller the more there is to
-hold. An index with several entries for a document would give partners in another order than single queries do: there
-the other collection is asked for each document, and what is asked again is kept for a while.
+One query reads the partners of a batch of documents into a table; batches shrink if partners are large. A multikey
+index would return partners in another order than single queries do. Then the other collection is queried per document,
+with a bounded cache of results.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 
 BATCH = 1000
-"""The most documents whose partners are read by one query."""
+"""Maximum documents per query for partners."""
 
 _FIRST_BATCH = 64
-"""Documents of the first batch where an index serves it: few may be all that is asked for."""
+"""Documents of the first batch if an index serves it: few may be requested."""
 
 _TABLE_BYTES = 16 * 1024 * 1024
-"""Partners of a batch, beyond which the next one is smaller."""
+"""Bytes of a batch's partners above which the next batch is smaller."""
 
 _CACHED_BYTES = 16 * 1024 * 1024
 _PER_ENTRY = 200
@@ -47,9 +47,9 @@ Let = tuple[tuple[str, Evaluate], ...]
 class Keyed:
     """An equality with another collection: partners of a document have one of its `values` at `path`.
 
-    `all` is the pipeline that reads the others, `rest` is run over the partners of each document; `variables` hold the
-    values of `let` meanwhile. `variable`: the one that the field must equal, as expressions compare, of which `values`
-    has the value; without one `values` are those at `local`.
+    `all`: the pipeline that reads the other collection. `rest`: the pipeline over the partners of each document, while
+    `variables` hold the values of `let`. `variable`: the variable that the field must equal, under expression
+    comparison, and `values` has its value; without one, `values` are those at `local`.
     """
 
     collection: str
@@ -69,8 +69,9 @@ class Keyed:
 
 
 class BatchJoin:
-    """Gathers documents, has their partners at hand, joins. What the rest of the pipeline makes for one document is
-    kept for the others of its batch, where it sees nothing of them.
+    """Joins documents with their partners in batches.
+
+    The output of `rest` for one document is reused for others of the batch, if it depends only on the partners.
     """
 
     def __init__(self, result: LookupResult, keyed: Keyed, source: Stream, environment: Environment) -> None:
@@ -104,9 +105,9 @@ class BatchJoin:
         self._single: Value | None = None
         self._known: dict[Value, list[bytes]] = {}
         self._wanted: list[list[Value] | None] = []
-        """What the documents ask for, as far as it was looked at."""
+        """The join values of the documents read so far."""
         self._keys: list[bytes | None] = []
-        """The key of the only value that a document asks for, where keys tell what has it."""
+        """The key of a document's only join value, if key equality decides."""
         self._by_keys: Callable[[list[bytes]], Stream] | None = None
         self._held = 0
 
@@ -162,7 +163,7 @@ class BatchJoin:
         return made, self._last and self._at == len(self._given)
 
     def _matches(self, find: Ask, deadline: float) -> list[bytes] | None:
-        """The partners of the document at hand; None while they are not all there."""
+        """Return the partners of the current document; None while they are incomplete."""
         if self._finding is None:
             if self._asking is None and (key := self._keys[self._at]) is not None:
                 return self._table.with_key(key)
@@ -182,7 +183,7 @@ class BatchJoin:
         return self._found
 
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
-        """What the rest of the pipeline makes of the partners of the document at hand; None while it is not done."""
+        """Return the output of `rest` for the partners of the current document; None while it is incomplete."""
         keyed = self._keyed
         asked = tuple(self._wanted_by(self._at))
         if self._inner is None:
@@ -209,7 +210,9 @@ class BatchJoin:
                 return None
 
     def _equal(self, partners: list[bytes], value: Value | None) -> list[bytes]:
-        """Those whose field equals the value as expressions compare: an array is a value, and nothing is no null."""
+        """Return the partners whose field equals the value under expression comparison: arrays as values, missing is
+        not null.
+        """
         found = ((each, get_field(each, self._path)) for each in partners)
         if value is None:
             return [each for each, own in found if own is None]
@@ -217,7 +220,7 @@ class BatchJoin:
         return [each for each, own in found if own is not None and self._key_of(own) == key]
 
     def _remember(self) -> None:
-        """Keep what is likely to be asked again; what is kept is bounded."""
+        """Cache the partners of a single value, within the memory bound."""
         if self._single is None or self._asking is None:
             return
         size = _PER_ENTRY + len(self._single[1]) + sum(map(len, self._found))
@@ -231,7 +234,7 @@ class BatchJoin:
         buffers.change(size)
 
     def _gather(self, deadline: float) -> bool:
-        """Have the documents of the next batch; False while they are not all there."""
+        """Collect the documents of the next batch; False while it is incomplete."""
         while True:
             wanted = self._batch - len(self._given)
             self._given += self._ahead[:wanted]
@@ -244,7 +247,7 @@ class BatchJoin:
                 return False
 
     def _prepare(self, deadline: float) -> bool:
-        """Have a batch of documents, and the table of their partners."""
+        """Prepare a batch of documents and the table of their partners."""
         if self._reading is None:
             if self._joining and self._at < len(self._given):
                 return True
@@ -274,14 +277,14 @@ class BatchJoin:
                 return False
 
     def _wanted_by(self, place: int) -> list[Value]:
-        """The values that a document of the batch asks for."""
+        """Return the join values of a document in the batch."""
         wanted = self._wanted[place]
         if wanted is None:
             wanted = self._wanted[place] = self._keyed.values(self._given[place])
         return wanted
 
     def _asked(self, keys: list[bytes | None]) -> dict[bytes, Value]:
-        """What the documents of the batch ask for that have no key among these, by keys."""
+        """Return the join values of documents without a key in `keys`, by their keys."""
         asked: dict[bytes, Value] = {}
         for place, known in enumerate(keys):
             if known is None:
@@ -293,7 +296,7 @@ class BatchJoin:
         return asked
 
     def _query(self) -> Stream:
-        """The partners of a batch."""
+        """Return the partners of a batch."""
         none: list[bytes | None] = [None] * len(self._given)
         keys = none if self._local is None else plain_keys(self._local, self._given)
         self._keys = list(keys)
@@ -317,7 +320,7 @@ class Table(KeyedDocuments):
         self._key_of = ordering.key
 
     def find(self, asked: list[Value]) -> Iterator[bytes]:
-        """The documents that have one of the values."""
+        """Return the documents that have one of the values."""
         found: set[int] = set()
         for value in asked:
             found.update(self._candidates(value))
@@ -341,6 +344,6 @@ class Table(KeyedDocuments):
 _NULL_KEY = encode_key((NULL, b""))
 _UNDEFINED_KEY = encode_key((UNDEFINED, b""))
 _TESTED = frozenset((ARRAY, NULL, UNDEFINED))
-"""Types of values whose equality is not that of their index keys."""
+"""Value types whose equality is not key equality."""
 _NO_POINTS = _TESTED | {REGEX}
-"""Those that mean something else to a query than their keys."""
+"""Value types that queries do not treat as points."""

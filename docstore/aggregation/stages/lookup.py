@@ -1,9 +1,9 @@
-"""`$lookup`: to each document the documents of another collection that belong to it.
+"""`$lookup`: adds to each document its partners from another collection.
 
-What belongs to it is said by an equality of two fields, by a pipeline that sees variables made of the document, or by
-both. An equality, also one that the pipeline begins with, is worked off for many documents at a time: what they ask for
-is read by one query and kept in a table, unless the collection can give it at once (by an index); the rest of the
-pipeline is run over what belongs to each. A pipeline that goes on by choosing among those is better left to indexes.
+Partners are selected by an equality of two fields, by a pipeline with variables from the document, or by both. An
+equality, also one at the start of the pipeline, is evaluated for many documents at a time: one query reads their
+partners into a table, unless an index can return them directly. The rest of the pipeline runs over the partners of each
+document. If the pipeline continues with a selection, it is left to indexes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ _CACHED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Stage):
-    """`local` and `foreign` are the fields of the equality, both or none. `collection` is None where the pipeline makes
-    its own documents. `variables` holds the values of `let` while the pipeline runs for a document. `unwind`: the
-    result is taken apart again at once. `keyed`: how it is worked off for many documents at a time, if it is.
+    """The stage. `local`, `foreign`: the fields of the equality, both or none.
+
+    `collection`: None if the pipeline has its own source. `variables`: the values of `let` while the pipeline runs for
+    a document. `unwind`: the result is unwound at once. `keyed`: the batched equality join, if possible.
     """
 
     raw: bytes
@@ -59,7 +60,7 @@ class Lookup(Stage):
     pipeline: Pipeline
     unwind: Unwind | None = None
     appends: bool = False
-    """Whether each part of the path comes last among its neighbours, even where it was there before."""
+    """True if each part of the path moves to the end of its document, even if it existed."""
     keyed: Keyed | None = None
 
     @property
@@ -88,19 +89,19 @@ class Lookup(Stage):
 
     @property
     def result(self) -> LookupResult:
-        """What becomes of a document and its matches."""
+        """The output builder for a document and its partners."""
         return LookupResult(self.collection, self.as_path, self.unwind, appends=self.appends)
 
     @property
     def _is_plain(self) -> bool:
-        """Whether there is nothing but an equality of two paths without numbers."""
+        """True if the stage is a plain equality of two paths without array positions."""
         if self.local is None or self.foreign is None or self.pipeline.stages or self.let:
             return False
         return not any(part.isdigit() for path in (self.local, self.foreign) for part in path.split("."))
 
 
 class _LookupStream:
-    """The pipeline is run for each document; its results are kept where other documents will ask for the same."""
+    """Runs the pipeline for each document; caches results that other documents will need."""
 
     def __init__(self, stage: Lookup, source: Stream, environment: Environment) -> None:
         self._stage = stage
@@ -139,7 +140,7 @@ class _LookupStream:
                 return made, self._last and self._at == len(self._given)
 
     def _match(self, document: bytes, deadline: float) -> bool:
-        """Have the matches of a document in `_matches`; False while they are not all there."""
+        """Read the partners of a document into `_matches`; False while they are incomplete."""
         if self._inner is None:
             stage = self._stage
             asked = None if stage.local is None else values_at(document, stage.local.split("."))
@@ -232,7 +233,7 @@ _CHOOSING = frozenset(("$match", "$limit", "$skip"))
 
 
 def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[str, Value | None]) -> Keyed | None:
-    """Return the equality that partners are found by; None without one, or if an index had better choose by others."""
+    """Return the equality that finds partners; None without one, or if an index serves the other conditions better."""
     assert given.collection is not None, "the equality is with a collection"
     evaluations = dict(let)
     names = [elements(raw)[0][0] for raw in given.pipeline or ()]
@@ -268,7 +269,7 @@ def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[s
 
 
 def _compared(condition: bytes) -> tuple[str, str] | None:
-    """(the field, the variable) of a `$match` that asks for nothing but that the two are equal; else None."""
+    """Return (field, variable) of a `$match` that only compares the two for equality; else None."""
     value: Value = (OBJECT, condition)
     for operator in ("$expr", "$eq"):
         fields = elements(value[1]) if value[0] == OBJECT else []
@@ -279,14 +280,14 @@ def _compared(condition: bytes) -> tuple[str, str] | None:
     if len(operands) != 2 or any(code != STRING for code, _ in operands):
         return None
     field, variable = sorted(map(text_of, operands), key=lambda text: text.startswith("$$"))
-    # A path through arrays has as its value an array of all that it leads to.
+    # A path through arrays evaluates to an array of all values it reaches.
     if field[:1] != "$" or field[:2] == "$$" or variable[:2] != "$$" or "." in field or "." in variable:
         return None
     return field[1:], variable[2:]
 
 
 class LookupOptions:
-    """The options of a `$lookup`, checked as far as that can be done for each alone and for which go together."""
+    """The options of a `$lookup`, checked individually and for valid combinations."""
 
     def __init__(self, fields: dict[str, Value]) -> None:
         self.collection: str | None = None

@@ -1,6 +1,6 @@
 """Rounding to preferred numbers: the Renard and E series, 1-2-5, and the powers of two.
 
-A series is given by its members between two powers of ten; the others are those times powers of ten.
+A series is given by its members in one decade; the others are these times powers of ten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _of(text: str) -> list[int]:
 
 
 def _e_series(size: int) -> list[int]:
-    """An E series of three digits: steps of equal ratio, rounded; 920 is as the standard has it."""
+    """Return an E series of three digits: equal ratios, rounded; 920 is as in the standard."""
     made = [round(100 * 10 ** (step / size)) for step in range(size)]
     return [920 if number == 919 else number for number in made]
 
@@ -50,11 +50,11 @@ SERIES: dict[str, list[int]] = {
     "E96": _e_series(96),
     "E192": _e_series(192),
 }
-"""The members between two powers of ten, as whole numbers."""
+"""The members of one decade, as integers."""
 
 
 class Rounding(Protocol):
-    """Rounding to the next number of a series above a number, and to the one below it."""
+    """Rounding to the next greater, or the next smaller, number of a series."""
 
     def up(self, value: Value) -> Value: ...
 
@@ -62,7 +62,7 @@ class Rounding(Protocol):
 
 
 class PreferredNumbers:
-    """Rounding in a series of powers of ten. Zero stays zero; decimals stay decimals."""
+    """Rounding in a decimal series. Zero stays zero; decimals stay decimals."""
 
     def __init__(self, series: list[int]) -> None:
         self._series = series
@@ -101,7 +101,7 @@ class PreferredNumbers:
         return double_value(members_here[bisect_left(members_here, number) - 1])
 
     def _decimals(self, exact: Decimal) -> list[Decimal]:
-        """The members of the decades around a number, of 15 digits each."""
+        """Return the members of the decades around a number, with 15 digits each."""
         exponent = exact.adjusted()
         return [
             Decimal(member).scaleb(12 + 3 - len(str(member))).quantize(Decimal(1)).scaleb(exponent + decade - 14)
@@ -111,7 +111,7 @@ class PreferredNumbers:
 
 
 class PowersOfTwo:
-    """Rounding to powers of two: integers from 1 upwards, else doubles; decimals stay decimals."""
+    """Rounding to powers of two: integers from 1 up, else doubles; decimals stay decimals."""
 
     def up(self, value: Value) -> Value:
         if is_zero(value) or _is_infinite(value):
@@ -148,7 +148,7 @@ _WIDE = Context(prec=40)
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a number is zero."""
+    """True if a number is zero."""
     if value[0] == DECIMAL:
         return decimal_of(value).to_decimal().is_zero()
     return _double(value) == 0.0
@@ -165,7 +165,7 @@ def _double(value: Value) -> float:
 
 
 def rounding(granularity: str) -> Rounding:
-    """The rounding that a granularity names. Errors: 40257."""
+    """Return the rounding of a granularity. Errors: 40257."""
     if granularity == "POWERSOF2":
         return PowersOfTwo()
     series = SERIES.get(granularity)

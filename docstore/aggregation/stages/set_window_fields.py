@@ -1,6 +1,6 @@
-"""`$setWindowFields`: fields calculated from the neighbours of each document in its partition.
+"""`$setWindowFields`: fields computed from the neighbours of each document in its partition.
 
-Documents are sorted by partition and order first; then one partition at a time is held.
+Documents are first sorted by partition and order; then one partition at a time is held.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SetWindowFields(PlainStage):
 
 
 class _Outputs:
-    """The fields being set: a projection that takes the values of the document at hand."""
+    """The output fields: a projection with the values of the current document."""
 
     def __init__(self, outputs: tuple[tuple[str, Open], ...]) -> None:
         self._values = [HeldSource() for _ in outputs]
@@ -55,7 +55,7 @@ class _Outputs:
         self._projection: Projection = projection_of(root, keep_others=True, in_place=True)
 
     def documents(self, partition: Partition) -> Iterator[list[bytes]]:
-        """The documents, some at a time: none where that takes long."""
+        """Yield the documents in lists, which are empty if that takes long."""
         opened: list[tuple[HeldSource, Placed]] = [
             (value, function(partition)) for value, function in zip(self._values, self._opens, strict=True)
         ]
@@ -109,7 +109,7 @@ class _WindowRun:
         return found, True
 
     def _steps(self) -> Iterator[list[bytes]]:
-        """The documents, some at a time; none where some are only taken in."""
+        """Yield the documents in lists, which are empty while input is only read."""
         outputs = _Outputs(self._stage.outputs)
         partition = Partition(self._stage.sort_fields, self._environment)
         current: bytes | None = None
@@ -132,7 +132,7 @@ class _WindowRun:
 
 
 def checked_partition(value: Value | None) -> Value:
-    """The value that names a partition; a missing one is null."""
+    """Return the partition key; a missing one is null."""
     if value is None:
         return NULL_VALUE
     if value[0] == ARRAY:
@@ -148,7 +148,7 @@ def wrong_type(stage: str, field: str, value: Value, expected: str) -> CommandEr
 
 
 def partition_paths(stage: str, value: Value) -> list[str]:
-    """The paths of `partitionByFields`, without what is null. Errors: 10065, TypeMismatch, those of paths."""
+    """Return the paths of `partitionByFields`, skipping nulls. Errors: 10065, TypeMismatch, those of paths."""
     if value[0] in (NULL, UNDEFINED):
         raise CommandError(10065, "invalid parameter: expected an object (partitionByFields)")
     if value[0] != ARRAY:
@@ -164,7 +164,7 @@ def partition_paths(stage: str, value: Value) -> list[str]:
 
 
 def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[Stage]:
-    """The stage of a specification. Errors: FailedToParse, and the codes of each part."""
+    """Parse the stage. Errors: FailedToParse, and the codes of each part."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
     given: dict[str, Value] = {}
@@ -193,7 +193,7 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
 def parse_outputs(
     value: Value, sort_fields: Fields | None, query_context: QueryContext
 ) -> tuple[tuple[str, Open], ...]:
-    """The paths and what is to be set there."""
+    """Return (path, window function) of each output."""
     outputs: list[tuple[str, Open]] = []
     paths = Branch()
     for path, code, data in elements(value[1]):

@@ -1,4 +1,4 @@
-"""`$sort`: in memory, in runs that are merged as they are handed out; with a limit behind it only the best are kept."""
+"""`$sort` in memory: sorted runs, merged as they are read; with a `$limit` after it, a top-k sort."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from docstore.query.sort import Sort, sort_by
 from docstore.query.value.ordering import Ordering, ordering_of
 
 _CHECK_EVERY = 4
-"""Pushes between two looks at the memory of a sort with a limit."""
+"""Pushes between two checks of the memory of a top-k sort."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortStage(PlainStage):
-    """`limit` comes from a `$limit` behind it: no more than so many documents will be asked for."""
+    """The stage. `limit`: from a `$limit` after it; no more documents will be requested."""
 
     raw: bytes
     sort: Sort
@@ -65,14 +65,14 @@ class SortStage(PlainStage):
 
 
 def _keyed_by_id(ordering: Ordering, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-    """The keys of a sort by `_id` alone: arrays count as a whole there, since no stored `_id` is one."""
+    """Return the keys of a sort by `_id` alone: arrays compare as a whole, since no stored `_id` is one."""
     found = [(get_field(document, "_id"), document) for document in documents]
     key_of = ordering.key
     return [(KEY_OF_NULL if value is None else key_of(value), document) for value, document in found]
 
 
 class _SortRun:
-    """All documents; `keyed` gives their keys."""
+    """A sort of all documents; `keyed` returns their keys."""
 
     satisfied = False
 
@@ -107,7 +107,7 @@ class _SortRun:
 
 
 class _FirstRun:
-    """The first few documents of the order, which are all that is held."""
+    """A top-k sort: holds only the first documents."""
 
     satisfied = False
 
@@ -117,7 +117,7 @@ class _FirstRun:
         self._environment = environment
         self._pushed = self._held = 0
         self._all: _SortRun | None = None
-        """In the place of the first documents, once these are too large to be held."""
+        """A full sort in its place, once the first documents exceed memory."""
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         if self._all is not None:
@@ -129,7 +129,7 @@ class _FirstRun:
         return []
 
     def _look(self) -> None:
-        """Count what is held. What is too much for memory is sorted as if there were no limit: that stage follows."""
+        """Account for the memory held. Above the limit, switch to a full sort; the `$limit` stage follows anyway."""
         held = self._first.held
         self._environment.buffers.change(held - self._held)
         self._held = held
@@ -153,7 +153,7 @@ class _FirstRun:
 
 
 def parse_sort(value: Value, query_context: QueryContext) -> SortStage:
-    """The stage of a specification."""
+    """Parse the stage."""
     if value[0] != OBJECT:
         raise CommandError(15973, "the $sort key specification must be an object")
     sort = sort_by(value[1], query_context, query_context.measures)

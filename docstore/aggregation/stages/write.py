@@ -1,7 +1,6 @@
-"""`$out` and `$merge`: the results go to a collection.
+"""`$out` and `$merge`: output to a collection.
 
-They are not run as other stages are: whoever runs the pipeline takes the last stage off (`without_target`) and writes
-what the rest gives.
+They are not run as stages: the caller removes the last stage (`without_target`) and writes the output of the others.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _NEVER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Out(PlainStage):
-    """`database` is None for the pipeline's own."""
+    """The stage. `database`: None for the pipeline's own."""
 
     raw: bytes
     database: str | None
@@ -69,8 +68,8 @@ Variables = tuple[tuple[str, Evaluate], ...]
 
 @dataclass(frozen=True, slots=True)
 class Merge(PlainStage):
-    """`on` is None where it was left to the server: the `_id`. `let` are the variables of `pipeline`; None: there is
-    one, `$$new`, the document itself.
+    """The stage. `on`: None for the default, `_id`. `let`: the variables of `pipeline`; None: only `$$new`, the
+    document.
     """
 
     raw: bytes
@@ -87,9 +86,10 @@ class Merge(PlainStage):
         raise not_supported("place for a stage that writes", "$merge")
 
     def update(self, document: bytes, collation: Collation | None) -> Callable[[bytes], bytes]:
-        """What the pipeline makes of an existing document, for a new one, under the collation of their collection.
+        """Return the pipeline as a function from an existing document to its update, for a new document.
 
-        A variable without a value is not defined: error 17276 where the pipeline names it.
+        `collation`: that of the target collection. A variable without a value is undefined. Errors: 17276 if the
+        pipeline uses it.
         """
         bound: dict[str, Value | None] = {name: value for name, value in self.variables(document) if value is not None}
         query_context = replace(self.query_context.binding(bound), collation=collation)
@@ -97,18 +97,18 @@ class Merge(PlainStage):
         return query_context.expressions.update(self.pipeline, query_context)[0]
 
     def lacks_variables(self, document: bytes) -> bool:
-        """Whether a variable has no value for a new document: `update` may then refuse it."""
+        """True if a variable has no value for a new document, so that `update` may fail."""
         return any(value is None for _, value in self.variables(document))
 
     def variables(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
-        """The variables of the pipeline for a new document, with their values."""
+        """Yield the variables of the pipeline for a new document, with their values."""
         if self.let is None:
             return iter([("new", (OBJECT, document))])
         scope = Scope(document)
         return ((name, evaluate(scope)) for name, evaluate in self.let)
 
     def identity(self, document: bytes) -> list[tuple[str, Value]]:
-        """The values by which a document finds its partner. Errors: 51132, 51185."""
+        """Return the `on` fields of a document with their values. Errors: 51132, 51185."""
         found: list[tuple[str, Value]] = []
         for path in self.on or ("_id",):
             value = get_path(document, path)
@@ -123,7 +123,7 @@ class Merge(PlainStage):
 
 
 class MergeOptions(NamedTuple):
-    """The options of a `$merge`. `database` is None for the pipeline's own; `let` and `on` are as they were given."""
+    """The options of a `$merge`. `database`: None for the pipeline's own. `let`, `on`: as given."""
 
     database: str | None
     collection: str
@@ -135,8 +135,9 @@ class MergeOptions(NamedTuple):
 
 
 def read_out(value: Value) -> tuple[str | None, str]:
-    """Return (the database, None for the pipeline's own, and the collection) of a `$out`. Errors: Location16990, 16994,
-    13111, 17385, InvalidNamespace.
+    """Return (database, None for the pipeline's own; collection) of a `$out`.
+
+    Errors: Location16990, 16994, 13111, 17385, InvalidNamespace.
     """
     database: str | None = None
     if value[0] == STRING:
@@ -165,8 +166,9 @@ def _parse_out(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def read_merge(value: Value) -> MergeOptions:
-    """Return the options of a `$merge`. Errors: TypeMismatch, InvalidNamespace, BadValue, Location40413, 40414, 40415,
-    and those of the fields.
+    """Return the options of a `$merge`.
+
+    Errors: TypeMismatch, InvalidNamespace, BadValue, Location40413, 40414, 40415, and those of the fields.
     """
     if value[0] == STRING:
         given: dict[str, Value] = {"into": value}
@@ -309,36 +311,36 @@ def _on(value: Value) -> tuple[str, ...]:
 
 
 def target_of(pipeline: Pipeline) -> Out | Merge | None:
-    """Return the stage that writes the results, which is always the last; None if there is none."""
+    """Return the stage that writes the results, always the last; None if there is none."""
     last = pipeline.stages[-1] if pipeline.stages else None
     return last if isinstance(last, Out | Merge) else None
 
 
 def without_target(pipeline: Pipeline) -> Pipeline:
-    """Return the stages that make the documents to be written."""
+    """Return the stages before the output stage."""
     return pipeline if target_of(pipeline) is None else replace(pipeline, stages=pipeline.stages[:-1])
 
 
 def check_target(stage: Out | Merge, database: str) -> None:
-    """Refuse the databases of the system."""
+    """Refuse system databases."""
     replaces = isinstance(stage, Out)
     check_target_database(database, "Can't $out" if replaces else "Cannot $merge", replaces=replaces)
 
 
 def check_target_database(database: str, refusal: str, *, replaces: bool) -> None:
-    """Errors: 31321 and 31320 for a database of the system; `refusal` begins their text."""
+    """Errors: 31321 and 31320 for a system database; `refusal` begins the message."""
     if is_internal(database):
         raise CommandError(31321 if replaces else 31320, f"{refusal} to internal database: {database}")
 
 
 def check_target_collection(collection: str, refusal: str, *, replaces: bool) -> None:
-    """Errors: 17385 and 31319 for a collection of the system; `refusal` begins their text."""
+    """Errors: 17385 and 31319 for a system collection; `refusal` begins the message."""
     if collection.startswith("system."):
         raise CommandError(17385 if replaces else 31319, f"{refusal} to special collection: {collection}")
 
 
 def is_internal(database: str) -> bool:
-    """Return whether results go to no collection of this database."""
+    """True if no collection of this database may be an output target."""
     return database in _INTERNAL
 
 

@@ -1,7 +1,7 @@
-"""Windows: which documents of a partition belong to one of them.
+"""Windows: the range of documents of a partition around each document.
 
-The bounds of both kinds never move back from one document to the next, so that a window slides. They are found a few
-steps at a time: whoever asks for a window may be told that it is not known yet, and asks again.
+Bounds never move backwards from one document to the next, so a window slides. They are computed incrementally: a
+request for a window may return None, and must be repeated.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from docstore.query.value.values import (
 )
 
 Bound = Value | None
-"""How far the window reaches; None: without bound."""
+"""The extent of a window; None: unbounded."""
 
 CURRENT: Value = int32_value(0)
-"""The bound at the document itself. By values it differs from 0, which takes documents of the same value in."""
+"""The bound "current". In a range window it differs from 0, which includes documents of equal value."""
 
 Slice = tuple[int, int]
-"""The places [start, end) of a window."""
+"""The positions [start, end) of a window."""
 
 Slices = Callable[[int], Slice | None]
-"""The window of each document of a partition, to be asked for one after the other; None: ask again for the same one."""
+"""Returns the window of each document, requested in order; None: request the same one again."""
 
 STEPS = 32
-"""Documents that are looked at before others have their turn."""
+"""Documents examined before other tasks may run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """By places (`ranged` False) or by values of the sort field; `unit` for dates."""
+    """A window by positions (`ranged` False) or by values of the sort field; `unit`: for dates."""
 
     lower: Bound = None
     upper: Bound = None
@@ -59,7 +59,7 @@ class Window:
         return self.lower is None and self.upper is None
 
     def slices(self, sort_value: Callable[[int], Value | None], length: int, descending: bool) -> Slices:
-        """The windows of the documents of a partition of this length; `sort_value` gives that of each."""
+        """Return the windows of a partition of this length; `sort_value` returns the sort value at a position."""
         if self.is_whole:
             return lambda place: (0, length)
         if not self.ranged:
@@ -78,7 +78,7 @@ class Window:
 
 
 class _Ranges:
-    """The windows by value of one partition."""
+    """The range windows of one partition."""
 
     def __init__(self, window: Window, sort_value: Callable[[int], Value | None], length: int) -> None:
         self._window = window
@@ -141,7 +141,7 @@ WHOLE = Window()
 
 
 def unit_of(value: Value) -> str:
-    """The name of a unit of time; FailedToParse for another value."""
+    """Return the name of a time unit. Errors: FailedToParse."""
     if value[0] != STRING:
         raise CommandError(Code.FailedToParse, "'unit' must be a string")
     if not is_unit(text_of(value)):
@@ -150,9 +150,9 @@ def unit_of(value: Value) -> str:
 
 
 def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsing) -> Window:
-    """The `window` of an output, given the fields that the stage sorts by; None: it has no order.
+    """Parse the `window` of an output. `sort_fields`: the stage's sort; None: it has none.
 
-    Numbers may be written as expressions that are constant.
+    Numbers may be constant expressions.
     """
     if value is None:
         return WHOLE
@@ -189,14 +189,14 @@ def _bounds(kind: str, value: Value, parsing: Parsing) -> list[Value]:
 
 
 def _constant(bound: Value, parsing: Parsing) -> Value:
-    """What an expression comes down to; another value, and one that depends on documents, as it is."""
+    """Return the value of a constant expression; any other bound unchanged."""
     made = parsing.expression(bound) if bound[0] == OBJECT else None
     found = made.constant if made is not None and made.is_constant else None
     return bound if found is None else found
 
 
 def _named(bound: Value) -> tuple[bool, Bound]:
-    """(whether the bound is named, what the name stands for)."""
+    """Return (True if the bound is a keyword, the bound it denotes)."""
     if bound[0] != STRING:
         return False, None
     if text_of(bound) == "unbounded":

@@ -1,6 +1,6 @@
-"""What `$setWindowFields` calculates: accumulators over windows, ranks, and functions of neighbouring documents.
+"""Window functions of `$setWindowFields`: accumulators over windows, ranks, functions of neighbouring documents.
 
-A function is opened on a partition and asked for each of its documents in turn.
+A function is opened on a partition and evaluated for its documents in order.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from docstore.query.value.values import NULL_VALUE, int32_value, int_of
 Open = Callable[[Partition], Placed]
 
 _PER_WINDOW = 2048
-"""What it costs to open a function over a partition."""
+"""Work units charged for opening a function on a partition."""
 _PER_VALUE = 100
-"""Bytes of memory that a value in a window costs besides its own."""
+"""Bytes of memory of a value in a window besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class _Accumulated:
     start: Callable[[], Accumulator] | None
     slide: Callable[[], Sliding]
     most_bytes: int = MEMORY_LIMIT
-    """What the values in a window that slides may take."""
+    """Maximum bytes of the values in a sliding window."""
     kernel_state: str | None = None
-    """The accumulator of the kernel that does the same."""
+    """The equivalent accumulator of the kernel."""
 
     def open(self, partition: Partition) -> Placed:
         spend(_PER_WINDOW)
@@ -71,7 +71,7 @@ class _Accumulated:
         return _sliding(self.slide(), at, slices, self.most_bytes)
 
     def _in_kernel(self, partition: Partition) -> Placed | None:
-        """The same by the kernel, where it knows the accumulator and a window of such bounds."""
+        """Return the function evaluated by the kernel, if it supports the accumulator and the window's bounds."""
         window, name = self.window, self.kernel_state
         if name is None or window.ranged:
             return None
@@ -88,7 +88,7 @@ class _Accumulated:
 
 
 def _resumed(name: str, state: State) -> Accumulator:
-    """The accumulator with what a state of the kernel has taken in."""
+    """Return an accumulator restored from a state of the kernel."""
     own = ACCUMULATORS[name]()
     own.merge(state.partial())
     for value in state.extras or ():
@@ -97,7 +97,7 @@ def _resumed(name: str, state: State) -> Accumulator:
 
 
 def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
-    """A window that only ever grows."""
+    """Return the function for a window that only grows."""
     reached = 0
     known: Value | None = None
 
@@ -131,7 +131,9 @@ def _too_much(held: int, most_bytes: int) -> CommandError:
 
 
 def _sliding(state: Sliding, at: Placed, slices: Slices, most_bytes: int) -> Placed:
-    """A window of which documents leave; `members` are the values in it. Errors: 5414201 for too much of them."""
+    """Return the function for a window that documents leave; it holds the values in it. Errors: 5414201 for too many
+    bytes.
+    """
     first = reached = held = 0
     members: deque[Value | None] = deque()
 
@@ -166,7 +168,7 @@ def _sliding(state: Sliding, at: Placed, slices: Slices, most_bytes: int) -> Pla
 
 
 def parse_output(value: Value, sort_fields: Fields | None, query_context: QueryContext) -> Open:
-    """The function of one output field; `sort_fields` None: the stage has no order. Errors: FailedToParse for most."""
+    """Parse the function of one output; `sort_fields`: None if the stage has no sort. Errors: mostly FailedToParse."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "a field of 'output' must be an object")
     function: tuple[str, Value] | None = None
@@ -217,7 +219,7 @@ def _parse_accumulated(
         return _Accumulated(source_of(chosen.argument), parsed, state, slide).open
     if name in QUANTILES:
         asked = parse_asked(name, argument, parser)
-        # Exact in every window, so also in one that only ever grows.
+        # Exact in every window, so also if it only grows.
         window_of = parse_window(window, sort_fields, parser)
         return _Accumulated(source_of(asked.source), window_of, None, lambda: SlidingQuantiles(asked)).open
     sliding = sliding_of(name, ordering)
@@ -225,9 +227,9 @@ def _parse_accumulated(
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")
     parsed = parse_window(window, sort_fields, parser)
     compute = source_of(parser.expression(argument))
-    # At the end of a window a missing value stays missing, as it does not at the end of a group.
+    # At the edge of a window a missing value stays missing, unlike in a group.
     ends = name in ("$first", "$last")
     growing = state_of(name, ordering) if name in ACCUMULATORS and not ends else None
-    # A real server keeps only the ends for these, so they are not limited by what lies between.
+    # A real server keeps only the ends for these, so the values in between are not limited.
     in_kernel = name if name in STATES and ordering is BINARY and not ends else None
     return _Accumulated(compute, parsed, growing, sliding, sys.maxsize if ends else MEMORY_LIMIT, in_kernel).open

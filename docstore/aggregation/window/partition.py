@@ -1,6 +1,6 @@
-"""The documents of one partition in their order, of which every one can be looked at; and what functions of them are.
+"""The sorted documents of one partition, with random access, and the type of functions over them.
 
-What does not fit in memory is written outside in pieces, and the pieces that were looked at last are kept at hand.
+Pieces that exceed memory are spilled; the most recently used spilled pieces are cached.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from docstore.kernel.scan.pairs import pair_bytes
 __all__ = ["NOT_YET", "Fields", "Partition", "Placed"]
 
 Placed = Callable[[int], Value | None]
-"""The value for the document at a place of a partition; asked for in order. `NOT_YET`: ask again for the same place."""
+"""Returns the value for the document at a position, requested in order. `NOT_YET`: request the same one again."""
 
 Fields = tuple[tuple[str, int], ...]
-"""What a stage sorts by: (path, direction)."""
+"""The sort of a stage: (path, direction)."""
 
 _PIECE_DOCUMENTS = 256
 _PIECE_BYTES = 1024 * 1024
 _AT_HAND = 32
-"""Pieces from outside that are kept in memory."""
+"""Spilled pieces cached in memory."""
 _FEW_AT_HAND = 2
-"""As many where the process has too much in memory."""
+"""Spilled pieces cached if the process is short of memory."""
 
 _PER_DOCUMENT = 200
-"""Bytes of memory that a document costs besides its own and its key's."""
+"""Bytes of memory of a document besides its own and its key's."""
 
 Pair = tuple[bytes, bytes]
 
 
 class _Pieces:
-    """The pairs of a partition by their places. It does not know the partition: what looks at places refers to this
-    alone, so that a partition that is let go goes with all that it holds.
+    """The pairs of a partition by position.
+
+    It has no reference to the partition, and readers refer only to this, so a dropped partition frees everything it
+    holds.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -52,12 +54,12 @@ class _Pieces:
         self._at_hand: OrderedDict[int, list[Pair]] = OrderedDict()
 
     def begin(self, start: int, piece: list[Pair]) -> None:
-        """A piece that begins at a place, and is added to from now on."""
+        """Start a piece at a position; later pairs are appended to it."""
         self.starts.append(start)
         self.held.append(piece)
 
     def piece_of(self, place: int) -> tuple[int, list[Pair]]:
-        """(the place of its first pair, the piece) that a place is in."""
+        """Return (position of its first pair, piece) of the piece that contains a position."""
         number = bisect_right(self.starts, place) - 1
         piece = self.held[number]
         if not isinstance(piece, list):
@@ -73,14 +75,14 @@ class _Pieces:
         return self.starts[number], piece
 
     def let_go(self) -> list[object]:
-        """All that there was."""
+        """Return everything held, for the caller to free."""
         gone: list[object] = [self.held, self._at_hand]
         self.held, self._at_hand = [], OrderedDict()
         return gone
 
 
 class Partition:
-    """(key, document) pairs, added in order; the keys tell places in the order apart."""
+    """(key, document) pairs, added in order; the keys tell which documents tie in the sort."""
 
     def __init__(self, fields: Fields, environment: Environment) -> None:
         self._environment = environment
@@ -98,7 +100,7 @@ class Partition:
         return self._length
 
     def add(self, pairs: list[Pair]) -> None:
-        """Some more at the end, few enough for a piece. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
+        """Append pairs, few enough for one piece. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._open_bytes >= _PIECE_BYTES or len(self._open) + len(pairs) > _PIECE_DOCUMENTS:
             self._open, self._open_bytes = [], 0
             self._pieces.begin(self._length, self._open)
@@ -118,12 +120,12 @@ class Partition:
         self._environment.buffers.change(size)
 
     def close(self) -> None:
-        """Nothing is asked for any more."""
+        """Free everything: no more requests follow."""
         self._hold(-self._held)
         free_later(self._pieces.let_go())
 
     def _write(self) -> None:
-        """Write the oldest piece that is in memory."""
+        """Spill the oldest piece in memory."""
         spill = self._environment.spill
         if spill is None:
             raise memory_exceeded("$setWindowFields", min(self._environment.memory_limit, BUFFERS.limit))
@@ -134,19 +136,17 @@ class Partition:
         self._written += 1
 
     def placed(self) -> PlacedPairs:
-        """The documents and their keys by their places, for one who asks for them in order. Nothing may be added
-        afterwards.
-        """
+        """Return the documents and keys by position, for sequential access. No pairs may be added afterwards."""
         return PlacedPairs(self._pieces.piece_of)
 
     def document(self, place: int) -> bytes:
-        """The document at a place."""
+        """Return the document at a position."""
         return self._looked_at.document(place)
 
     def key(self, place: int) -> bytes:
-        """The key at a place."""
+        """Return the key at a position."""
         return self._looked_at.key(place)
 
     def sort_value(self, place: int) -> Value | None:
-        """The value of the first field that is sorted by."""
+        """Return the value of the first sort field."""
         return walk((OBJECT, self.document(place)), self._path)

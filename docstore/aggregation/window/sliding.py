@@ -1,6 +1,6 @@
-"""States of accumulators over a window that slides: values come in at one end and go out at the other.
+"""Accumulator states over a sliding window: values are added at one end and removed at the other.
 
-Adding and removing costs constant or logarithmic time, whatever the window's size.
+Both take constant or logarithmic time in the size of the window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from docstore.query.value.values import NULL_VALUE, NUMBERS, decimal_of, double_
 
 
 class Sliding(Protocol):
-    """The state over the values that are in the window. They leave in the order in which they came."""
+    """The state over the values in the window. They leave in the order in which they came."""
 
     def add(self, value: Value | None) -> None: ...
 
@@ -35,7 +35,7 @@ class Sliding(Protocol):
 
 
 class SlidingSum:
-    """The sum of the numbers. Infinities and NaN are counted, not added, so that nothing of them stays behind."""
+    """The sum of the numbers. Infinities and NaN are counted, not added, so that they can be removed."""
 
     __slots__ = ("_special", "_sum", "counts")
 
@@ -46,7 +46,7 @@ class SlidingSum:
 
     @classmethod
     def resumed(cls, ints: int, longs: int, doubles: int, whole: int, high: float, low: float) -> SlidingSum:
-        """The state of so many numbers of each type, which are this sum in the parts of a `Summation`."""
+        """Return the state of a sum with these counts of each numeric type and the parts of a `Summation`."""
         found = cls()
         found.counts |= {INT32: ints, INT64: longs, DOUBLE: doubles}
         found._sum = Summation.of_parts(whole, high, low)
@@ -79,7 +79,7 @@ class SlidingSum:
         return sum(self.counts.values())
 
     def _special_sum(self) -> float | None:
-        """What infinities and NaN make of the sum."""
+        """Return the sum if it is infinite or NaN; else None."""
         if self._special[math.nan] or (self._special[math.inf] and self._special[-math.inf]):
             return math.nan
         for number in (math.inf, -math.inf):
@@ -104,7 +104,7 @@ class SlidingSum:
 
 
 def _unusual(number: Value) -> float | None:
-    """The number as a double where it is infinite or none."""
+    """Return the number as a double if it is infinite or NaN."""
     if number[0] == DOUBLE:
         found = double_of(number)
         return None if math.isfinite(found) else math.nan if math.isnan(found) else found
@@ -129,13 +129,13 @@ class SlidingAverage(SlidingSum):
 
 
 SLIDING_SUMS: Mapping[str, type[SlidingSum]] = {"$avg": SlidingAverage, "$sum": SlidingSum}
-"""Those that `docstore.kernel.group.windows` has, too."""
+"""Accumulators that `docstore.kernel.group.windows` also has."""
 
 
 class SlidingDeviation:
-    """The standard deviation, by updates of the sum and of the sum of squared distances from the mean.
+    """The standard deviation, by updates of the sum and of the sum of squared differences from the mean.
 
-    The reference's results for one value and for none are its own.
+    For one value and for none the results follow the reference.
     """
 
     __slots__ = ("_count", "_sample", "_squares", "_sum", "_unusual")
@@ -169,7 +169,7 @@ class SlidingDeviation:
         self._count -= 1
 
     def _counted(self, value: Value | None, sign: int) -> float | None:
-        """The number as a double; infinities and NaN are only counted."""
+        """Return the number as a double; infinities and NaN are only counted."""
         if value is None or value[0] not in NUMBERS:
             return None
         number = to_float(value)
@@ -179,7 +179,7 @@ class SlidingDeviation:
         return None
 
     def _square(self, number: float, size: int) -> Value:
-        """What a number adds to the squares in a window of that size with it in or, before it comes, without it."""
+        """Return the change of the sum of squares by a number. `size`: the window's size with the number in it."""
         count = self._count
         delta = count * number - self._sum.as_float()
         return double_value(delta * delta / (size * (size - 1)))
@@ -199,7 +199,7 @@ class SlidingDeviation:
 
 
 class SlidingCovariance:
-    """The covariance of pairs of numbers, by updates of the means; what is no pair of numbers does not count."""
+    """The covariance of pairs of numbers, by updates of the means; other values are ignored."""
 
     __slots__ = ("_count", "_products", "_sample", "_x", "_y")
 
@@ -267,7 +267,7 @@ def times(a: Value, b: Value) -> Value:
 
 
 class SlidingRow:
-    """The values in their order: `choose` makes the result of them."""
+    """The values in order; `choose` computes the result from them."""
 
     __slots__ = ("_choose", "_keep_missing", "_members")
 
@@ -289,7 +289,7 @@ class SlidingRow:
 
 
 class SlidingSet:
-    """Every distinct value, as often as it is there."""
+    """The distinct values, with their multiplicity."""
 
     __slots__ = ("_key_of", "_members")
 
@@ -316,7 +316,7 @@ _Entry = tuple[bytes, int, Value]
 
 
 class SlidingOrder:
-    """The values in the order of their keys; of equal ones the earlier stand first."""
+    """The values in key order; equal keys in the order of arrival."""
 
     __slots__ = ("_choose", "_entries", "_first", "_key_of", "_next", "_ranked")
 
@@ -378,7 +378,7 @@ class SlidingQuantiles:
 
 
 def _end(index: int) -> Callable[[deque[Value | None]], Value | None]:
-    """The value at an end, which may be a missing one; null where the window is empty."""
+    """Return the value at an end, which may be missing; null for an empty window."""
     return lambda members: members[index] if members else NULL_VALUE
 
 
@@ -411,13 +411,13 @@ _COMPARING: Mapping[str, Callable[[Ordering], Sliding]] = {
 
 
 def sliding_of(name: str, ordering: Ordering) -> Callable[[], Sliding] | None:
-    """What makes the state of an accumulator in a request that orders values so; None for an unknown one."""
+    """Return the state factory of an accumulator under the request's ordering; None for an unknown one."""
     under = _COMPARING.get(name)
     return _STATES.get(name) if under is None else partial(under, ordering)
 
 
 def sliding_choice(name: str, count: int, ordering: Ordering) -> Sliding:
-    """The state of an accumulator that keeps so many values."""
+    """Return the state of an accumulator that keeps `count` values."""
     if name == "$firstN":
         return SlidingRow(lambda members: _row(list(members)[:count]), keep_missing=True)
     if name == "$lastN":
