@@ -27,7 +27,7 @@ class GroupResults:
 
     @property
     def has_all(self) -> bool:
-        """True if the output has begun: no groups may be added."""
+        """True if the last groups have been spilled too: none is left in memory."""
         return self._ended
 
     def is_too_much(self, held: int) -> bool:

@@ -1,8 +1,8 @@
-"""What BSON is: raw documents and values, and the order among them.
+"""BSON: raw documents and values, and the total order of values.
 
-Modules, lowest first: `walk` (fields and values in raw bytes), `build` (putting raw bytes together), `convert` (to and
-from Python), `validation`, `number` and `order` (the total order). What is done to documents with them is in
-`docstore.kernel`; `compilation` says in which form both run.
+Modules, lowest first: `walk` (fields and values in raw bytes), `build` (assembling raw bytes), `convert` (to and from
+Python), `validation`, `number` and `order` (the total order). Operations on documents are in `docstore.kernel`;
+`compilation` tells in which form both run.
 """
 
 from docstore.sources import prefer_sources_where_asked

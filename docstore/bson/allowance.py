@@ -1,8 +1,9 @@
-"""What work on values may cost before somebody looks up: `spend` is said by whatever makes or walks values.
+"""Work metering: code that creates or walks values charges its cost with `spend`, and a check runs once per quantum.
 
-Who looks up (`install`) may refuse the work or let others run. Always true: whoever spends is told of nothing else, and
-loses nothing but time; a cost is about the bytes that are read or made, so what is small costs no more than a
-comparison.
+The installed check (`install`) may abort the work or let other tasks run.
+
+- Charging has no other effect on the work than the time of the check.
+- A cost is proportional to the bytes read or created; a small one costs no more than a comparison.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import cython
 
 QUANTUM = 64 * 1024
-"""What may be spent between two looks."""
+"""The cost between two checks."""
 
 if not cython.compiled:
     _left = QUANTUM
@@ -21,18 +22,18 @@ _look: Callable[[int], None] | None = None
 
 
 def install(look: Callable[[int], None] | None) -> None:
-    """From now on `look` is called with what was spent since the last call; None: nobody looks."""
+    """Install `look`, called with the cost since the last call; None: no check."""
     global _look
     _look = look
 
 
 def looks() -> cython.Py_ssize_t:
-    """How often somebody had reason to look up: whoever sees that it has grown has seen work that cost something."""
+    """Return the number of checks so far: an increase shows that some work was expensive."""
     return _looks
 
 
 def spend(cost: cython.Py_ssize_t) -> cython.int:
-    """Count the cost of some work. Errors: those of who looks."""
+    """Charge the cost of some work. Errors: those of the installed check."""
     global _left
     _left -= cost
     if _left < 0:

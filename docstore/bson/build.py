@@ -1,7 +1,6 @@
-"""Putting raw BSON together from pieces that are BSON already; nothing is decoded, so nothing changes.
+"""Assembly of raw BSON from encoded parts, without decoding.
 
-What is passed in is trusted to be well formed: values as `docstore.bson.walk` returns them, documents that were
-validated.
+Inputs are trusted to be well formed: values as `docstore.bson.walk` returns them, validated documents.
 """
 
 from __future__ import annotations
@@ -19,32 +18,33 @@ if not cython.compiled:
 
 
 _members: list[bytes] = []
-"""What stands before each document in an array of documents; grows with the longest array that was made."""
+"""The encoded type and name of each element in an array of documents; grows with the longest array built."""
 
 _MOST_MEMBERS = 65_536
 
 _COPIED_FREELY = 16 * 1024
-"""Up to this, some more copies cost less than what avoids them."""
+"""Up to this size, extra copies cost less than avoiding them."""
 
 
 _SPENT_AT_ONCE = 16 * 1024
 
 _MOST_DOCUMENT = 64 * 1024 * 1024
 _MOST_ARRAY = 100 * 1024 * 1024
-"""Bytes that a document or array may have while something is calculated; stored ones are much smaller."""
+"""Maximum bytes of a document or array during a computation; stored ones are much smaller."""
 
 _PIECE = 8192
-"""Pieces of an array that are put together before all of it is there: many small ones take more room than one."""
+"""Array parts joined before all are there: many small byte strings take more memory than one."""
 
 
 def enclosed(body: bytes) -> bytes:
-    """A document around encoded elements."""
+    """Return a document of encoded elements."""
     return b"".join(((len(body) + 5).to_bytes(4, "little"), body, b"\0"))
 
 
 class DocumentParts:
-    """A large document in `pieces` that are put together once, with what others add at its end: its elements without
-    its length and final NUL, of so many bytes.
+    """A large document in `pieces`, joined once with elements that others append.
+
+    The pieces are its elements, without its length and final NUL; `size`: their bytes.
     """
 
     def __init__(self, pieces: list[bytes], size: int) -> None:
@@ -52,13 +52,13 @@ class DocumentParts:
         self.size = size
 
     def document(self, tail: bytes = b"") -> bytes:
-        """The document, with encoded elements at its end."""
+        """Return the document, with encoded elements appended."""
         length: bytes = (self.size + len(tail) + 5).to_bytes(4, "little")
         return b"".join([length, *self.pieces, tail, b"\0"])
 
 
 def bytes_of(pieces: list[bytes]) -> int:
-    """How many bytes they are together."""
+    """Return the total length of the pieces."""
     size: cython.Py_ssize_t = 0
     piece: bytes
     for piece in pieces:
@@ -67,9 +67,9 @@ def bytes_of(pieces: list[bytes]) -> int:
 
 
 def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A document of (name, type byte, value bytes) in order.
+    """Return a document of (name, type byte, value bytes) in order.
 
-    Errors: BadValue for a name that holds a NUL, 13548 for more than 64 MiB.
+    Errors: BadValue for a name that contains a NUL, 13548 above 64 MiB.
     """
     parts: list[bytes] = [b""]
     size: cython.Py_ssize_t = 5
@@ -93,9 +93,9 @@ def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
 
 
 def array_from(members: Iterable[Value]) -> bytes:
-    """An array of values; also the bytes of a document named "0", "1", ...
+    """Return an array of values; equally the bytes of a document with the names "0", "1", ...
 
-    Errors: ExceededMemoryLimit for more than 100 MiB.
+    Errors: ExceededMemoryLimit above 100 MiB.
     """
     parts: list[bytes] = [b""]
     pieces: list[bytes] = []
@@ -135,16 +135,16 @@ def _too_much(size: int) -> CommandError:
 
 
 def documents_array(documents: Iterable[bytes]) -> bytes:
-    """An array of documents, as in a cursor's batch."""
+    """Return an array of documents, as in a cursor's batch."""
     return b"".join(documents_array_parts(documents)[0])
 
 
 def documents_array_parts(
     documents: Iterable[bytes], first: int = 0, before: Iterable[bytes] = ()
 ) -> tuple[list[bytes], int]:
-    """(the pieces of `documents_array`, the bytes that they are together): put between others, they are copied once.
+    """Return (pieces of `documents_array`, their total bytes), so that a caller joins them only once.
 
-    `before` are the first members of the array, so many as `first` says, as `members_of_array` makes them.
+    `before`: the first `first` members of the array, as `members_of_array` encodes them.
     """
     parts: list[bytes] = [b"", *before]
     size: cython.Py_ssize_t = 5
@@ -158,7 +158,7 @@ def documents_array_parts(
 
 
 def with_documents(raw: bytes, name: str, documents: Iterable[bytes]) -> bytes | None:
-    """The document with an array of documents as one more field; None where it has a field of that name."""
+    """Return the document with an array of documents appended as a field; None if a field of that name exists."""
     encoded: bytes = encoded_name(name)
     size: cython.Py_ssize_t
     if find(raw, 0, len(raw), encoded) >= 0:
@@ -173,14 +173,14 @@ def with_documents(raw: bytes, name: str, documents: Iterable[bytes]) -> bytes |
 
 
 def members_of_array(documents: Iterable[bytes], first: int) -> bytes:
-    """Documents as members of an array, numbered from `first`, without the array's length and end."""
+    """Return documents as array members, numbered from `first`, without the array's length and end."""
     parts: list[bytes] = []
     _add_members(parts, documents, first)
     return b"".join(parts)
 
 
 def _add_members(parts: list[bytes], documents: Iterable[bytes], first: int) -> int:
-    """Add the pieces of numbered members; the bytes that they are together."""
+    """Append the pieces of numbered members; return their total bytes."""
     size: cython.Py_ssize_t = 0
     position: cython.Py_ssize_t = first
     document: bytes
@@ -200,7 +200,7 @@ def _add_members(parts: list[bytes], documents: Iterable[bytes], first: int) -> 
 
 
 def array_documents(raw: bytes) -> list[bytes]:
-    """The documents in an array; TypeMismatch when an element is something else."""
+    """Return the documents in an array. Errors: TypeMismatch for another element."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     end: cython.Py_ssize_t
@@ -218,7 +218,7 @@ def array_documents(raw: bytes) -> list[bytes]:
 
 
 def consecutive_documents(raw: bytes, at: int, end: int) -> list[bytes]:
-    """The documents that stand one behind the other from `at` to `end`; InvalidBSON when they do not fill it."""
+    """Return the consecutive documents from `at` to `end`. Errors: InvalidBSON if they do not fill the range."""
     begin: cython.Py_ssize_t = at
     limit: cython.Py_ssize_t = end
     after: cython.Py_ssize_t
@@ -231,7 +231,9 @@ def consecutive_documents(raw: bytes, at: int, end: int) -> list[bytes]:
 
 
 def consecutive_count(raw: bytes, at: int, end: int) -> int:
-    """How many documents stand one behind the other from `at` to `end`; InvalidBSON when they do not fill it."""
+    """Return the number of consecutive documents from `at` to `end`. Errors: InvalidBSON if they do not fill the
+    range.
+    """
     begin: cython.Py_ssize_t = at
     limit: cython.Py_ssize_t = end
     count: cython.Py_ssize_t = 0
@@ -242,7 +244,7 @@ def consecutive_count(raw: bytes, at: int, end: int) -> int:
 
 
 def append_fields(raw: bytes, tail: bytes) -> bytes:
-    """The document with encoded elements added at its end."""
+    """Return the document with encoded elements appended."""
     if len(raw) > _COPIED_FREELY:
         length = (len(raw) + len(tail)).to_bytes(4, "little")
         return b"".join((length, memoryview(raw)[4 : len(raw) - 1], tail, b"\0"))
@@ -250,7 +252,7 @@ def append_fields(raw: bytes, tail: bytes) -> bytes:
 
 
 def without_fields(raw: bytes, names: Set[bytes], tail: bytes) -> bytes:
-    """The document without the fields that have one of these names, and with encoded elements added at its end."""
+    """Return the document without fields of these names, and with encoded elements appended."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     kept: cython.Py_ssize_t = 4
@@ -274,10 +276,10 @@ def without_fields(raw: bytes, names: Set[bytes], tail: bytes) -> bytes:
 
 
 def encoded_fields(raw: bytes) -> bytes:
-    """The elements of a document without its length and final NUL: what `append_fields` takes."""
+    """Return the elements of a document without its length and final NUL, as `append_fields` takes them."""
     return raw[4 : len(raw) - 1]
 
 
 def array_value(members: Iterable[Value]) -> Value:
-    """An array of values, as a value."""
+    """Return an array value of these members."""
     return ARRAY, array_from(members)

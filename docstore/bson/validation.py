@@ -1,7 +1,7 @@
-"""Whether bytes are sound BSON: what every document is checked for once, before anything is stored.
+"""BSON validation, run once on every document before it is stored.
 
-Checked: each length fits exactly, strings and names are UTF-8 and end with NUL, booleans are 0 or 1, types are known,
-nesting is bounded. After this the kernel may walk the document without looking again.
+It checks that each length fits exactly, strings and names are UTF-8 and end with NUL, booleans are 0 or 1, types are
+known, and nesting is bounded. Afterwards the kernel may walk the document without checks.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ MAX_DEPTH = 180
 
 
 def validate(raw: bytes, max_depth: int = MAX_DEPTH) -> None:
-    """Refuse what is not one well-formed document: InvalidBSON, or Overflow when it nests deeper than `max_depth`."""
+    """Check that `raw` is one well-formed document. Errors: InvalidBSON; Overflow if it nests deeper than
+    `max_depth`.
+    """
     if document_stop(raw, 0, len(raw)) != len(raw) - 1:
         raise invalid("there are bytes after the end of the document")
     _check_document(raw, 0, len(raw), max_depth)
 
 
 def is_storable(raw: bytes) -> bool:
-    """`validate`, and whether nothing needs to be added, moved or looked at more closely before the document is stored.
+    """Validate the document; True if it can be stored as it is, without further checks or changes.
 
-    That is: `_id` stands first and nowhere else at the top, it is no document, array, regex or undefined, and no other
-    timestamp at the top is zero.
+    That is: `_id` is first and unique at the top level, it is no document, array, regex or undefined, and no other
+    top-level timestamp is zero.
     """
     stop: cython.Py_ssize_t
     at: cython.Py_ssize_t = 4
@@ -75,7 +77,7 @@ def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cy
     scan: cython.Py_ssize_t = at
     place: cython.Py_ssize_t
     bits: cython.int = 0
-    # Blocks of a fixed size, which the C compiler looks at as vectors.
+    # Blocks of a fixed size, which the C compiler vectorizes.
     while bits < 0x80 and end - scan >= 64:
         for place in range(64):
             bits |= raw[scan + place]

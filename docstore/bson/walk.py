@@ -1,10 +1,10 @@
-"""Walking raw BSON: where fields and values begin and end.
+"""Walking raw BSON: the boundaries of fields and values.
 
-Pure-Python-mode Cython: the same file runs interpreted and compiled. Offsets are into one `bytes` object; a document or
-array is named by the offset of its length, a value by its type byte (`code`) and the offset of its first byte.
+Pure-Python-mode Cython: the same file runs interpreted and compiled. Offsets are into one `bytes` object. A document or
+array is identified by the offset of its length, a value by its type byte (`code`) and the offset of its first byte.
 
-Always true: no function here reads outside the document that it was given; what does not fit is InvalidBSON. Whether
-strings are UTF-8 and nested documents sound is the business of `docstore.bson.validation`.
+- No function reads outside the document it was given; a length that does not fit is InvalidBSON.
+- `docstore.bson.validation` checks that strings are UTF-8 and nested documents well formed.
 
 Source: bsonspec.org, version 1.1.
 """
@@ -48,26 +48,26 @@ if not cython.compiled:
     memcmp: Any = None
 
     MAX_NESTING = 250
-    """How deep documents may nest where they are compared or become keys; stored ones nest less."""
+    """Maximum nesting of documents in comparisons and keys; stored ones nest less."""
     _SPENT_AT_ONCE = 65536
-    """Bytes that are walked between two looks at what that costs."""
+    """Bytes walked between two charges of their cost."""
 
 Value = tuple[int, bytes]
-"""A BSON value: its type byte, and its bytes as they stand in a document."""
+"""A BSON value: its type byte, and its encoded bytes."""
 
 _BLOCK: cython.Py_ssize_t = 256
-"""Bytes that are compared at once where it is looked for the first ones that differ."""
+"""Bytes compared at once in a search for the first difference."""
 
 EMPTY_DOCUMENT = b"\x05\0\0\0\0"
 
 
 def invalid(reason: str) -> CommandError:
-    """The error for bytes that are not BSON."""
+    """Return the error for bytes that are not BSON."""
     return CommandError(Code.InvalidBSON, reason)
 
 
 def too_deep() -> CommandError:
-    """The error for documents that nest beyond a bound."""
+    """Return the error for documents nested too deeply."""
     return CommandError(Code.Overflow, "a document nests too deeply")
 
 
@@ -96,21 +96,21 @@ def double_at(raw: bytes, at: cython.Py_ssize_t) -> cython.double:
 
 
 def bits_of(number: cython.double) -> cython.ulonglong:
-    """The IEEE 754 representation of a double, as a number."""
+    """Return the IEEE 754 representation of a double, as a number."""
     if cython.compiled:
         return cython.cast(cython.pointer[cython.ulonglong], cython.address(number))[0]
     return int.from_bytes(pack(">d", number), "big")
 
 
 def part(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
-    """The bytes [at, end); compiled, several times faster than a slice."""
+    """Return the bytes [at, end); compiled, this is several times faster than a slice."""
     if cython.compiled:
         return cython.cast(cython.p_char, raw)[at:end]  # type: ignore[index, return-value]
     return raw[at:end]
 
 
 def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Offset of the NUL that ends the document at `start`, which must lie before `limit`."""
+    """Return the offset of the NUL that ends the document at `start`. It must be before `limit`."""
     size: cython.int
     if start + 5 > limit:
         raise invalid("a document is shorter than its length field")
@@ -121,7 +121,7 @@ def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t
 
 
 def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Offset of the NUL that ends the C string at `at`, before `stop`."""
+    """Return the offset of the NUL that ends the C string at `at`, before `stop`."""
     while at < stop and raw[at] != 0:
         at += 1
     if at >= stop:
@@ -130,7 +130,7 @@ def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cyth
 
 
 def value_end(raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Offset after the value at `at`; InvalidBSON when that lies behind `stop` or the type is unknown."""
+    """Return the offset after the value at `at`. Errors: InvalidBSON if it exceeds `stop` or the type is unknown."""
     end: cython.Py_ssize_t
     size: cython.int
     if code == INT32:
@@ -173,9 +173,9 @@ def value_end(raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.
 
 
 def find(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
-    """Offset of the type byte of the first field called `name` in the document at `start`, or -1.
+    """Return the offset of the type byte of the first field called `name` in the document at `start`, or -1.
 
-    The value begins at that offset + len(name) + 2; `value_end` tells whether it fits.
+    The value begins at that offset + len(name) + 2; `value_end` checks that it fits.
     """
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     size: cython.Py_ssize_t = len(name)
@@ -194,21 +194,21 @@ def find(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, name: b
 
 
 def encoded_name(name: str) -> bytes:
-    """A field name as it stands in a document, without its NUL; BadValue when there is one inside."""
+    """Return a field name encoded, without its NUL. Errors: BadValue if it contains one."""
     if "\0" in name:
         raise CommandError(Code.BadValue, "a field name must not contain a null byte")
     return name.encode()
 
 
 def place_in_array(name: str) -> int:
-    """The index of the array element that a part of a path may mean, or -1."""
+    """Return the array index that a part of a path may denote, or -1."""
     if name.isascii() and name.isdigit() and (name == "0" or name[0] != "0") and len(name) < 10:
         return int(name)
     return -1
 
 
 def name_text(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> str:
-    """The field name at [begin, end) as text; InvalidBSON when it is not UTF-8."""
+    """Return the field name at [begin, end) as text. Errors: InvalidBSON if it is not UTF-8."""
     try:
         return part(raw, begin, end).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -216,7 +216,7 @@ def name_text(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> s
 
 
 def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
-    """The fields of a document (or array) in order: (name, type byte, value bytes)."""
+    """Return the fields of a document (or array) in order: (name, type byte, value bytes)."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
@@ -238,7 +238,7 @@ def elements(raw: bytes) -> list[tuple[str, int, bytes]]:
 
 
 def get_field(raw: bytes, name: str) -> Value | None:
-    """The first field called `name`, or None."""
+    """Return the first field called `name`, or None."""
     key: bytes = encoded_name(name)
     at: cython.Py_ssize_t = find(raw, 0, len(raw), key)
     if at < 0:
@@ -252,7 +252,7 @@ def get_field(raw: bytes, name: str) -> Value | None:
 
 
 def get_path(raw: bytes, path: str) -> Value | None:
-    """The value at a dotted path through embedded documents, or None; arrays are not looked into."""
+    """Return the value at a dotted path through embedded documents, or None; arrays are not traversed."""
     value: tuple[int, bytes] | None = None
     document: bytes = raw
     for name in path.split("."):
@@ -267,17 +267,17 @@ def get_path(raw: bytes, path: str) -> Value | None:
 
 
 def values(raw: bytes) -> list[Value]:
-    """The elements of an array (the values of a document) in order."""
+    """Return the elements of an array (the values of a document) in order."""
     return _values_from(raw, 4, len(raw))[0]
 
 
 def each_value(raw: bytes) -> Iterable[Value]:
-    """The same one after the other: those of a long array are never there all at once."""
+    """Yield the elements of an array in order, without materializing a long array."""
     return values(raw) if len(raw) <= _SPENT_AT_ONCE else _pieces(raw)
 
 
 def value_count(raw: bytes) -> int:
-    """How many elements an array has."""
+    """Return the number of elements of an array."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
     begin: cython.Py_ssize_t
@@ -298,7 +298,7 @@ def _pieces(raw: bytes) -> Iterator[Value]:
 
 
 def _values_from(raw: bytes, first: int, most: int) -> tuple[list[Value], int]:
-    """(the elements that begin from `first` to `most`, where the next one begins)."""
+    """Return (elements that begin from `first` up to `most`, offset of the next one)."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     limit: cython.Py_ssize_t = min(stop, most)
     at: cython.Py_ssize_t = first
@@ -321,9 +321,9 @@ def _values_from(raw: bytes, first: int, most: int) -> tuple[list[Value], int]:
 
 
 def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | None:
-    """(position, type byte, value bytes) of each field of `new` whose value is not that of `old`, in order.
+    """Return (position, type byte, value bytes) of each field of `new` that differs from `old`, in order.
 
-    None when the two do not have the same names and types in the same order.
+    None if the two do not have the same names and types in the same order.
     """
     stop: cython.Py_ssize_t = document_stop(new, 0, len(new))
     limit: cython.Py_ssize_t = document_stop(old, 0, len(old))
@@ -353,7 +353,7 @@ def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | Non
 def same_bytes(
     one: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether `size` bytes from `at` and from `begin` on are the same; they must lie inside."""
+    """True if `size` bytes from `at` and from `begin` are equal. Both ranges must be in bounds."""
     if cython.compiled:
         mine: cython.p_char = cython.cast(cython.p_char, one) + at  # type: ignore[assignment, operator]
         its: cython.p_char = cython.cast(cython.p_char, other) + begin  # type: ignore[assignment, operator]
@@ -362,7 +362,7 @@ def same_bytes(
 
 
 def same_front(one: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many bytes from `at` on, at most `most`, are the same in both; so many must lie inside."""
+    """Return the length of the common prefix from `at`, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0
     while most - same >= _BLOCK and same_bytes(one, at + same, other, at + same, _BLOCK):
         same += _BLOCK
@@ -372,7 +372,7 @@ def same_front(one: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_
 
 
 def same_end(one: bytes, other: bytes, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many bytes in front of the ends, at most `most`, are the same in both; so many must lie inside."""
+    """Return the length of the common suffix, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0
     mine: cython.Py_ssize_t = len(one)
     its: cython.Py_ssize_t = len(other)

@@ -1,15 +1,14 @@
 # cython: annotation_typing=False
-"""The server's side of one client connection.
+"""The server side of one client connection.
 
-Frames are cut from what arrives and handled strictly in order: the next is not looked at before the one before was
-answered. A command that does not wait is answered inside `data_received`; only one that waits, a stream of replies, and
-the compression of something large are a task.
+Frames are cut from the received bytes and handled strictly in order: each after the reply to the one before. A command
+that does not wait is answered inside `data_received`. Only a waiting command, a stream of replies, and the compression
+of large messages run as tasks.
 
-Always true: while a request is in progress, or the client does not read its replies, at most `_READ_AHEAD_BYTES` beyond
-one message are taken in, and at most one reply beyond `_WRITE_BUFFER_BYTES` is held. A request that asked for no reply
-is carried out even when its client is gone; one that wants a reply is ended then.
-
-A peer that breaks the protocol loses this connection; nothing else notices.
+- While a request is in progress, or the client does not read its replies, the connection buffers at most
+  `_READ_AHEAD_BYTES` beyond one message, and at most one reply beyond `_WRITE_BUFFER_BYTES`.
+- If the client disconnects, a request without a reply is still executed; one that expects a reply is killed.
+- A protocol violation closes only this connection.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ LOG = component("NETWORK")
 _READ_AHEAD_BYTES = 256 * 1024
 _WRITE_BUFFER_BYTES = 1024 * 1024
 _OFF_LOOP_BYTES = 64 * 1024
+"""Larger messages are compressed and decompressed in a thread."""
 _COMPRESSED = OP_COMPRESSED & 0xFF
-"""Compressing or decompressing more than this happens in a thread."""
 _LARGE_BYTES = 1024 * 1024
-"""A reply of more than this is sent in a turn of the loop of its own, and not copied for it."""
+"""Larger replies are sent in a turn of their own, without a copy."""
 _TURN_SECONDS = 0.005
-"""How long one connection's waiting requests may hold the loop before others get their turn."""
+"""How long the waiting requests of one connection may hold the loop before others run."""
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
 
 
 class RequestBuffer(FrameBuffer):
-    """What has come of the requests of a client, `peer`, which is judged before more of it is waited for."""
+    """The received part of requests of the client `peer`, checked before more is awaited."""
 
     __slots__ = ("_peer",)
 
@@ -60,19 +59,19 @@ class RequestBuffer(FrameBuffer):
         self._peer = peer
 
     def next_frame(self) -> bytes | None:
-        # A large frame whose parts are still coming was judged before.
+        # A large incomplete frame has been checked before.
         if not self._parts:
             self.judge()
         return super().next_frame()
 
     def judge(self) -> None:
-        """Refuse a handshake, which as a request would have 33 MB. Errors: ProtocolError."""
+        """Refuse a TLS handshake, which as a request would claim 33 MB. Errors: ProtocolError."""
         if is_handshake(self._buffer):
             raise ProtocolError("a TLS handshake, where connections are not encrypted")
 
 
 class Acceptor(Protocol):
-    """The listener as its connections see it. `inflating` bounds how many messages are decompressed at once."""
+    """The listener as its connections see it. `inflating` bounds the number of concurrent decompressions."""
 
     inflating: asyncio.Semaphore
 
@@ -86,23 +85,23 @@ class Acceptor(Protocol):
     def traffic(self) -> Traffic: ...
 
     def next_connection_id(self) -> int:
-        """Return an id that no connection has had."""
+        """Return an unused connection id."""
 
     def opened(self, connection: Connection) -> Admission:
-        """Return whether there is room for one more connection, and whether it has to wait."""
+        """Decide if one more connection is admitted, queued or refused."""
 
     def closed(self, connection: Connection) -> None:
-        """Forget a connection that has ended."""
+        """Remove a connection that has ended."""
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work that a connection waits for."""
+        """Start work of a connection as a task."""
 
 
 class Connection:
-    """Made by the listener for every accepted socket; the `asyncio.Protocol` of its transport."""
+    """The `asyncio.Protocol` of an accepted socket, created by the listener."""
 
     _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = RequestBuffer
-    # What is compiled has no base of Python's.
+    # A compiled class cannot have a Python base class.
     eof_received = asyncio.Protocol.eof_received
     __slots__ = (
         "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
@@ -116,14 +115,14 @@ class Connection:
         self._loop = loop
         self._dispatcher = listener.dispatcher
         self._clock = listener.dispatcher.services.clock
-        # Another one, over the first, where the connection turns out to be encrypted.
+        # The TLS stream over the socket's transport, if the connection turns out to be encrypted.
         self.transport: asyncio.Transport | None = None
-        # None while nothing waits in it: most connections are idle, and most reads bring one whole frame.
+        # None while empty: most connections are idle, and most reads deliver one whole frame.
         self._buffer: RequestBuffer | None = None
         self._busy = False
         self._closed = False
         self._reading_paused = False
-        # Set while the client does not read; done when it does again or is gone.
+        # Set while the client does not read; completes when it reads again or disconnects.
         self._writable: asyncio.Future[None] | None = None
         self._scheduled = False
         self._last_id = 0
@@ -131,14 +130,14 @@ class Connection:
         self.peer = ClientConnection(0, "")
 
     def close(self) -> None:
-        """Close after what was written has been sent. A request in progress is ended as for a client that left."""
+        """Close after sending what was written. A request in progress ends as if the client had disconnected."""
         self._buffer = None
         if self.transport is not None:
             self._turn.send()
             self.transport.close()
 
     def abort(self) -> None:
-        """Close at once, behind what was answered before."""
+        """Close at once, after the replies already given."""
         if self.transport is not None:
             self._turn.send()
             self.transport.abort()
@@ -199,7 +198,7 @@ class Connection:
             self._loop.call_soon(self._advance)
 
     def _advance(self) -> None:
-        """Handle the frames that have arrived until one must wait, or the turn is over."""
+        """Handle the received frames until one must wait, or the turn is over."""
         self._scheduled = False
         until = self._clock() + _TURN_SECONDS
         try:
@@ -219,7 +218,7 @@ class Connection:
         self._regulate()
 
     def _regulate(self) -> None:
-        """Stop or resume reading according to what waits here."""
+        """Pause or resume reading, depending on the bytes buffered here."""
         if self._closed or self.transport is None:
             return
         waiting = 0 if self._buffer is None else len(self._buffer)
@@ -232,7 +231,7 @@ class Connection:
                 self.transport.resume_reading()
 
     def begin(self, frame: bytes) -> None:
-        """Handle a frame that came as a whole, when it is its turn."""
+        """Handle a complete frame, in its turn."""
         self._busy = False
         try:
             self._handle(frame)
@@ -293,7 +292,7 @@ class Connection:
         await self._follow(message, self._serve(message))
 
     async def _follow(self, message: Message, outcome: Outcome | Pending) -> None:
-        """See a request through to its last reply, then let the next one have its turn."""
+        """Await a request to its last reply, then continue with the next one."""
         try:
             while outcome is not None:
                 if isinstance(outcome, Pending):
@@ -321,7 +320,7 @@ class Connection:
             self._schedule()
 
     def _frame(self, message: Message, outcome: bytes | StreamedReply) -> tuple[bytes, bytes]:
-        """What stands before the body, and the body."""
+        """Return (head of the reply's frame, body)."""
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
         body, flags = (outcome.body, MORE_TO_COME) if isinstance(outcome, StreamedReply) else (outcome, 0)
         if message.operation is None and len(body) > MAX_BODY_BYTES:
@@ -332,7 +331,7 @@ class Connection:
         return encode_head(len(body), self._last_id, message.request_id, flags), body
 
     def _write(self, frame: bytes, rest: bytes = b"") -> None:
-        """`rest` is what comes behind, where it is large: it is not copied."""
+        """Send a frame; `rest` is its remainder if large, which is not copied."""
         assert self.transport is not None
         if self.transport.is_closing():
             return
@@ -352,7 +351,7 @@ class Connection:
 
 
 async def outcome_of(pending: Pending, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> Outcome:
-    """The outcome of a command, awaited in a task of its own, which a kill wakes. `clock`: that of its deadline."""
+    """Await a command in a task that a kill cancels; return its outcome. `clock`: that of its deadline."""
     task = asyncio.current_task()
     assert task is not None, "runs in a task of its own"
     operation = pending.operation
@@ -378,7 +377,7 @@ async def outcome_of(pending: Pending, loop: asyncio.AbstractEventLoop, clock: C
 
 
 def _address(name: Any) -> str:
-    """An end of a connection as "host:port"."""
+    """Return one side of a connection as "host:port"."""
     if isinstance(name, str):
         return UNIX_SOCKET
     return f"{name[0]}:{name[1]}" if name else "unknown"
@@ -389,14 +388,14 @@ def is_large(outcome: bytes | StreamedReply) -> bool:
 
 
 def may_compress(message: Message, peer: ClientConnection) -> bool:
-    """Whether the client agreed to the compressor that it used, for this command."""
+    """True if the reply may be compressed: the client negotiated the compressor it used, and the command allows it."""
     agreed = {COMPRESSOR_IDS[name] for name in peer.compressors}
     name = message.body[5 : message.body.find(b"\0", 5)]
     return message.compressor in agreed and name not in _UNCOMPRESSED
 
 
 async def compress(frame: bytes, compressor: int) -> bytes:
-    """The frame compressed, in a thread when that takes long."""
+    """Return the frame compressed, in a thread if it is large."""
     if len(frame) > _OFF_LOOP_BYTES:
         return await asyncio.get_running_loop().run_in_executor(None, wrap, frame, compressor)
     return wrap(frame, compressor)

@@ -1,7 +1,7 @@
-"""The client's side of one connection: one request, then its reply, or its replies.
+"""The client side of one connection: one request, then its reply or replies.
 
-Always true: at most one request is outstanding; each reply answers it, or the reply before; a link on which anything
-went wrong is closed and never used again, since a late reply would be taken for that of the next request.
+- At most one request is outstanding. Each reply answers it, or follows its previous reply.
+- After any failure the link is closed and never reused: a late reply would be taken for that of the next request.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from docstore.wire.framing import FrameBuffer, whole_frame
 from docstore.wire.message import Message, decode_frame
 
 Answered = Callable[[Message | NetworkError], None]
-"""Takes the reply to a request, or why none will come."""
+"""Receives the reply to a request, or the error if none will come."""
 
 
 class Link(asyncio.Protocol):
-    """Made by `connect`."""
+    """A connection to another process, created by `connect`."""
 
     def __init__(self, address: str, loop: asyncio.AbstractEventLoop) -> None:
         self.address = address
         self.idle_since = 0.0
         self.due = 0.0
-        """When the request under way is late, for whoever looks at that from time to time."""
+        """The deadline of the current request, checked periodically by the owner."""
         self.process_id: object = None
-        """What the process at the other end called itself when the connection was made, if it did."""
+        """The process id that the peer reported during the handshake, if any."""
         self._loop = loop
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
@@ -45,19 +45,19 @@ class Link(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent."""
+        """True if another request may be sent."""
         return self._closed is None and self._answered is None and not len(self._buffer)
 
     @property
     def waiting(self) -> bool:
-        """Whether a request is under way."""
+        """True if a request is in progress."""
         return self._answered is not None
 
     def send(self, frame: bytes, request_id: int, answered: Answered, *, many: bool = False) -> None:
-        """Send a frame; `answered` is called once, with the reply to it or the error, where the link is closed; with
-        each reply, where `many` may come: the last is the one that says so, or the error.
+        """Send a frame; `answered` is called once, with the reply or the error that closed the link.
 
-        Errors: NetworkError with `sent` False; then `answered` is never called.
+        With `many` it is called for each reply; the last one is marked as such, or is an error.
+        Errors: NetworkError with `sent` False; `answered` is not called then.
         """
         if self._closed is not None or self._transport is None:
             raise NetworkError(self.address, self._closed or "not connected", sent=False)
@@ -66,9 +66,9 @@ class Link(asyncio.Protocol):
         self._transport.write(frame)
 
     async def request(self, frame: bytes, request_id: int, timeout: float) -> Message:
-        """Send a frame and wait for the reply to it.
+        """Send a frame and await its reply.
 
-        Errors: NetworkError; then, and when cancelled, the link is closed.
+        Errors: NetworkError. On an error or a cancellation the link is closed.
         """
         waiter: asyncio.Future[Message | NetworkError] = self._loop.create_future()
         self.send(frame, request_id, lambda reply: None if waiter.done() else waiter.set_result(reply))
@@ -89,17 +89,17 @@ class Link(asyncio.Protocol):
         self._fail(NetworkError(self.address, "closed", sent=True))
 
     def give_up(self, reason: str) -> None:
-        """Nothing will come any more: close the connection; a request in progress fails."""
+        """Close a connection that will deliver no reply; a request in progress fails."""
         self._fail(NetworkError(self.address, reason, sent=True, code=Code.NetworkTimeout))
 
     def stop_reading(self) -> None:
-        """What comes is left to wait on its way, but for what has been read already."""
+        """Pause reading, so that further replies wait in the network."""
         if self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = False
             self._transport.pause_reading()
 
     def read_on(self) -> None:
-        """Take what comes."""
+        """Resume reading."""
         if not self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
@@ -152,7 +152,7 @@ class Link(asyncio.Protocol):
 
 
 async def connect(address: str, timeout: float, context: ssl.SSLContext | None = None) -> Link:
-    """A fresh connection to "host:port", encrypted where there is a context. Errors: NetworkError with `sent` False."""
+    """Connect to "host:port", with TLS if there is a context. Errors: NetworkError with `sent` False."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise NetworkError(address, "not a host:port", sent=False, code=Code.HostNotFound)
@@ -171,7 +171,7 @@ async def connect(address: str, timeout: float, context: ssl.SSLContext | None =
 
 
 async def _connected(link: Link, host: str, port: int, context: ssl.SSLContext | None) -> Link:
-    """Errors: OSError; NetworkError where the handshake fails."""
+    """Connect the link. Errors: OSError; NetworkError if the TLS handshake fails."""
     loop = asyncio.get_running_loop()
     if context is None:
         await loop.create_connection(lambda: link, host, port)

@@ -1,4 +1,4 @@
-"""Listening sockets, the connections accepted on them, and their orderly end."""
+"""Listening sockets, their accepted connections, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from docstore.options import UnixSocketOptions
 LOG = component("NETWORK")
 MAX_CONNECTIONS = 65_536
 _INFLATED_AT_ONCE = 2
-"""Large messages that are decompressed side by side: each takes its size twice."""
+"""Concurrent decompressions of large messages: each takes twice its size in memory."""
 _SESSION_EXPIRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatistics:
-    """For serverStatus."""
+    """Network counters for serverStatus."""
 
     current: int
     total_created: int
@@ -48,9 +48,9 @@ class NetworkStatistics:
 
 
 class Listener:
-    """Accepts connections for one dispatcher. Also ends idle cursors and sessions, now and then.
+    """Accepts connections for one dispatcher, and regularly expires cursors and sessions.
 
-    `turn`: what they take in and send together, from `start` on.
+    `turn`: the shared input and output of its connections, set by `start`.
     """
 
     turn: Turn
@@ -65,8 +65,9 @@ class Listener:
         certificates: TlsCertificates | None = None,
         unix_sockets: UnixSocketOptions | None = None,
     ) -> None:
-        """`addresses`: IP addresses or names to listen on; `port` 0 takes a free one, the same for all addresses.
-        `certificates`: with them connections may be encrypted. `unix_sockets`: those in the file system besides.
+        """`addresses`: IP addresses or names to listen on. `port`: 0 takes a free one, the same for all addresses.
+
+        `certificates`: enable TLS. `unix_sockets`: Unix domain sockets to listen on too.
         """
         self.dispatcher = dispatcher
         self.certificates = certificates
@@ -89,9 +90,9 @@ class Listener:
         self._emptied: asyncio.Future[None] | None = None
 
     async def start(self, sockets: list[socket] | None = None) -> int:
-        """Accept connections; returns the port. `sockets`: those of an earlier `bind`.
+        """Accept connections; return the port. `sockets`: those of an earlier `bind`.
 
-        Errors: OSError when an address or the port cannot be had, StartError where a file cannot.
+        Errors: OSError if an address or port is unavailable, StartError if a socket file is.
         """
         loop = asyncio.get_running_loop()
         self.turn = Turn(loop, self.dispatcher.services.clock)
@@ -123,7 +124,7 @@ class Listener:
         return files
 
     def _protocols(self, loop: asyncio.AbstractEventLoop) -> Callable[[], asyncio.Protocol]:
-        """What makes the protocol of an accepted socket."""
+        """Return the protocol factory of accepted sockets."""
         kind = GuardedConnection if self.dispatcher.services.access.enabled else Connection
         certificates = self.certificates
         if certificates is None:
@@ -131,9 +132,9 @@ class Listener:
         return lambda: Door(certificates, kind(self, loop), loop)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Accept nothing more, end what waits with InterruptedAtShutdown, let replies out, close all connections.
+        """Stop accepting, end waiting requests with InterruptedAtShutdown, send replies, close all connections.
 
-        Takes at most about `grace` seconds; what has not ended then is cut off.
+        Takes at most about `grace` seconds; then the remaining connections are aborted.
         """
         for timer in (self._cursor_timer, self._session_timer):
             if timer is not None:
@@ -184,7 +185,7 @@ class Listener:
         return self._last_id
 
     def opened(self, connection: Connection) -> Admission:
-        """Whether there is room for one more, and whether it has to wait."""
+        """Admit, queue or refuse one more connection."""
         if len(self._connections) >= self._max_connections:
             self._refused += 1
             LOG.warning("Connection refused because too many are open", max=self._max_connections)
@@ -218,7 +219,7 @@ class Listener:
             self._emptied.set_result(None)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin work that a connection waits for; what it raises goes to the loop's exception handler."""
+        """Start work of a connection as a task; its exceptions go to the loop's exception handler."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

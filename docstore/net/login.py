@@ -1,8 +1,7 @@
-"""How a process proves to another that it is of the same cluster: with its keys, or with its certificate, before
-anything else is asked.
+"""Authentication between processes of a cluster, by key or by certificate, before any other command.
 
-The first message goes along with hello, so that it costs one round trip; where another key has to be tried, two more.
-Always true: who is talked to has proven to know the key as well, or to have a certificate of the cluster's authority.
+The first message is sent with hello, so that a login costs one round trip; each further key to try costs two more. The
+peer is authenticated too: it has proven to know the key, or has a certificate of the cluster's authority.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from docstore.security.scram_client import ClientConversation, ScramError
 _NONCE_BYTES = 24
 
 Say = Callable[[dict[str, Any]], Awaitable[bytes]]
-"""Sends a command and gives the raw reply, whatever that says."""
+"""Sends a command and returns the raw reply, unchecked."""
 
 
 class NotTaken(Exception):
-    """The other process takes none of the keys, or does not know them; the message says why."""
+    """The peer accepts none of the keys, or does not know them; the message has the reason."""
 
 
 class Login:
-    """One authentication. `first` is the key to begin with: the one that this process took before."""
+    """One authentication by key. `first`: the key to try first, the one that the peer accepted before."""
 
     def __init__(self, keys: ClusterKeys, first: int) -> None:
         self._keys = keys
@@ -37,11 +36,11 @@ class Login:
         self._conversation = _conversation()
 
     def with_hello(self) -> dict[str, Any]:
-        """What hello says, as `speculativeAuthenticate`."""
+        """Return the `speculativeAuthenticate` of hello."""
         return {"saslStart": 1, **self._start(), "db": SYSTEM.db}
 
     async def finish(self, hello: dict[str, Any], say: Say) -> int:
-        """Go on after the reply to hello; the key that was taken. Errors: NotTaken, those of `say`."""
+        """Continue after the reply to hello; return the accepted key. Errors: NotTaken, those of `say`."""
         reason = ""
         reply = hello.get("speculativeAuthenticate")
         for index in self._order:
@@ -77,14 +76,14 @@ class Login:
 
 
 class CertificateLogin:
-    """One authentication by the certificate that the encrypted connection was made with."""
+    """One authentication by the certificate of the TLS connection."""
 
     def with_hello(self) -> dict[str, Any]:
-        """What hello says, as `speculativeAuthenticate`."""
+        """Return the `speculativeAuthenticate` of hello."""
         return {"authenticate": 1, "mechanism": X509, "db": EXTERNAL}
 
     async def finish(self, hello: dict[str, Any], say: Say) -> int:
-        """Go on after the reply to hello. Errors: NotTaken, those of `say`."""
+        """Finish after the reply to hello. Errors: NotTaken, those of `say`."""
         if "speculativeAuthenticate" not in hello:
             reply = document_to_python(await say({"authenticate": 1, "mechanism": X509, "$db": EXTERNAL}))
             if not reply.get("ok"):
@@ -97,7 +96,7 @@ def _conversation() -> ClientConversation:
 
 
 def _payload(reply: dict[str, Any]) -> bytes:
-    """Errors: ScramError for a refusal."""
+    """Return the payload of a reply. Errors: ScramError for a refusal."""
     if not reply.get("ok", True):
         raise ScramError(str(reply.get("errmsg", "no reason is given")))
     return bytes(reply["payload"])

@@ -1,4 +1,4 @@
-"""Clients to replica sets by connection string, one for each, made when first needed."""
+"""Clients of replica sets, one per connection string, created on first use."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Peers:
     async def command(
         self, connection_string: str, db: str, command: Mapping[str, Any], *, timeout: float = 30.0
     ) -> bytes:
-        """Run a command on the set's primary; sent again after failures, so it must be one that may run twice.
+        """Run a command on the set's primary. It is retried after failures, so it must be idempotent.
 
-        Errors: those of the reply; HostUnreachable when no primary answers in time.
+        Errors: those of the reply; HostUnreachable if no primary answers in time.
         """
         client = self._clients.get(connection_string)
         if client is None:
@@ -36,14 +36,14 @@ class Peers:
             raise CommandError(Code.HostUnreachable, str(error)) from error
 
     async def hello(self, address: str, *, timeout: float) -> dict[str, Any]:
-        """What one server says of itself. HostUnreachable when it does not answer."""
+        """Return a server's hello reply. Errors: HostUnreachable if it does not answer."""
         try:
             return document_to_python(await self._pool.command(address, "admin", {"hello": 1}, timeout=timeout))
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, str(error)) from error
 
     async def forget(self, connection_string: str) -> None:
-        """Close the client of a set that is no shard (any more)."""
+        """Close the client of a set that is no longer a shard."""
         client = self._clients.pop(connection_string, None)
         if client is not None:
             await client.close()

@@ -1,9 +1,9 @@
 """The internal client: commands to other processes over pooled connections.
 
-One request at a time on a connection, as many connections as there are requests at once (up to a bound per address): a
-slow command never delays another one, which pipelining would. The connection used last is used first, so that a burst's
-extra connections fall idle and are closed. Where the process has keys, every connection is authenticated before its
-first command.
+- A connection carries one request at a time, and there are as many connections as concurrent requests, up to a bound
+  per address. A slow command never delays another, unlike with pipelining.
+- The most recently used connection is used first, so that extra connections of a burst become idle and are closed.
+- If the process has keys, every connection is authenticated before its first command.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "o
 
 
 class ClusterTimes(Protocol):
-    """The cluster time as a process knows it, which goes along with what its processes say to each other."""
+    """The process's cluster time, gossiped with internal commands."""
 
     def field(self) -> bytes:
-        """`$clusterTime` as it stands in a request; empty before there is any."""
+        """Return `$clusterTime` encoded for a request; empty if there is none yet."""
 
     def hear(self, reply: bytes) -> None:
-        """Take in a reply's."""
+        """Observe the cluster time of a reply."""
 
 
 class Pool:
@@ -62,8 +62,10 @@ class Pool:
         keys: ClusterKeys | None = None,
         certificates: TlsCertificates | None = None,
     ) -> None:
-        """`application` is shown to the other side as the client's name. Times in seconds. `keys`: by which the process
-        authenticates to others. `certificates`: say whether its connections are encrypted.
+        """`application`: the client name reported to peers. Times are in seconds. `keys`: authenticate the process to
+        peers.
+
+        `certificates`: determine if its connections use TLS.
         """
         self.times: ClusterTimes | None = None
         self._application = application
@@ -72,7 +74,7 @@ class Pool:
         self._clock = clock
         self._keys = keys
         self._certificates = certificates
-        # The key that was taken last, by address; None where none was.
+        # The key that each address accepted last; None if it accepted none.
         self._taken_keys: dict[str, int | None] = {}
         self._idle: dict[str, dict[Link, None]] = {}
         self._open: dict[str, int] = {}
@@ -93,9 +95,9 @@ class Pool:
         timeout: float = 30.0,
         check: bool = True,
     ) -> bytes:
-        """Run a command and give the raw reply.
+        """Run a command and return the raw reply. `$db` is added.
 
-        `$db` is added. Errors: NetworkError; CommandError when the reply says `ok: 0`, unless `check` is False.
+        Errors: NetworkError; CommandError if the reply has `ok: 0`, unless `check` is False.
         """
         request_id = next(self._request_ids) & 0x7FFFFFFF
         frame = _framed(self.times, db, command, request_id, sequences)
@@ -114,11 +116,10 @@ class Pool:
     async def stream(
         self, address: str, db: str, command: Mapping[str, Any] | bytes, *, timeout: float = 30.0
     ) -> AsyncGenerator[bytes, None]:
-        """The raw replies to a command that is answered again and again unasked (exhaust), until the last, which may
-        be the first. `timeout`: for each.
+        """Yield the raw replies to an exhaust command, up to the last, which may be the first. `timeout`: for each.
 
-        Errors: NetworkError; CommandError for a reply that says `ok: 0`. A stream that is left before its end takes its
-        connection along, and the server what it held for it.
+        Errors: NetworkError; CommandError for a reply with `ok: 0`. Leaving the stream early closes its connection,
+        which frees the server's resources for it.
         """
         request_id = next(self._request_ids) & 0x7FFFFFFF
         frame = _framed(self.times, db, command, request_id, flags=EXHAUST_ALLOWED)
@@ -149,12 +150,12 @@ class Pool:
         timeout: float,
         before: object = None,
     ) -> Link | None:
-        """Send a request, whole and with its `$db`, over a connection that is idle now; None where there is none, or
-        where the request is too long for one message. Then nothing was sent, and `answered` is not called.
+        """Send a complete request, including `$db`, over an idle connection; return the connection.
 
-        `answered` is called once with the reply, whatever that says, or with the NetworkError. `before`: the connection
-        that is taken if it is idle: what this gave for an earlier request of the same client. `timeout`: in seconds; a
-        request may be given up as late as when connections are looked at next.
+        None if there is no idle connection, or if the request exceeds one message. Then nothing was sent, and
+        `answered` is not called. Otherwise `answered` is called once, with the unchecked reply or the NetworkError.
+        `before`: the preferred connection, returned for an earlier request of the same client. `timeout`: seconds; a
+        request may time out as late as the next periodic check of connections.
         """
         idle = self._idle.get(address)
         if not idle or self._closed:
@@ -176,7 +177,7 @@ class Pool:
         answered(reply)
 
     def _taken(self, idle: dict[Link, None], before: object) -> Link | None:
-        """A connection out of those that are idle: that one, else the one used last; None where none is usable."""
+        """Return an idle connection: `before`, else the most recently used; None if none is usable."""
         if isinstance(before, Link) and before in idle:
             link = before
             del idle[link]
@@ -205,20 +206,21 @@ class Pool:
         await asyncio.sleep(0)
 
     def give_up_silent(self, address: str, since: float) -> None:
-        """The server is not heard of: connections over which nothing has come since then fail. The end of a host whose
-        power has gone, or that was cut off, comes over no connection.
+        """Fail connections that have received nothing since `since`, from a server that is silent.
+
+        A host that lost power or was cut off closes no connection.
         """
         for link in [each for each in self._links if each.address == address and each.idle_since < since]:
             link.give_up("the server has fallen silent")
 
     def give_up_earlier(self, address: str, process_id: object) -> None:
-        """The process at this address is that one now: connections to an earlier one fail."""
+        """Fail connections to an earlier process at this address; `process_id` is the current one."""
         for link in [each for each in self._links if each.address == address]:
             if link.process_id is not None and link.process_id != process_id:
                 link.give_up("the server has been started anew")
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """Open, idle and ever made connections by address."""
+        """Return the open, idle and total connections by address."""
         return {
             address: {"open": opened, "idle": len(self._idle.get(address, ())), "created": self._made[address]}
             for address, opened in self._open.items()
@@ -238,7 +240,7 @@ class Pool:
             await self._wait_for_release(address, deadline)
 
     async def _connect(self, address: str, deadline: float) -> Link:
-        # Counted before the first await, so that a burst cannot open more than the bound.
+        # Count before the first await, so that a burst cannot exceed the bound.
         self._open[address] = self._open.get(address, 0) + 1
         self._made[address] = self._made.get(address, 0) + 1
         link = None
@@ -303,7 +305,7 @@ class Pool:
                 ) from None
 
     async def _say(self, link: Link, deadline: float, command: dict[str, Any]) -> bytes:
-        """A command of the handshake, before the one that the connection is for; the raw reply."""
+        """Send a handshake command, before the first request; return the raw reply."""
         request_id = next(self._request_ids) & 0x7FFFFFFF
         frame = encode_message(bson.encode(command), request_id=request_id)
         try:
@@ -324,7 +326,7 @@ class Pool:
             if waiter in queue:
                 queue.remove(waiter)
             else:
-                # It was this one's turn: the next one takes it.
+                # It was this waiter's turn: wake the next one.
                 self._wake(address)
             if isinstance(reason, asyncio.CancelledError):
                 raise
@@ -378,7 +380,9 @@ def _framed(
     sequences: Mapping[str, list[bytes]] | None = None,
     flags: int = 0,
 ) -> bytes:
-    """The OP_MSG of a command, with what `times` add to it. Errors: BSONObjectTooLarge for what no message can hold."""
+    """Return the OP_MSG of a command, with the gossip of `times`. Errors: BSONObjectTooLarge if no message can hold
+    it.
+    """
     body = command if isinstance(command, bytes) else bson.encode(command)
     body = append_fields(body, db_field(db) if times is None else db_field(db) + times.field())
     named = sequences.items() if sequences else ()
@@ -390,13 +394,13 @@ def _framed(
 
 @lru_cache(maxsize=_DATABASES)
 def db_field(db: str) -> bytes:
-    """The element by which a request says its database."""
+    """Return the encoded field `$db`."""
     name = db.encode() + b"\0"
     return b"\x02$db\0" + len(name).to_bytes(4, "little") + name
 
 
 def raise_for_error(reply: bytes) -> None:
-    """Raise the CommandError that an `ok: 0` reply stands for, with its labels and its other fields as `extra`."""
+    """Raise the CommandError of an `ok: 0` reply, with its labels, and its other fields as `extra`."""
     ok = get_field(reply, "ok")
     if ok is not None and ok[0] in (DOUBLE, INT32, INT64, BOOL) and truth_of(*ok):
         return
@@ -415,7 +419,7 @@ def raise_for_error(reply: bytes) -> None:
 def connections_document(
     links: Mapping[str, Mapping[str, int]], sets: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The reply of connPoolStats, of a pool's statistics and of the replica sets that are watched, by name."""
+    """Return the reply of connPoolStats, from a pool's statistics and the monitored replica sets, by name."""
     hosts = {
         address: {"inUse": each["open"] - each["idle"], "available": each["idle"], "created": each["created"]}
         for address, each in links.items()

@@ -1,13 +1,12 @@
-"""The life of a server process: log, fork, pid file, event loop, signals, the ready line, the exit code.
+"""The lifecycle of a server process: log, fork, pid file, event loop, signals, the ready line, the exit code.
 
-`run` is the only way an executable starts. Its order: log, fork, pid file, loop, `main`. `main(process)` builds the
-parts, calls `process.ready(host, port)` when the port answers, waits for `process.stopped()`, and takes the parts down.
+Every executable starts with `run`. Its order: log, fork, pid file, loop, `main`. `main(process)` builds the parts,
+calls `process.ready(host, port)` when the port answers, awaits `process.stopped()`, and shuts the parts down.
 
-Exit codes: 0 after an orderly stop; that of a `StartError` (65 after a repair that could not save everything, 100 where
-the data cannot be opened); 14 for a broken invariant; 1 for anything else that went wrong. With `--fork` the parent
-prints what the child says of itself until its ready line, and leaves with the child's code when none comes. The child
-keeps nothing of its caller's input and output, nor do processes that it starts: a script that reads them to their end
-goes on when the parent leaves.
+Exit codes: 0 after an orderly stop; that of a `StartError` (65 after a repair that lost data, 100 if the data cannot be
+opened); 14 for a broken invariant; 1 for any other failure. With `--fork` the parent prints the child's messages up to
+its ready line, and exits with the child's code if none comes. The child closes the caller's standard input and output,
+as do processes that it starts, so that a script that reads them to the end continues when the parent exits.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _READY, _NOTE, _FAILURE = "+", " ", "!"
 
 
 class Voice:
-    """How the process speaks to whoever has started it, until it is ready: by its standard output."""
+    """Messages of the process to its caller until it is ready, by standard output."""
 
     def ready(self, line: str) -> None:
         print(line, flush=True)
@@ -56,7 +55,7 @@ class Voice:
 
 
 class ForkedVoice(Voice):
-    """That of a child: by a pipe to its parent, which prints each line as the first byte says."""
+    """Messages of a forked child, by a pipe to its parent, which prints each line as its first byte tells."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe: int | None = pipe
@@ -74,7 +73,7 @@ class ForkedVoice(Voice):
         self._send(_FAILURE, line)
 
     def _send(self, kind: str, line: str) -> None:
-        """A parent that has gone hears nothing."""
+        """Send a line; a parent that has exited is ignored."""
         if self._pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._pipe, f"{kind}{line}\n".encode())
@@ -89,7 +88,7 @@ class StartError(Exception):
 
 
 def cannot_listen(addresses: Sequence[str], port: int, error: OSError) -> StartError:
-    """The end of a process that does not get its port, with what may be done about it."""
+    """Return the error of a process that cannot bind its port, with a hint for the user."""
     advice = {
         errno.EADDRINUSE: "; another server is running there: stop it, or name another port with --port",
         errno.EADDRNOTAVAIL: "; an address in --bind_ip is none of this machine's",
@@ -99,19 +98,19 @@ def cannot_listen(addresses: Sequence[str], port: int, error: OSError) -> StartE
 
 
 class Process:
-    """What `main` knows of its own process."""
+    """The handle of `main` on its own process."""
 
     def __init__(self, name: str, voice: Voice) -> None:
         self.name = name
         self._voice = voice
         self.rotations: list[Callable[[], object]] = [log.rotate]
-        """What begins files anew when the process is told to rotate them. Errors: OSError."""
+        """Called to rotate files. Errors: OSError."""
         self._stop = asyncio.Event()
         self._garbage = GarbageCollection(asyncio.get_running_loop())
         self._starting: asyncio.Task[Any] | None = asyncio.current_task()
 
     def ready(self, host: str, port: int) -> None:
-        """Say that the process serves: on standard output (with --fork: that of the parent) and in the log."""
+        """Announce that the process serves: on standard output (with --fork: the parent's) and in the log."""
         self._garbage.start()
         line = f"{self.name} ready host={host} port={port} pid={os.getpid()}"
         LOG.info("Waiting for connections", line=line, host=host, port=port, pid=os.getpid())
@@ -119,16 +118,16 @@ class Process:
         self._voice.ready(line)
 
     def say(self, line: str) -> None:
-        """Tell whoever has started the process."""
+        """Print a message for the caller."""
         self._voice.say(f"{self.name}: {line}")
 
     def waiting(self, for_what: str) -> None:
-        """Say, as `ready` does, what the process waits for before it can serve."""
+        """Announce, like `ready`, the condition the process waits for before it can serve."""
         LOG.info("Waiting", reason=for_what)
         self._voice.say(f"{self.name}: waiting: {for_what}")
 
     def stop(self, reason: str) -> None:
-        """Ask the process to end in good order. One that is not ready yet is cancelled where it is."""
+        """Request an orderly stop. A process that is not ready yet is cancelled."""
         if not self._stop.is_set():
             self._garbage.stop()
             LOG.info("Stopping", reason=reason)
@@ -141,7 +140,7 @@ class Process:
         return self._stop.is_set()
 
     async def stopped(self) -> None:
-        """Return when the process was asked to end."""
+        """Return when a stop has been requested."""
         await self._stop.wait()
 
 
@@ -149,8 +148,8 @@ Main = Callable[[Process], Awaitable[None]]
 
 
 def run(name: str, main: Main, options: Options) -> NoReturn:
-    """Run `main` as a process of that name and leave with its exit code."""
-    # Whatever file it makes is its owner's alone.
+    """Run `main` as a process of that name and exit with its exit code."""
+    # All its files are accessible to the owner only.
     os.umask(0o077)
     pid_file = options.process.pid_file
     try:
@@ -193,7 +192,7 @@ def _write_pid_file(path: Path) -> None:
 
 
 def _fork(name: str) -> Voice:
-    """Go on in a child of its own session; the parent leaves when the child is ready or ends."""
+    """Continue in a child with its own session; the parent exits when the child is ready or ends."""
     print("about to fork child process, waiting until server is ready for connections.", flush=True)
     receiver, sender = os.pipe()
     sys.stdout.flush()
@@ -287,7 +286,7 @@ def _handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) 
 
 
 def _die(error: AssertionError) -> NoReturn:
-    """A broken invariant: going on could do harm, so nothing is taken down in order."""
+    """Exit on a broken invariant, without an orderly shutdown: continuing could do harm."""
     LOG.fatal("Invariant broken, stopping at once", error=repr(error), exc_info=error)
     logging.shutdown()
     os._exit(BROKEN_INVARIANT)

@@ -1,8 +1,9 @@
-"""How fast new connections are let in: a bucket of tokens, one for each connection, and a queue for those that find it
-empty. It is off until `ingressConnectionEstablishmentRateLimiterEnabled` is set.
+"""Rate limiter of new connections: a token bucket, and a queue for connections that find it empty.
 
-Always true: whoever waits is let in before those who come later; at most `max_queued` wait, and whoever comes when so
-many do is refused. What a connection that waits has sent is not looked at.
+It is off until `ingressConnectionEstablishmentRateLimiterEnabled` is set.
+
+- The queue is FIFO. At most `max_queued` connections wait; further ones are refused.
+- Nothing that a queued connection sends is read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MAX_INT = 2**31 - 1
 
 
 class Admission(Enum):
-    """What becomes of a connection that has been accepted."""
+    """The decision on an accepted connection."""
 
     ADMITTED = auto()
     QUEUED = auto()
@@ -30,13 +31,15 @@ class Admission(Enum):
 
 
 class Timer(Protocol):
-    """What has been asked for later, and can be taken back."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class TokenBucket:
-    """Filled at a rate, up to what comes in so many seconds; a change of either fills it. Times are in seconds."""
+    """Tokens refilled at a rate, up to the amount of `burst_seconds`; a change of either fills it. Times are in
+    seconds.
+    """
 
     def __init__(self) -> None:
         self.per_second = _MAX_INT
@@ -54,33 +57,33 @@ class TokenBucket:
         self._tokens = self._capacity
 
     def tokens(self, now: float) -> float:
-        """How many there are."""
+        """Refill the bucket and return the number of tokens."""
         self._tokens = min(self._capacity, self._tokens + max(now - self._filled_at, 0.0) * self.per_second)
         self._filled_at = now
         return self._tokens
 
     def take(self, now: float) -> bool:
-        """Take one, if there is one."""
+        """Take a token; True if there was one."""
         if self.tokens(now) < 1.0:
             return False
         self._tokens -= 1.0
         return True
 
     def wait_seconds(self, now: float) -> float:
-        """How long until there is one."""
+        """Return the seconds until there is a token."""
         return max(1.0 - self.tokens(now), 0.0) / self.per_second
 
 
 @dataclass(slots=True)
 class Counts:
-    """What has become of the connections that came while the limiter was on. `queued_seconds`: of all together."""
+    """Connection counts while the limiter was on. `queued_seconds`: the total waiting time."""
 
     admitted: int = 0
     exempted: int = 0
     refused: int = 0
     queued: int = 0
     left: int = 0
-    """How many of the queued have gone before their turn."""
+    """Queued connections that ended before their turn."""
     queued_seconds: float = 0.0
 
 
@@ -91,7 +94,7 @@ class _Waiting:
 
 
 class RateLimiter:
-    """The limiter of one listener. `clock`: monotonic seconds; `later(seconds, action)` calls it then."""
+    """The limiter of one listener. `clock`: monotonic seconds; `later(seconds, action)` schedules a call."""
 
     def __init__(self, clock: Callable[[], float], later: Callable[[float, Callable[[], None]], Timer]) -> None:
         self._clock = clock
@@ -106,8 +109,9 @@ class RateLimiter:
         self._counts = Counts()
 
     def ask(self, connection: object, remote: str, admit: Callable[[], None]) -> Admission:
-        """Whether a connection is let in. `remote`: "host:port" of its client. `admit` is called when the turn of a
-        queued one comes.
+        """Admit, queue or refuse a connection. `remote`: "host:port" of its client.
+
+        `admit` is called when a queued connection is admitted.
         """
         if not self._enabled:
             return Admission.ADMITTED
@@ -127,18 +131,18 @@ class RateLimiter:
         return Admission.QUEUED
 
     def leave(self, connection: object) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""
         if self._queue.pop(connection, None) is not None:
             self._counts.left += 1
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop admitting queued connections."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
 
     def connections_document(self) -> dict[str, Any]:
-        """What `connections` of serverStatus says of it."""
+        """Return the limiter's fields in `connections` of serverStatus."""
         counts = self._counts
         return {
             "queuedForEstablishment": len(self._queue),
@@ -150,7 +154,7 @@ class RateLimiter:
         }
 
     def queue_document(self) -> dict[str, Any]:
-        """What `queues.ingressSessionEstablishment` of serverStatus says."""
+        """Return `queues.ingressSessionEstablishment` of serverStatus."""
         counts = self._counts
         ended = counts.queued - len(self._queue)
         return {
@@ -192,7 +196,7 @@ class RateLimiter:
             self._timer = self._later(self._bucket.wait_seconds(self._clock()), self._admit_waiting)
 
     def _admit_waiting(self) -> None:
-        """Let in as many of those who wait as there are tokens; all, where the limiter is off."""
+        """Admit as many queued connections as there are tokens; all, if the limiter is off."""
         self._timer = None
         now = self._clock()
         while self._queue and (not self._enabled or self._bucket.take(now)):
@@ -244,7 +248,7 @@ class RateLimiter:
 
 
 def _at_least(name: str, number: int, least: int) -> int:
-    """Errors: BadValue."""
+    """Return the number. Errors: BadValue below `least`."""
     if not least <= number <= _MAX_INT:
         raise CommandError(
             Code.BadValue,

@@ -1,7 +1,7 @@
-"""A request of a client connection whose answer comes by a call from the connection to another process.
+"""A client request whose answer comes by a callback from the connection to another process.
 
-Always true: the client connection is told once how it ended; a request that is killed is answered at once, whatever the
-other process does.
+- `ended` is called once with the outcome.
+- A killed request is answered at once, regardless of the other process.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from docstore.commands.operations.relay import Relay
 from docstore.wire.message import Message
 
 Ended = Callable[[Message, Outcome | Pending], None]
-"""Takes the outcome; the command itself where a task has to do what is left."""
+"""Receives the outcome, or the pending command if a task must finish it."""
 
 
 class RelayedRequest:
-    """One that has begun; `ended` is called later."""
+    """A started request; `ended` is called later."""
 
     __slots__ = ("_ended", "_message", "_pending", "_relay")
 
@@ -28,19 +28,19 @@ class RelayedRequest:
         self._ended = ended
 
     def answered(self, result: bytes | None) -> None:
-        """The other process has answered, as `Relay` says."""
+        """Handle the answer of the other process, as defined by `Relay`."""
         pending = self._pending
         pending.operation.on_kill = None
         self._ended(self._message, pending if result is None else pending.answered(result))
 
     def killed(self) -> None:
-        """The request was killed: nobody waits for it any more."""
+        """End a killed request: its answer is discarded."""
         self._relay.cancel()
         self._ended(self._message, self._pending.given_up())
 
 
 def begins(message: Message, pending: Pending, ended: Ended) -> bool:
-    """Begin to relay, if that can be done without waiting and without a task."""
+    """Start the relay; False if that needs a wait or a task."""
     relay = pending.relay
     if relay is None or message.compressor is not None or message.operation is not None:
         return False

@@ -1,7 +1,7 @@
-"""Commands to a replica set: finds and follows its primary, wherever it goes.
+"""A client of a replica set, which finds and follows its primary.
 
-A command is sent again only when that is safe: the member said that it did nothing (it is not the primary), or the
-caller says that doing it twice is the same as doing it once.
+A command is resent only if that is safe: the member reported that it did nothing (it is not the primary), or the caller
+states that the command is idempotent.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from docstore.net.topology import Member, Topology, member_from_hello, with_roun
 from docstore.query.value.notation import display_document
 
 NOT_DONE_CODES = frozenset((Code.NotWritablePrimary, Code.NotPrimaryNoSecondaryOk, Code.NotPrimaryOrSecondary))
-"""With these a member refuses before it did anything."""
+"""Codes with which a member refuses a command before any effect."""
 _NEAR_SECONDS = 0.015
 _RETRY_PAUSE_SECONDS = 0.02
 
 
 class ReplicaSetClient:
-    """One set. Begins to watch its members with the first command; `close` ends that.
+    """The client of one set. Monitors its members from the first command until `close`.
 
-    `set_name` empty takes the set that the seeds belong to, or a standalone node. `on_change` is called after each
-    change of what is known.
+    An empty `set_name` accepts the seeds' set, or a standalone node. `on_change` is called after each change of the
+    topology.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ReplicaSetClient:
     ) -> None:
         self._topology = Topology(seeds, set_name)
         self.known_primary: str | None = None
-        """The primary's address, if there is one now."""
+        """The current primary's address, if there is one."""
         self._seeds = tuple(seeds)
         self._pool = pool
         self._clock = clock
@@ -58,12 +58,12 @@ class ReplicaSetClient:
 
     @property
     def set_name(self) -> str:
-        """The set's name as far as known."""
+        """The set's name; empty if unknown."""
         return self._topology.set_name
 
     @property
     def topology(self) -> Topology:
-        """What is known of the members; to be read, not changed."""
+        """The current topology, read-only."""
         return self._topology
 
     @property
@@ -73,16 +73,16 @@ class ReplicaSetClient:
 
     @property
     def connection_string(self) -> str:
-        """`set/host,host` as config documents hold it."""
+        """The connection string `set/host,host`, as in config documents."""
         return f"{self.set_name}/{','.join(self.hosts)}" if self.set_name else ",".join(self.hosts)
 
     def start(self) -> None:
-        """Begin to watch the members."""
+        """Start the monitors of the members."""
         assert not self._closed, "a closed client is not used again"
         self._watch()
 
     async def close(self) -> None:
-        """Stop watching; those who wait for a member get an error."""
+        """Stop the monitors; callers waiting for a member get an error."""
         self._closed = True
         for monitor in list(self._monitors.values()):
             await monitor.stop()
@@ -91,13 +91,13 @@ class ReplicaSetClient:
         self._wake()
 
     async def primary(self, timeout: float) -> str:
-        """The primary's address. Errors: as `select`."""
+        """Return the primary's address. Errors: as `select`."""
         return await self.select(PRIMARY, timeout)
 
     async def select(self, read_preference: ReadPreference, timeout: float) -> str:
-        """The address of a member that may serve such a read, waiting at most `timeout` seconds for one.
+        """Return the address of a member that may serve the read, waiting at most `timeout` seconds.
 
-        Of several about equally near ones they take turns. Errors: FailedToSatisfyReadPreference.
+        Members at similar distance alternate. Errors: FailedToSatisfyReadPreference.
         """
         if not self._monitors and not self._closed:
             self._watch()
@@ -116,7 +116,7 @@ class ReplicaSetClient:
         )
 
     def suspect(self, address: str) -> None:
-        """What was known of this member does not hold any more; ask it at once."""
+        """Mark a member's state as unknown, and check it at once."""
         if self._topology.suspect(address):
             self._note_primary()
             self._wake()
@@ -136,11 +136,11 @@ class ReplicaSetClient:
         timeout: float = 30.0,
         check: bool = True,
     ) -> bytes:
-        """Run a command on a member and give the raw reply.
+        """Run a command on a member and return the raw reply.
 
-        Refusals before anything was done are sent again until `timeout` (seconds) is over; with `retry` (doing it twice
-        is the same as once) also what failed with an unknown outcome. Errors: NetworkError; CommandError of the reply
-        unless `check` is False; FailedToSatisfyReadPreference.
+        Refusals without effect are retried until `timeout` (seconds); with `retry` (the command is idempotent) also
+        failures with an unknown outcome. Errors: NetworkError; CommandError of the reply unless `check` is False;
+        FailedToSatisfyReadPreference.
         """
         deadline = self._clock() + timeout
         while True:
@@ -167,7 +167,7 @@ class ReplicaSetClient:
         return near[self._turn % len(near)].address
 
     async def _changed(self, deadline: float) -> bool:
-        """Wait until something was heard; False when the deadline came first."""
+        """Wait for news of a member; False at the deadline."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -189,10 +189,10 @@ class ReplicaSetClient:
                 waiter.set_result(None)
 
     def _watch(self) -> None:
-        """Have one monitor for each member and no others."""
+        """Run exactly one monitor per member."""
         members = self._topology.members
         if not members:
-            # Every member was a stranger: begin anew, since the set may be set up differently by now.
+            # No member is left: restart from the seeds, since the set may have been reconfigured.
             self._topology = Topology(self._seeds, self._topology.set_name)
             members = self._topology.members
         for address in members.keys() - self._monitors.keys():
@@ -211,8 +211,7 @@ class ReplicaSetClient:
             self._watch()
             self._note_primary()
             if before not in (None, address, self.known_primary) and before in self._monitors:
-                # It has lost its place to another, maybe together with its power: then what it was asked waits for
-                # nothing, the request that watches it too.
+                # The former primary may have lost power: then its open requests hang, including the monitor's.
                 self._monitors[before].check_now()
             self._wake()
             self._on_change(self)

@@ -1,7 +1,6 @@
-"""Replies that come one behind the other to one request, as a cursor's batches do where exhaust is allowed.
+"""A stream of replies to one request, such as a cursor's batches with exhaust.
 
-Always true: they are given in the order in which they came; at most `MOST_HELD` wait here, since the link is not read
-meanwhile, and then the other side waits too.
+Replies are in order. At most `MOST_HELD` are buffered: the link is not read meanwhile, so the peer waits too.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ MOST_HELD = 2
 
 
 class ReplyStream:
-    """What comes over a link until the reply behind which nothing follows."""
+    """The replies on a link, up to the last one of a request."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -29,7 +28,7 @@ class ReplyStream:
         self._link.send(frame, request_id, self._take, many=True)
 
     async def next(self, timeout: float) -> Message:
-        """The next reply. Errors: NetworkError; that none comes within `timeout` seconds closes the link."""
+        """Return the next reply. Errors: NetworkError; if none comes within `timeout` seconds, the link is closed."""
         if not self._held:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()

@@ -1,4 +1,4 @@
-"""What every process's commands share, put together: registries, parameters, fail point."""
+"""Construction of the services that all commands of a process share: registries, parameters, fail points."""
 
 from __future__ import annotations
 
@@ -55,8 +55,10 @@ def services_of(
     certificates: TransportSecurity | None = None,
     audit: AuditLog | None = None,
 ) -> Services:
-    """The services of one process, which finds its users in `users` and knows the cluster's processes by `keys`. Its
-    own parameters are added to `parameters`. For the rest see `Services`.
+    """Return the services of one process; see `Services`.
+
+    `users`: the user directory. `keys`: authenticate the cluster's processes. `parameters` receives the services' own
+    parameters too.
     """
     access = AccessControl(
         users, keys=keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread, pause=asyncio.sleep
@@ -141,7 +143,7 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
 
 
 def log_parameters() -> tuple[ServerParameter, ...]:
-    """What the log shows."""
+    """Return the parameters of the log."""
     return (
         ServerParameter(
             name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
@@ -155,7 +157,7 @@ def log_parameters() -> tuple[ServerParameter, ...]:
 
 
 def _component_verbosity() -> dict[str, Any]:
-    """The verbosity of the whole log, and of each component with those below it."""
+    """Return the verbosity of the whole log, and of each component with its subcomponents."""
     shown: dict[str, Any] = {"verbosity": log.verbosity()}
     for path in log.COMPONENTS:
         *above, name = path.split(".")
@@ -165,7 +167,7 @@ def _component_verbosity() -> dict[str, Any]:
 
 
 def _put_component_verbosity(value: Any) -> None:
-    """Take what is said of some components. Errors: TypeMismatch, BadValue with nothing changed."""
+    """Set the verbosity of some components. Errors: TypeMismatch, BadValue; nothing has changed then."""
     if not isinstance(value, Mapping):
         raise CommandError(Code.TypeMismatch, f"logComponentVerbosity takes a document, not {value!r}")
     for path, level in list(_said_of_components("", value)):
@@ -176,7 +178,7 @@ def _put_component_verbosity(value: Any) -> None:
 
 
 def _said_of_components(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """(path of a component, its verbosity); the empty path is the whole log's. Errors: BadValue."""
+    """Yield (path of a component, verbosity); the empty path is the whole log. Errors: BadValue."""
     for name, inner in value.items():
         below = f"{path}.{name}" if path else name
         if name == "verbosity":
@@ -190,7 +192,7 @@ def _said_of_components(path: str, value: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _of_buffers() -> ServerParameter:
-    """How much cursors and other operations may hold in memory together before they go to disk."""
+    """Return the parameter that limits the buffers of all cursors and operations before they spill."""
 
     def put(value: Any) -> None:
         megabytes = whole_number("cursorMemoryLimitMB", value)
@@ -216,7 +218,7 @@ def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
 
 
 def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None) -> ServerParameter:
-    """How the processes of the cluster authenticate to each other."""
+    """Return the parameter of the authentication mode between cluster processes."""
     keys = access.keys
     if keys is None:
         return ServerParameter(name="clusterAuthMode", get=lambda: "undefined")
@@ -233,7 +235,7 @@ def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None)
 
 
 def _test_commands(table: CommandTable) -> ServerParameter:
-    """Whether the commands are served that only tests need."""
+    """Return the parameter that enables test commands."""
 
     def put(value: Any) -> None:
         if truth(value) and TEST_COMMANDS[0].name not in table:
@@ -245,7 +247,7 @@ def _test_commands(table: CommandTable) -> ServerParameter:
 
 
 def apply_options(dispatcher: Dispatcher, options: Options) -> None:
-    """What the command line says about commands. Errors: StartError for what no parameter takes."""
+    """Apply the command line options of commands. Errors: StartError for an invalid parameter."""
     switches = dispatcher.services.switches
     switches.compressors = options.network.compressors
     switches.scripting = options.storage.scripting
@@ -262,7 +264,7 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
 
 
 def set_parameters(table: ParameterTable, options: Options) -> None:
-    """Apply --setParameter. Errors: StartError for what no parameter takes."""
+    """Apply --setParameter. Errors: StartError for an invalid parameter."""
     for name, text in options.parameters.items():
         try:
             table.put(name, _value(text), starting=True)
@@ -271,7 +273,7 @@ def set_parameters(table: ParameterTable, options: Options) -> None:
 
 
 def _value(text: str) -> Any:
-    """A parameter's value as it would stand in a command."""
+    """Return a parameter's value as in a command."""
     if text in ("true", "false"):
         return text == "true"
     try:

@@ -1,4 +1,4 @@
-"""Long work that needs nothing of the process's state, done in threads away from the event loop."""
+"""Long work without access to the process's state, run in threads."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Made = TypeVar("Made")
 
 
 async def on_thread(work: Callable[[], Made]) -> Made:
-    """What the work gives; requests are answered while it runs."""
+    """Run the work on a thread and return its result; the loop serves requests meanwhile."""
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 class LoopThread(Executor):
-    """One thread as the executor of one loop's `run_in_executor`.
+    """A single thread as the executor of one loop's `run_in_executor`.
 
-    `submit` gives a future of the loop, which the loop takes as it is: 15 us less than a future of threads, and one of
-    the loop that follows it.
+    `submit` returns a future of the loop, which the loop accepts as it is. This saves 15 us over a thread future
+    chained to a loop future.
     """
 
     def __init__(self, name: str) -> None:
-        """The thread begins with the first work."""
+        """The thread starts with the first work."""
         self._name = name
         self._work: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """To be called on the loop."""
+        """Submit work; call on the loop's thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
@@ -42,7 +42,7 @@ class LoopThread(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the thread when it has done what was submitted; `cancel_futures` has no say, as that is one at a time."""
+        """End the thread after the submitted work; `cancel_futures` is ignored, since there is one at a time."""
         if self._thread is not None:
             self._work.put(None)
             if wait:
@@ -56,7 +56,7 @@ class LoopThread(Executor):
                 result = work()
             except BaseException as raised:  # it belongs to whoever waits
                 error = raised
-            # The loop may have been closed meanwhile: then nobody waits any more.
+            # The loop may have been closed meanwhile: nobody waits then.
             with suppress(RuntimeError):
                 future.get_loop().call_soon_threadsafe(_end, future, result, error)
 

@@ -1,10 +1,12 @@
-"""What a client knows of a replica set, derived from its members' hello replies. No I/O, no clock.
+"""The topology of a replica set as a client knows it, derived from hello replies. No I/O, no clock.
 
-Follows the public Server Discovery and Monitoring specification for replica sets, and serves a single standalone node
-as a set of one.
+Follows the public Server Discovery and Monitoring specification for replica sets; a standalone node counts as a set of
+one.
 
-Always true: at most one member counts as primary; a primary's list of hosts is the list of members; news from a primary
-of an older election than one already seen is not believed; a member that names another set is not a member.
+- At most one member counts as primary.
+- The primary's list of hosts is the list of members.
+- Replies of a primary with an older election than one seen before are ignored.
+- A member that names another set is not a member.
 """
 
 from __future__ import annotations
@@ -19,26 +21,25 @@ from bson.datetime_ms import DatetimeMS
 from docstore.commands.concerns import ReadMode, ReadPreference
 
 HEARTBEAT_SECONDS = 10.0
-"""A member is heard of at least this often."""
+"""Maximum interval between two checks of a member."""
 _NEVER_ELECTED = (b"", -1)
 
 
 class Kind(Enum):
-    """What a member said it is."""
+    """The role a member reported."""
 
     UNKNOWN = "unknown"
     PRIMARY = "primary"
     SECONDARY = "secondary"
     OTHER = "other"
-    """Arbiters, hidden members, those that recover or are not initiated."""
+    """Arbiters, hidden, recovering and uninitiated members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member as its last hello described it.
+    """One member, from its last hello reply.
 
-    `round_trip` in seconds; `heard` on the client's clock; `last_write` in seconds since 1970 on the member's own
-    clock.
+    `round_trip`: seconds. `heard`: on the client's clock. `last_write`: seconds since 1970 on the member's clock.
     """
 
     address: str
@@ -56,7 +57,7 @@ class Member:
 
 
 def member_from_hello(address: str, hello: Mapping[str, Any], round_trip: float, heard: float = 0.0) -> Member:
-    """A member from its decoded hello reply."""
+    """Return a member from its decoded hello reply."""
     writable = bool(hello.get("isWritablePrimary") or hello.get("ismaster"))
     set_name = hello.get("setName")
     if hello.get("isreplicaset") or hello.get("hidden"):
@@ -91,7 +92,7 @@ def _seconds(date: DatetimeMS | None) -> float | None:
 
 
 class Topology:
-    """The members of one set. `set_name` empty: that of the first member who names one."""
+    """The members of one set. An empty `set_name` becomes that of the first member that reports one."""
 
     def __init__(self, seeds: Iterable[str], set_name: str = "") -> None:
         self.set_name = set_name
@@ -100,7 +101,7 @@ class Topology:
 
     @property
     def data_bearing(self) -> list[Member]:
-        """The members that hold data, but hidden ones, which no member names."""
+        """Return the data-bearing members, except hidden ones, which no member reports."""
         arbiters = frozenset[str]().union(*(member.arbiters for member in self.members.values()))
         return [member for address, member in self.members.items() if address not in arbiters]
 
@@ -109,10 +110,9 @@ class Topology:
         return next((member for member in self.members.values() if member.kind is Kind.PRIMARY), None)
 
     def update(self, member: Member) -> bool:
-        """Take in what a member said of itself, or that it cannot be reached (Kind.UNKNOWN). True when that changed
-        anything.
+        """Apply a member's reply, or its failure (Kind.UNKNOWN). True if anything changed.
 
-        Members may be added and removed, also the one that spoke.
+        This may add and remove members, including the sender.
         """
         before = dict(self.members)
         if member.address not in before:
@@ -127,7 +127,7 @@ class Topology:
         return self.members != before
 
     def suspect(self, address: str) -> bool:
-        """Forget what is known of a member. True when it was something."""
+        """Mark a member's state as unknown. True if it was known."""
         member = self.members.get(address.lower())
         return member is not None and self.update(Member(member.address))
 
@@ -144,7 +144,7 @@ class Topology:
         if self.primary is None:
             self._add(member.hosts)
         if member.me is not None and member.me != member.address and member.me in member.hosts:
-            # It goes by another name in its set; that name is a member now.
+            # The set knows it by another name, which is a member now.
             self._add((member.me,))
             del self.members[member.address]
 
@@ -166,7 +166,7 @@ class Topology:
             self.members.setdefault(host, Member(host))
 
     def suitable(self, preference: ReadPreference) -> list[Member]:
-        """The members that may serve the read, nearest first; empty when there is none now."""
+        """Return the members that may serve the read, nearest first; empty if there are none."""
         primary = self.primary
         first = [primary] if primary is not None else []
         mode = preference.mode
@@ -180,7 +180,7 @@ class Topology:
         return sorted(secondaries, key=_distance)
 
     def _fresh_secondaries(self, max_staleness: int | None) -> list[Member]:
-        """Secondaries that are not further behind than asked for, by the specification's estimate."""
+        """Return the secondaries within the maximum staleness, by the specification's estimate."""
         secondaries = [member for member in self.members.values() if member.kind is Kind.SECONDARY]
         if max_staleness is None:
             return secondaries
@@ -192,8 +192,9 @@ class Topology:
         return fresh
 
     def behind(self, member: Member) -> float | None:
-        """How far a member is behind the primary in seconds, by the specification's estimate; without a primary, behind
-        the newest secondary. None of one that has not told when it last wrote.
+        """Return a member's staleness in seconds, by the specification's estimate; None if its last write is unknown.
+
+        It is relative to the primary; without a primary, to the newest secondary.
         """
         if member.last_write is None:
             return None
@@ -204,8 +205,8 @@ class Topology:
         return max((each.last_write or 0.0 for each in secondaries), default=0.0) - member.last_write
 
     def document(self) -> list[dict[str, Any]]:
-        """The members as connPoolStats shows them, by address. `lastWriteDate` and `lagSeconds` are there of those that
-        have told when they last wrote.
+        """Return the members for connPoolStats, by address. `lastWriteDate` and `lagSeconds` are present if the last
+        write is known.
         """
         return [self._described(self.members[address]) for address in sorted(self.members)]
 
@@ -227,7 +228,7 @@ class Topology:
 
 
 def _tagged(members: Iterable[Member], preference: ReadPreference) -> list[Member]:
-    """Those that have all tags of the first tag set that any of them has."""
+    """Return the members with all tags of the first tag set that matches any."""
     members = list(members)
     for tag_set in preference.tag_sets or ((),):
         wanted = frozenset(tag_set)
@@ -242,7 +243,7 @@ def _distance(member: Member) -> float:
 
 
 def with_round_trip(member: Member, earlier: Member | None) -> Member:
-    """The member with its round trip smoothed over the earlier one's; 0 is no measurement."""
+    """Return the member with its round trip time smoothed over the earlier one's; 0 is no measurement."""
     if earlier is None or not earlier.round_trip:
         return member
     if not member.round_trip:

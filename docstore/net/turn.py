@@ -1,15 +1,16 @@
 # cython: annotation_typing=False
-"""A turn of the loop: what has come in it is handled together, and what is to be sent leaves together.
+"""Batching per turn of the loop: the input of a turn is handled together, and its output is sent together.
 
-To send wakes whoever waits for it, who then takes processors from the rest of the turn, and each change between the
-work on sockets and the work on requests finds cold caches: with 32 connections of one client that was a tenth of an
-insert and more. What is sent behind the first frame finds the client awake.
+A send wakes its receiver, which competes for processors with the rest of the turn; and alternating between socket work
+and request work finds cold caches. With 32 connections of one client that cost a tenth of an insert and more. Frames
+sent after the first one find the client awake.
 
-Always true: frames are handled in the order in which they came and sent in the order in which they were put; nothing
-waits beyond the turn, and while one goes on, the next frame that is put takes along what has waited for `MOST_SECONDS`,
-so that a client works while the server does; of a connection that sent the last frame too, which waits for each reply,
-nothing else is expected; whoever writes to a transport by other ways, or closes it, calls `send`
-before.
+- Frames are handled in order of arrival and sent in the order of `put`.
+- Nothing waits beyond the turn. Within one, the next `put` also sends frames that have waited for `MOST_SECONDS`, so
+  that client and server work in parallel.
+- If the previous frame came from the same connection, which waits for each reply, no other frame is expected: it is
+  handled at once.
+- Call `send` before writing to a transport directly, or closing it.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from typing import Protocol
 
 MOST_SECONDS = 120e-6
 MOST_BYTES = 16_384
-"""Longer frames gain nothing by it, and would have to be kept."""
+"""Longer frames do not benefit, and would have to be buffered."""
 
 
 class Taker(Protocol):
-    """A connection."""
+    """A connection that handles frames."""
 
     def begin(self, frame: bytes, /) -> None:
         """Handle a frame."""
 
 
 class Traffic:
-    """What the connections of one listener have taken in and sent, since it began."""
+    """Traffic counters of one listener's connections."""
 
     __slots__ = ("bytes_in", "bytes_out", "requests")
 
@@ -43,7 +44,7 @@ class Traffic:
 
 
 class Turn:
-    """What the connections of one loop share. `clock`: seconds."""
+    """The shared input and output of one loop's connections. `clock`: seconds."""
 
     __slots__ = ("_clock", "_held", "_last", "_loop", "_scheduled", "_taken", "_until")
 
@@ -58,11 +59,11 @@ class Turn:
 
     @property
     def waits(self) -> bool:
-        """Whether a frame that has come is not handled yet."""
+        """True if a received frame is not handled yet."""
         return bool(self._taken)
 
     def take(self, taker: Taker, frame: bytes) -> None:
-        """Give `taker` the frame when all that has come with it is there."""
+        """Give `taker` the frame once all input of the turn is there."""
         self._taken.append((taker, frame))
         if taker is self._last and not self._scheduled:
             self._scheduled = True
@@ -72,7 +73,7 @@ class Turn:
             self._schedule()
 
     def put(self, transport: asyncio.Transport, frame: bytes) -> None:
-        """Send the frame when the turn is over, or before."""
+        """Send the frame at the end of the turn, or earlier."""
         held = self._held
         held.append((transport, frame))
         if len(held) == 1:
@@ -82,7 +83,7 @@ class Turn:
             self.send()
 
     def send(self) -> None:
-        """Send all that is held; what is for a transport that has been closed is dropped."""
+        """Send all buffered frames; those of closed transports are dropped."""
         held, self._held = self._held, []
         for transport, frame in held:
             if not transport.is_closing():
@@ -103,5 +104,5 @@ class Turn:
         finally:
             self._scheduled = False
             if taken or self._held:
-                # One of them has failed, which is no matter of the others.
+                # One handler has failed; the others continue.
                 self._schedule()

@@ -4,14 +4,14 @@ An executable picks its groups:
 
     @program("mongod", NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE)
     def main(options: Options) -> None:
-        '''What the program is, for --help.'''
+        '''The description for --help.'''
 
-`Options` holds one frozen value per group (a group that was not picked has its defaults); `Options.parsed` is what was
-given, in the layout of MongoDB's configuration files. Such a file is read with `--config`; the command line wins over
-it.
+`Options` holds one frozen value per group (defaults for a group that was not picked). `Options.parsed` has the given
+options, in the layout of MongoDB's configuration files. `--config` reads such a file; the command line overrides it.
 
-Always true: an option that is accepted has the effect that its help describes. Unknown options are refused, and those
-that MongoDB has and we have not are refused with a sentence of their own; both with exit code 2.
+- An accepted option has the effect that its help describes.
+- Unknown options are refused. Options that MongoDB has and we lack are refused with a message of their own. Both exit
+  with code 2.
 """
 
 from docstore.options.groups import (

@@ -1,4 +1,4 @@
-"""From the options that were given, by their names in a configuration file, to the typed value of all of them."""
+"""Construction of typed options from the given ones, by their names in a configuration file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEY_FILE_REQUIRED = (
 
 
 def build_options(given: Mapping[str, Any]) -> Options:
-    """The typed value. Errors: ValueError with a sentence for what does not go together."""
+    """Return the typed options. Errors: ValueError with a sentence for an invalid combination."""
     role = RoleOptions(bool(given.get("sharding.shardsvr")), bool(given.get("sharding.configsvr")))
     if role.shardsvr and role.configsvr:
         raise ValueError("--shardsvr and --configsvr exclude each other")
@@ -128,7 +128,7 @@ def _audit(given: Mapping[str, Any]) -> AuditOptions:
 
 
 def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMode:
-    """Errors: ValueError for one that there is not, or that the other options do not allow."""
+    """Return the mode. Errors: ValueError for an unknown one, or one that the other options do not allow."""
     try:
         mode = ClusterAuthMode(named or "keyFile")
     except ValueError:
@@ -241,7 +241,7 @@ _HIDDEN = "<password>"
 
 
 def _argv(words: Sequence[str]) -> tuple[str, ...]:
-    """The command line as it may be shown."""
+    """Return the command line without secrets."""
     shown: list[str] = []
     for word in words:
         flag, equals, _ = word.partition("=")
@@ -257,7 +257,7 @@ _ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}
 
 
 def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As the real server shows it: roles as one name, parameters as a document of texts."""
+    """Return the options nested as the real server shows them: roles as one name, parameters as a document of texts."""
     tree: dict[str, Any] = {}
     for key, value in given.items():
         if key in _ROLES:

@@ -1,4 +1,4 @@
-"""What an executable was told: one frozen value for each group of options, with its defaults."""
+"""Option values of an executable: one frozen value per group of options, with its defaults."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ COMPRESSORS = ("snappy", "zstd", "zlib")
 
 
 EMULATED = "8.0"
-"""The version of MongoDB that a process passes for unless it is told another."""
+"""The MongoDB version that a process emulates by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnixSocketOptions:
-    """Sockets in the file system. `prefix`: the directory of one that is named after the port; None: there is none.
-    `paths`: the files of others. `permissions`: of all of them.
+    """Unix domain sockets. `prefix`: the directory of the socket named after the port; None: none.
+
+    `paths`: further sockets. `permissions`: of all of them.
     """
 
     prefix: Path | None = Path("/tmp")
@@ -30,15 +31,16 @@ class UnixSocketOptions:
     paths: tuple[Path, ...] = ()
 
     def of(self, port: int) -> list[Path]:
-        """The files of a server that listens on that port."""
+        """Return the socket files of a server that listens on that port."""
         named = [] if self.prefix is None else [self.prefix / f"mongodb-{port}.sock"]
         return [*named, *self.paths]
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """`port` None: the default of the node's role; 0: a free one. `compressors`: those that clients may agree on.
-    `allow_unauthenticated`: anyone may be let in from anywhere. `unix_sockets`: those in the file system.
+    """`port`: None for the default of the node's role; 0: a free one. `compressors`: those offered to clients.
+
+    `allow_unauthenticated`: serve remote clients without access control. `unix_sockets`: the Unix domain sockets.
     """
 
     addresses: tuple[str, ...] = (LOOPBACK,)
@@ -51,7 +53,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
-    """`port` None: there is no console; 0: a free one. `hosts`: names that browsers may call it by."""
+    """`port`: None: no console; 0: a free one. `hosts`: names by which browsers may address it."""
 
     port: int | None = None
     addresses: tuple[str, ...] = (LOOPBACK,)
@@ -65,17 +67,20 @@ class LoggingOptions:
     verbosity: int = 0
     quiet: bool = False
     rotate: str = "rename"
-    """What a rotation does: "rename" keeps the old lines under another name, "reopen" leaves that to someone else."""
+    """The effect of a rotation: "rename" keeps the old file under another name, "reopen" leaves that to another
+    program.
+    """
     slow_ms: int = 100
-    """Operations at least as long are logged."""
+    """The duration from which operations are logged."""
     redact: bool = False
-    """No values that clients have sent are logged."""
+    """Log no client data."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """`destination`: "file", "console" or "syslog"; None: nothing is audited. `format`, `path`: of a file. `filter`:
-    of messages, as text. `rename`: a rotation keeps the old messages under another name.
+    """`destination`: "file", "console" or "syslog"; None: no audit log. `format`, `path`: of a file.
+
+    `filter`: of messages, as text. `rename`: a rotation keeps the old file under another name.
     """
 
     destination: str | None = None
@@ -95,16 +100,16 @@ class ProcessOptions:
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """`dbpath` None: the default of the node's role. `engine`: "rocksdb" or "inMemory"."""
+    """`dbpath`: None for the default of the node's role. `engine`: "rocksdb" or "inMemory"."""
 
     dbpath: Path | None = None
     engine: str = "rocksdb"
     scripting: bool = True
-    """Whether JavaScript is run for clients."""
+    """Run JavaScript for clients."""
     repair: bool = False
-    """Repair the data and end."""
+    """Repair the data and exit."""
     cache_bytes: int = 64 << 20
-    """Most that the block cache takes; what was read by key may take a third of that beside it."""
+    """Maximum size of the block cache; the row cache may take a third of that in addition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +119,13 @@ class ReplicationOptions:
 
 
 class ClusterAuthMode(Enum):
-    """How the processes of a cluster authenticate to each other: by keys of a file, or by certificates."""
+    """Authentication between the processes of a cluster: by a key file, or by certificates."""
 
     KEY_FILE = "keyFile"
     SEND_KEY_FILE = "sendKeyFile"
-    """Take both, send keys."""
+    """Accept both, send keys."""
     SEND_X509 = "sendX509"
-    """Take both, send certificates."""
+    """Accept both, send certificates."""
     X509 = "x509"
 
     @property
@@ -138,43 +143,43 @@ class ClusterAuthMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SecurityOptions:
-    """`key_file`: holds the keys of the cluster's processes. `transition`: who does not authenticate is taken too."""
+    """`key_file`: the keys of the cluster's processes. `transition`: unauthenticated connections are accepted too."""
 
     auth: bool = False
-    """Whether what clients may do is checked."""
+    """Enable access control."""
     key_file: Path | None = None
     transition: bool = False
     cluster_mode: ClusterAuthMode = ClusterAuthMode.KEY_FILE
 
     @property
     def knows_processes(self) -> bool:
-        """Whether the processes of the cluster authenticate to each other."""
+        """True if the processes of the cluster authenticate to each other."""
         return self.key_file is not None or self.cluster_mode is ClusterAuthMode.X509
 
 
 class TlsMode(Enum):
-    """Whether connections are encrypted: those that are accepted, and those that the process makes itself."""
+    """Use of TLS on accepted and on outgoing connections."""
 
     DISABLED = "disabled"
     ALLOW = "allowTLS"
-    """Accepted ones may be; own ones are not."""
+    """Optional on accepted connections, not used on outgoing ones."""
     PREFER = "preferTLS"
-    """Accepted ones may be; own ones are."""
+    """Optional on accepted connections, used on outgoing ones."""
     REQUIRE = "requireTLS"
 
     @property
     def sends(self) -> bool:
-        """Whether connections that the process makes are encrypted."""
+        """True if outgoing connections use TLS."""
         return self in (TlsMode.PREFER, TlsMode.REQUIRE)
 
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """Files of certificates, in PEM.
+    """TLS settings, with certificate files in PEM format.
 
-    `certificate_key_file`: the process's own certificate and its key; `cluster_file`: what it shows to other processes
-    of the cluster instead. `ca_file`: who is trusted; `cluster_ca_file`: who is trusted to have signed certificates of
-    clients instead. `disabled_protocols`: of TLS1_2 and TLS1_3.
+    `certificate_key_file`: the process's own certificate and key. `cluster_file`: the certificate presented to other
+    processes of the cluster instead. `ca_file`: the trusted authorities; `cluster_ca_file`: those trusted for client
+    certificates instead. `disabled_protocols`: of TLS1_2 and TLS1_3.
     """
 
     mode: TlsMode = TlsMode.DISABLED
@@ -187,20 +192,20 @@ class TlsOptions:
     crl_file: Path | None = None
     disabled_protocols: tuple[str, ...] = ()
     log_versions: tuple[str, ...] = ()
-    """Every connection that speaks one of these is logged: "1.2", "1.3"."""
+    """Log every connection that uses one of these versions: "1.2", "1.3"."""
     fips: bool = False
-    """Nothing but the FIPS module of OpenSSL computes."""
+    """Use only the FIPS module of OpenSSL."""
     without_certificates: bool = False
-    """Clients may show no certificate."""
+    """Clients need not present a certificate."""
     invalid_certificates: bool = False
-    """Certificates are not looked at."""
+    """Accept invalid certificates."""
     invalid_hostnames: bool = False
-    """A server's certificate may be for another host."""
+    """Accept server certificates for another host name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleOptions:
-    """At most one of the two."""
+    """The cluster role; at most one of the two."""
 
     shardsvr: bool = False
     configsvr: bool = False
@@ -208,8 +213,8 @@ class RoleOptions:
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions:
-    """`config_db`: "set/host,host" or a bare "host,host", as written. `hints`: a directory for writes that wait for a
-    primary.
+    """`config_db`: "set/host,host" or a bare "host,host", as written. `hints`: the directory of hinted writes that wait
+    for a primary.
     """
 
     config_db: str = ""
@@ -218,7 +223,7 @@ class RouterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything an executable was told."""
+    """All options of an executable."""
 
     network: NetworkOptions = NetworkOptions()
     console: ConsoleOptions = ConsoleOptions()
@@ -232,25 +237,25 @@ class Options:
     audit: AuditOptions = AuditOptions()
     router: RouterOptions = RouterOptions()
     emulate: str = EMULATED
-    """The version of MongoDB that the process passes for."""
+    """The MongoDB version that the process emulates."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """--setParameter, by name."""
     parsed: Mapping[str, Any] = field(default_factory=dict)
-    """What was given, nested as in a configuration file, for getCmdLineOpts."""
+    """The given options, nested as in a configuration file, for getCmdLineOpts."""
     argv: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    """What the log should say about options whose meaning differs from MongoDB's."""
+    """Log messages about options whose meaning differs from MongoDB's."""
 
     @property
     def port(self) -> int:
-        """The port to listen on: the one given, else that of the role."""
+        """The port to listen on: the given one, else that of the role."""
         if self.network.port is not None:
             return self.network.port
         return SHARD_PORT if self.role.shardsvr else CONFIG_PORT if self.role.configsvr else MONGOD_PORT
 
     @property
     def dbpath(self) -> Path:
-        """Where the data is: the directory given, else that of the role."""
+        """The data directory: the given one, else that of the role."""
         if self.storage.dbpath is not None:
             return self.storage.dbpath
         return Path("/data/configdb" if self.role.configsvr else "/data/db")

@@ -1,9 +1,9 @@
-"""OP_COMPRESSED: another message's body, compressed.
+"""OP_COMPRESSED: the compressed body of another message.
 
     body: int32 original opcode, int32 uncompressed size of the body, uint8 compressor id, bytes
 
-Always true: the announced size is checked against the message limit before anything is decompressed, and against the
-outcome afterwards; at most that many bytes are ever produced.
+The announced size is checked against the message limit before decompression, and against the result afterwards. A
+decompression never produces more bytes than announced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAD = Struct("<iiB")
 _CONTENT_AT = HEADER_BYTES + _HEAD.size
 
 COMPRESSOR_IDS = {"snappy": 1, "zlib": 2, "zstd": 3}
-"""What this server can do, by the names used in hello."""
+"""The supported compressors, by their names in hello."""
 _NOOP = 0
 NEVER_COMPRESSED = frozenset(
     (
@@ -30,16 +30,18 @@ NEVER_COMPRESSED = frozenset(
         "updateUser", "copydbSaslStart", "copydbgetnonce", "copydb",
     )
 )  # fmt: skip
-"""Commands that are never sent compressed, nor their replies: they come before the agreement or hold secrets."""
+"""Commands never compressed, nor their replies: they precede the negotiation or contain secrets."""
 
 
 def agree(offered: Iterable[str]) -> tuple[str, ...]:
-    """Of the compressors that a client offers those that we have, in its order."""
+    """Return the offered compressors that we support, in the client's order."""
     return tuple(name for name in offered if name in COMPRESSOR_IDS)
 
 
 def wrap(frame: bytes, compressor: int) -> bytes:
-    """The frame as OP_COMPRESSED, though that be longer; the frame itself where no message may be as long."""
+    """Return the frame as OP_COMPRESSED, even if that is longer; the frame itself if it would exceed the message
+    limit.
+    """
     _, request_id, response_to, opcode = HEADER.unpack_from(frame)
     body = memoryview(frame)[HEADER_BYTES:]
     packed = _compress(compressor, body)
@@ -50,7 +52,7 @@ def wrap(frame: bytes, compressor: int) -> bytes:
 
 
 def unwrap(frame: bytes) -> tuple[bytes, int]:
-    """(the frame inside, compressor id). Errors: ProtocolError."""
+    """Return (inner frame, compressor id). Errors: ProtocolError."""
     if len(frame) < _CONTENT_AT:
         raise ProtocolError("an OP_COMPRESSED is cut off")
     _, request_id, response_to, _ = HEADER.unpack_from(frame)
@@ -66,7 +68,7 @@ def unwrap(frame: bytes) -> tuple[bytes, int]:
 
 
 def claimed_bytes(frame: bytes) -> int:
-    """The size that a compressed frame claims to have inside; that of the frame where it claims nothing."""
+    """Return the size that a compressed frame announces; the frame's own if it announces none."""
     return int(_HEAD.unpack_from(frame, HEADER_BYTES)[1]) if len(frame) >= _CONTENT_AT else len(frame)
 
 
@@ -90,7 +92,7 @@ def _decompress(compressor: int, packed: bytes, size: int) -> bytes | memoryview
         if compressor == 2:
             return _inflate(packed, size)
         if compressor == 3:
-            # Writing into a buffer of the announced size bounds what a small message can blow up to.
+            # A buffer of the announced size bounds the expansion of a small message.
             buffer = bytearray(size)
             return memoryview(buffer)[: cramjam.zstd.decompress_into(packed, buffer)]
     except (zlib.error, cramjam.DecompressionError) as reason:
@@ -100,7 +102,7 @@ def _decompress(compressor: int, packed: bytes, size: int) -> bytes | memoryview
 
 def _inflate(packed: bytes, size: int) -> bytes:
     inflater = zlib.decompressobj()
-    # One byte more than announced, so that a longer stream shows.
+    # One byte more than announced, to detect a longer stream.
     body = inflater.decompress(packed, size + 1)
     if not inflater.eof:
         raise ProtocolError("a zlib stream is cut off or longer than announced")

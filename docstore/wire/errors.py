@@ -1,7 +1,7 @@
-"""What a peer that breaks the protocol causes."""
+"""The error of a peer that violates the wire protocol."""
 
 from __future__ import annotations
 
 
 class ProtocolError(Exception):
-    """The bytes are not a message that this server takes; the connection they came on must be closed."""
+    """The bytes are no valid message; their connection must be closed."""

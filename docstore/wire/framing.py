@@ -1,10 +1,11 @@
-"""Cutting a byte stream into frames.
+"""Framing: cutting a byte stream into messages.
 
-A frame is one whole message with its header: int32 length of everything, int32 request id, int32 response to, int32
-opcode, body; little-endian.
+A frame is one whole message with its header: int32 total length, int32 request id, int32 response to, int32 opcode,
+body; little-endian.
 
-Always true: a length is checked before a single byte of the body is awaited, so that nobody can make us hold more than
-`MAX_MESSAGE_BYTES` for a frame; what `next_frame` has given out is forgotten here.
+- A length is checked before any byte of the body is awaited, so that a peer cannot make us buffer more than
+  `MAX_MESSAGE_BYTES` per frame.
+- `next_frame` transfers the frame: nothing of it stays here.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ HEADER_BYTES = HEADER.size
 _LENGTH = Struct("<i")
 _LARGE_BYTES = 256 * 1024
 _PART_BYTES = 16 * 1024
-"""What comes in smaller pieces is put together as it comes: as many objects it could take a multiple of its size."""
+"""Smaller pieces are joined as they arrive: as separate objects they could take a multiple of their size."""
 
 
 class FrameBuffer:
-    """Feed it bytes as they come, take frames out."""
+    """A buffer that takes received bytes and returns frames."""
 
     __slots__ = ("_buffer", "_held", "_need", "_parts")
 
     def __init__(self) -> None:
-        # What has come of a frame, behind what is in the parts.
+        # The received part of a frame, after the parts.
         self._buffer = bytearray()
-        # What has come of a large one, as it came: to let one buffer grow by each would copy it over and over.
+        # The received pieces of a large frame: growing one buffer would copy it repeatedly.
         self._parts: list[bytes | bytearray] = []
-        # Bytes in the parts.
+        # Total bytes of the parts.
         self._held = 0
-        # Length of the frame that all of it begins with; 0 while unknown.
+        # Length of the current frame; 0 while unknown.
         self._need = 0
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes that arrived."""
+        """Add received bytes."""
         if self._parts and len(data) >= _PART_BYTES:
             self._set_apart()
             self._parts.append(data)
@@ -47,7 +48,9 @@ class FrameBuffer:
             self._buffer += data
 
     def next_frame(self) -> bytes | None:
-        """The next whole frame, or None when more bytes are needed. Errors: ProtocolError on an impossible length."""
+        """Return the next whole frame, or None if more bytes are needed. Errors: ProtocolError for an invalid
+        length.
+        """
         if self._parts:
             return None if len(self) < self._need else self._joined()
         buffer = self._buffer
@@ -69,14 +72,14 @@ class FrameBuffer:
         return frame
 
     def _set_apart(self) -> None:
-        """Make a part of the buffer."""
+        """Move the buffer to the parts."""
         if self._buffer:
             self._parts.append(self._buffer)
             self._held += len(self._buffer)
             self._buffer = bytearray()
 
     def _joined(self) -> bytes:
-        """The large frame, of which the last part may hold more than its end."""
+        """Return the large frame; the last part may extend beyond it."""
         self._set_apart()
         last = self._parts[-1]
         surplus = self._held - self._need
@@ -90,12 +93,14 @@ class FrameBuffer:
         return frame
 
     def __len__(self) -> int:
-        """Bytes held."""
+        """Return the number of buffered bytes."""
         return self._held + len(self._buffer)
 
 
 def frame_length(data: bytes | bytearray) -> int:
-    """The length that a frame's first four bytes announce. Errors: ProtocolError when no message can be that long."""
+    """Return the length announced by a frame's first four bytes. Errors: ProtocolError if it exceeds the message
+    limit.
+    """
     length = int(_LENGTH.unpack_from(data)[0])
     if not HEADER_BYTES <= length <= MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is outside {HEADER_BYTES} to {MAX_MESSAGE_BYTES}")
@@ -103,10 +108,10 @@ def frame_length(data: bytes | bytearray) -> int:
 
 
 def frame_opcode(frame: bytes) -> int:
-    """The opcode in a whole frame's header."""
+    """Return the opcode in a whole frame's header."""
     return int(_LENGTH.unpack_from(frame, 12)[0])
 
 
 def whole_frame(data: bytes) -> bool:
-    """Whether the bytes are exactly one frame: the common case, which needs no buffer."""
+    """True if the bytes are exactly one frame: the common case, which needs no buffer."""
     return HEADER_BYTES <= len(data) == int.from_bytes(data[:4], "little") <= MAX_MESSAGE_BYTES

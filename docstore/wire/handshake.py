@@ -1,7 +1,7 @@
-"""Telling the beginning of a TLS handshake from that of a request.
+"""Detection of a TLS handshake at the start of a connection.
 
-A request may begin with the same bytes; further in they differ, as a request answers none (its `responseTo` is 0, and
-the byte there is a version in a handshake).
+A request may start with the same bytes. They differ further on: a request's `responseTo` is 0, and a handshake has a
+version there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _MARKS = ((0, _HANDSHAKE), (1, _MAJOR), (5, _CLIENT_HELLO), (9, _MAJOR))
 
 
 def is_handshake(data: bytes | bytearray) -> bool | None:
-    """Whether a connection that begins with this is encrypted; None while that cannot be said."""
+    """Return True if these first bytes of a connection are a TLS handshake; None if that is not decidable yet."""
     for place, mark in _MARKS:
         if len(data) <= place:
             return None

@@ -1,11 +1,12 @@
 # cython: annotation_typing=False
-"""OP_MSG, and the one message type that every opcode is turned into.
+"""OP_MSG, and the common message type of all opcodes.
 
     OP_MSG body: uint32 flags, sections..., [uint32 CRC-32C of everything before it]
     section kind 0: byte 0, one document        kind 1: byte 1, int32 size, cstring name, documents...
 
-Always true: a message has exactly one kind 0 section and no two sequences of the same name; bits 0 to 15 of the flags
-are understood or the message is refused; bits 16 to 31 may be ignored. Documents are delimited, not looked into.
+- A message has exactly one kind 0 section, and no two sequences of the same name.
+- Unknown flags among bits 0 to 15 are refused; those among bits 16 to 31 are ignored.
+- Documents are delimited, not parsed.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ _BODY_AT = _HEAD.size
 _SHORTEST_DOCUMENT = 5
 _SHORTEST_MSG = _BODY_AT + 5
 MAX_BODY_BYTES = MAX_MESSAGE_BYTES - _BODY_AT
-"""The longest document that an OP_MSG can carry by itself."""
+"""The longest document that fits into an OP_MSG by itself."""
 _NO_SEQUENCES: Mapping[str, list[bytes]] = {}
 
 
 MAX_SEQUENCE = 1_000_000
-"""Documents of a sequence that are taken apart: more than any command takes, in much less memory than a message of
-empty ones could ask for.
+"""Maximum documents of a decoded sequence: more than any command accepts, but far less memory than a message of empty
+documents could take.
 """
 
 
 class Overfull(list[bytes]):
-    """Stands for a sequence of more documents than are taken apart: it is empty and knows their number."""
+    """The placeholder of a sequence with too many documents: empty, with their number."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -58,9 +59,9 @@ class Overfull(list[bytes]):
 class Message(NamedTuple):
     """A message of any opcode.
 
-    `flags` are those of OP_MSG. `opcode` is the one it came in (a compressed message has that of its content); replies
-    go back in the matching one. `compressor` is the id of the compressor that it came in, None when it was plain.
-    `operation`: what a message of an opcode of 2012 asks for; its `body` is empty.
+    `flags`: those of OP_MSG. `opcode`: the one received (for a compressed message, that of its content); a reply uses
+    the matching one. `compressor`: the id of the compressor used; None if uncompressed. `operation`: the content of a
+    legacy opcode; its `body` is empty.
     """
 
     request_id: int
@@ -74,16 +75,16 @@ class Message(NamedTuple):
 
     @property
     def more_to_come(self) -> bool:
-        """In a request: send no reply. In a reply: another one follows unasked."""
+        """In a request: send no reply. In a reply: another one follows."""
         return bool(self.flags & MORE_TO_COME)
 
 
 def decode_frame(frame: bytes) -> Message:
-    """One whole frame as a message. Errors: ProtocolError."""
+    """Decode one whole frame. Errors: ProtocolError."""
     size = len(frame)
     if size >= _SHORTEST_MSG:
         _, request_id, response_to, opcode, flags, kind, length = _WHOLE_HEAD.unpack_from(frame)
-        # One kind 0 section is by far the most common message, before one kind 1 section the next.
+        # A single kind 0 section is the most common message; one more kind 1 section the next.
         if opcode == OP_MSG and not flags & _SPECIAL_BITS and not kind and length >= 5:
             end = _BODY_AT + length
             if end == size and not frame[-1]:
@@ -159,7 +160,7 @@ def _sections(frame: bytes, end: int) -> tuple[bytes, dict[str, list[bytes]]]:
 
 
 def _size(frame: bytes, at: int, end: int) -> int:
-    """A length prefix that counts itself and must fit before `end`."""
+    """Return a length prefix, which includes itself and must fit before `end`."""
     try:
         size = int(_INT32.unpack_from(frame, at)[0])
     except error:
@@ -196,12 +197,12 @@ def _sequence(frame: bytes, at: int, end: int) -> tuple[str, list[bytes]]:
 
 
 def encode_body(body: bytes, request_id: int, response_to: int, flags: int) -> bytes:
-    """`encode_message` of one document, without a detour."""
+    """Return `encode_message` of one document, without its overhead."""
     return encode_head(len(body), request_id, response_to, flags) + body
 
 
 def encode_head(body_length: int, request_id: int, response_to: int, flags: int) -> bytes:
-    """What stands before the only document of a message: every reply of the server begins with it."""
+    """Return the bytes before the only document of a message, with which every reply of the server begins."""
     length = _BODY_AT + body_length
     if length > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {length} bytes is longer than {MAX_MESSAGE_BYTES}")
@@ -216,7 +217,7 @@ def encode_message(
     flags: int = 0,
     sequences: Iterable[tuple[str, list[bytes]]] = (),
 ) -> bytes:
-    """An OP_MSG frame. Errors: ProtocolError when it would be longer than any peer takes."""
+    """Return an OP_MSG frame. Errors: ProtocolError if it exceeds the message limit."""
     parts = [body]
     for name, documents in sequences:
         encoded_name = name.encode() + b"\0"

@@ -1,15 +1,15 @@
-"""The opcodes of 2012: OP_QUERY, OP_GET_MORE, OP_KILL_CURSORS, OP_INSERT, OP_UPDATE, OP_DELETE, and their OP_REPLY.
+"""The legacy opcodes OP_QUERY, OP_GET_MORE, OP_KILL_CURSORS, OP_INSERT, OP_UPDATE, OP_DELETE, and their OP_REPLY.
 
     OP_UPDATE   int32 0, cstring namespace, int32 flags, document selector, document update
     OP_INSERT   int32 flags, cstring namespace, documents...
-    OP_QUERY    int32 flags, cstring namespace, int32 skip, int32 return, document query, [document fields]
-    OP_GET_MORE int32 0, cstring namespace, int32 return, int64 cursor id
+    OP_QUERY    int32 flags, cstring namespace, int32 skip, int32 return, document query, [document fields] OP_GET_MORE
+    int32 0, cstring namespace, int32 return, int64 cursor id
     OP_DELETE   int32 0, cstring namespace, int32 flags, document selector
     OP_KILL_CURSORS int32 0, int32 count, int64 cursor ids...
     OP_REPLY    int32 flags, int64 cursor id, int32 starting from, int32 number returned, documents...
 
-Always true: an operation has exactly the documents that its opcode needs, delimited but not looked into. What it means
-is for `docstore.commands.legacy.opcodes`.
+An operation has exactly the documents of its opcode, delimited but not parsed. `docstore.commands.legacy.opcodes`
+interprets it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OP_DELETE = 2006
 OP_KILL_CURSORS = 2007
 
 WRITES = frozenset((OP_UPDATE, OP_INSERT, OP_DELETE))
-"""Those that have no reply."""
+"""Opcodes without a reply."""
 
 CURSOR_NOT_FOUND = 1
 QUERY_FAILURE = 2
@@ -41,7 +41,7 @@ _REPLY_HEAD = Struct("<iqii")
 
 
 class Operation(NamedTuple):
-    """One operation of an old opcode. `flags` of its own kind; `skip` and `number` of a query; `ids` of cursors."""
+    """One operation of a legacy opcode. `flags`: of the opcode; `skip`, `number`: of a query; `ids`: of cursors."""
 
     opcode: int
     namespace: str = ""
@@ -53,7 +53,7 @@ class Operation(NamedTuple):
 
 
 def decode_operation(frame: bytes, opcode: int) -> Operation | None:
-    """The operation of a whole frame; None for an opcode that is not one of these. Errors: ProtocolError."""
+    """Decode the operation of a whole frame; None for another opcode. Errors: ProtocolError."""
     decode = _DECODERS.get(opcode)
     if decode is None:
         return None
@@ -125,7 +125,7 @@ def _int32(frame: bytes, at: int) -> int:
 
 
 def _namespace(frame: bytes, at: int) -> tuple[str, int]:
-    """(the cstring, where it is over)."""
+    """Return (cstring, offset after it)."""
     end = frame.find(b"\0", at)
     if end < 0:
         raise ProtocolError("a namespace is cut off")
@@ -151,7 +151,7 @@ def _documents(frame: bytes, at: int) -> tuple[bytes, ...]:
 
 
 def decode_reply(frame: bytes) -> bytes:
-    """The first document of an OP_REPLY."""
+    """Return the first document of an OP_REPLY."""
     at = HEADER_BYTES + _REPLY_HEAD.size
     try:
         size = int(_INT32.unpack_from(frame, at)[0])
@@ -163,10 +163,10 @@ def decode_reply(frame: bytes) -> bytes:
 
 
 def reply_body(documents: list[bytes], *, cursor_id: int = 0, start: int = 0, flags: int = AWAIT_CAPABLE) -> bytes:
-    """What an OP_REPLY holds after its header."""
+    """Return the body of an OP_REPLY, after its header."""
     return _REPLY_HEAD.pack(flags, cursor_id, start, len(documents)) + b"".join(documents)
 
 
 def reply_head(body_length: int, *, request_id: int, response_to: int) -> bytes:
-    """What stands before a `reply_body` in the frame of an OP_REPLY."""
+    """Return the header of an OP_REPLY with a `reply_body` of that length."""
     return HEADER.pack(HEADER_BYTES + body_length, request_id, response_to, OP_REPLY)

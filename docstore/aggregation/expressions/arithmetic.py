@@ -406,7 +406,6 @@ def _pow(operands: Operands) -> Value:
 
 def _decimal_power(base: Decimal, power: Decimal) -> Decimal:
     """Return the power with all 34 digits, even of a whole number.
-
     Zeros, infinities and NaN behave as in C's `pow`, except that no zero has a sign.
     """
     if power.is_zero() or base == 1 or (base == -1 and power.is_infinite()):

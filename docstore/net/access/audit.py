@@ -1,6 +1,6 @@
-"""Where the audit log goes: a file, standard output, or the system's log.
+"""Destinations of the audit log: a file, standard output, or syslog.
 
-Always true: what could not be written to a file ends the process, which would do unseen what it is to be seen doing.
+A failed write to a file stops the process: it must not act unaudited.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JSON = JSONOptions(json_mode=JSONMode.LEGACY, datetime_representation=DatetimeR
 
 
 def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
-    """The audit log of a process; None where it has none. Errors: StartError."""
+    """Return the audit log of a process; None if it has none. Errors: StartError."""
     if options.destination is None:
         return None
     wanted = _filter(options.filter)
@@ -54,7 +54,7 @@ def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
 
 
 class AuditFile:
-    """A file that is appended to, of its owner alone. Errors: StartError where it cannot be opened."""
+    """A file opened for appending, readable by its owner only. Errors: StartError if it cannot be opened."""
 
     def __init__(self, path: Path, *, as_bson: bool, rename: bool) -> None:
         self._path = path
@@ -77,7 +77,7 @@ class AuditFile:
             raise AssertionError(f"the audit log {self._path} cannot be written: {error.strerror}") from error
 
     def rotate(self) -> None:
-        """Begin the file anew, the old one under another name; or open what is there now. Errors: OSError."""
+        """Rename the file and start a new one; or reopen the path. Errors: OSError."""
         if self._rename and self._path.exists():
             keep(self._path, datetime.now(UTC))
         old, self._descriptor = self._descriptor, self._open()
@@ -85,12 +85,12 @@ class AuditFile:
 
 
 def as_json(message: bytes) -> str:
-    """A message as one line."""
+    """Return a message as one line."""
     return json_util.dumps(bson.decode(message, _JSON), json_options=_JSON)
 
 
 def _nothing() -> None:
-    """There is no file to begin anew."""
+    """Do nothing: there is no file to rotate."""
 
 
 def _to_console(message: bytes) -> None:
@@ -103,7 +103,7 @@ def _to_syslog(message: bytes) -> None:
 
 
 def _filter(text: str | None) -> Predicate | None:
-    """The predicate of a filter, which is written in JSON; names need no quotes. Errors: StartError."""
+    """Return the predicate of a filter, written in JSON; names need no quotes. Errors: StartError."""
     if text is None:
         return None
     try:

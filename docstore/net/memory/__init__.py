@@ -1,1 +1,1 @@
-"""What memory a process keeps, and when it looks for what can go."""
+"""Memory of a process: the allocator's free memory, and the schedule of garbage collection."""

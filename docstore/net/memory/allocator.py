@@ -1,11 +1,11 @@
-"""How much freed memory the C library keeps: without this a process never shrinks after large messages.
+"""Settings of the C library's allocator that bound its free memory: by default a process never shrinks after large
+messages.
 
-A batch of 16 MiB is put together from pieces and sent, over and over while a collection is read. Where its blocks went
-back to the system each time, taking and clearing their pages anew was half of what such a read costs; so blocks of
-less than 32 MiB lie in the heap, of whose end up to 64 MiB stay free. What lies free there is given back by
-`give_back` alone, at about 0.3 ms for each MB, when the process has nothing to do with it: with 1,000,000 documents of
-300 bytes loaded and read twice a node comes to 184 MB, and to 182 MB where every block of more than 512 KiB goes back
-at once.
+A 16 MiB batch is assembled from pieces and sent, repeatedly while a collection is read. Returning its blocks to the
+system each time costs half of such a read, for mapping and clearing the pages again. So blocks below 32 MiB stay in the
+heap, with up to 64 MiB free at its end. Free memory inside the heap is returned by `give_back` alone, at about 0.3 ms
+per MB, when the process has no use for it. Measured: after 1,000,000 documents of 300 bytes were loaded and read twice,
+a node has 184 MB; it has 182 MB if every block above 512 KiB is returned at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SETTINGS = ((_ARENA_MAX, 2), (_MMAP_THRESHOLD, 32 * _MIB), (_TRIM_THRESHOLD, 64
 
 
 def bound_free_memory() -> None:
-    """Share few arenas between threads, and bound what is kept of what was freed. Nothing happens without glibc."""
+    """Limit the number of arenas and the free memory kept by the allocator. Does nothing without glibc."""
     settle = getattr(ctypes.CDLL(None), "mallopt", None)
     if settle is not None:
         for option, value in _SETTINGS:
@@ -29,14 +29,14 @@ def bound_free_memory() -> None:
 
 
 def give_back() -> None:
-    """Give the system all pages in which nothing is in use. Nothing happens without glibc."""
+    """Return all unused pages to the system. Does nothing without glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def resident_bytes() -> int:
-    """The memory that the process has; where the system does not tell, the most that it ever had."""
+    """Return the resident memory of the process; its maximum so far if the system does not report it."""
     try:
         descriptor = os.open("/proc/self/statm", os.O_RDONLY)
     except OSError:

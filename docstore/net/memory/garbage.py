@@ -1,12 +1,12 @@
-"""When a process collects garbage, and how it does so without holding its event loop.
+"""Scheduling of garbage collection, so that it does not hold the event loop.
 
-The interpreter's own full collections come whenever enough objects have grown old, and their time grows with the number
-of objects: a large pipeline would stop everybody. Here they come between two turns of the loop, when something may have
-become garbage since the last one, and not while many more objects are in use than after it; after a while they come in
-any case. Few objects may hold much memory: that a process has grown is a reason to look. Large structures that are
-done with are taken apart in slices (`docstore.deferred_free`).
+The interpreter's full collections run whenever enough objects have aged, and take time proportional to the number of
+objects: a large pipeline would block everyone. Here they run between two turns of the loop, if there may be new
+garbage. They are postponed while many more objects are in use than after the last one, up to a maximum interval. Few
+objects may hold much memory, so growth of the process triggers one too. Large structures are freed in slices
+(`docstore.deferred_free`).
 
-A process that has grown gives back what lies free (`FreeMemory`): large requests one after the other do not add up.
+A process that has grown returns free memory (`FreeMemory`), so that successive large requests do not add up.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from docstore.deferred_free import DEFERRED_FREE
 from docstore.net.memory.allocator import give_back, resident_bytes
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
-"""The thresholds: young objects are looked at as ever, all of them only by `GarbageCollection`."""
+"""Thresholds: the interpreter collects young objects as usual, but only `GarbageCollection` collects all."""
 
 _LOOK_SECONDS = 5.0
 _LONGEST_SECONDS = 600.0
-"""After this a collection is due, however much memory is in use."""
+"""The interval after which a collection is due regardless of memory in use."""
 
 _AGED = 10
-"""Collections of young objects after which a full one is worth its time."""
+"""Young collections after which a full one is worthwhile."""
 
 _MOST_BLOCKS = 200_000
-"""Blocks of memory in use beyond those after the last collection, above which it is put off."""
+"""Memory blocks in use beyond those after the last collection, above which it is postponed."""
 
 _SLICE_SECONDS = 0.002
 
 _WEIGHED_SECONDS = 0.25
 _GROWN_BYTES = 32 * 1024 * 1024
-"""Memory beyond the least there has been, from which some of it may lie free; beyond the least since the last
-collection, from which some of it may be in cycles.
+"""Growth that triggers action: above the minimum so far, memory may be free; above the minimum since the last
+collection, it may be in cycles.
 """
 
 _GAINED_BYTES = 4 * 1024 * 1024
 _MOST_PATIENCE = 128
-"""Looks from one attempt to the next when nothing lay free; those before are twice as many each time."""
+"""Maximum checks between two attempts that freed nothing; the number doubles each time."""
 
 _SOON = 4
 _MOST_PATIENCE_AT_WORK = 16
-"""The same where what was given back was taken again within `_SOON` looks."""
+"""The maximum if the freed memory was used again within `_SOON` checks."""
 
 
 class GarbageCollection:
-    """The full collections of a process, and what it frees in slices."""
+    """The full collections of a process, and its deferred frees."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -61,7 +61,7 @@ class GarbageCollection:
         self._free = FreeMemory(loop)
 
     def start(self) -> None:
-        """What there is now stays: it is never looked at again."""
+        """Start; freeze the present objects, which are never examined again."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_COLLECT_AFTER)
@@ -86,7 +86,7 @@ class GarbageCollection:
     def _look(self) -> None:
         late = self._loop.time() >= self._collected + _LONGEST_SECONDS
         resident = resident_bytes()
-        # What lay free then and has been given back hides nothing.
+        # Memory that was free then and has been returned must not mask growth.
         self._resident = min(self._resident, resident)
         grown = SUPERVISION.heavy != self._heavy or resident >= self._resident + _GROWN_BYTES
         aged = _AGED if grown else gc.get_count()[2]
@@ -100,14 +100,16 @@ class GarbageCollection:
 
     def _sweep(self) -> None:
         if not DEFERRED_FREE.sweep(self._loop.time, self._loop.time() + _SLICE_SECONDS):
-            # Not at once: whoever waits for the loop comes first.
+            # Later: other tasks waiting for the loop come first.
             self._loop.call_later(_SLICE_SECONDS / 4, self._sweep)
 
 
 class FreeMemory:
-    """Gives back what lies free, on a thread: soon after the process has grown or a request that made much has ended,
-    ever more rarely in vain, and not so often what is taken again at once: each batch of a long read is as large as
-    the one before, and new pages cost more than what is put into them.
+    """Returns free memory to the system, on a thread, soon after the process has grown or an expensive request has
+    ended.
+
+    It backs off exponentially after attempts that freed nothing. It also backs off if the memory is used again at once:
+    each batch of a long read is as large as the one before, and new pages cost more than filling them.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -117,7 +119,7 @@ class FreeMemory:
         self._patience = 1
         self._looks = 0
         self._gained = self._grown = False
-        """Whether something lay free the last time, and whether as much is in use again."""
+        """`_gained`: the last attempt freed memory. `_grown`: as much is in use again."""
         self._heavy = SUPERVISION.heavy
         self._timer: asyncio.Handle | None = None
         self._stopped = False
@@ -164,5 +166,5 @@ class FreeMemory:
 
 
 def is_due(aged: int, more_blocks: int, *, late: bool) -> bool:
-    """Whether to look at everything: after `aged` collections of young objects, with so much more memory in use."""
+    """True if a full collection is due after `aged` young collections and a growth of `more_blocks`."""
     return aged >= _AGED and (late or more_blocks <= _MOST_BLOCKS)

@@ -1,14 +1,13 @@
 """Start-time fair queueing of long work: by user, and within a user by operation.
 
-Each account (a user, and below it an operation) has a virtual time: the seconds of the loop that it has used. The queue
-gives out the waiter of the user with the least, and of this user the operation with the least. An account that comes
-back after it had nothing to do starts at the virtual time of the queue, so waiting saves up nothing. That time goes on
-by each slice, divided by the accounts that want one: whoever waits is overtaken by newcomers no longer than until then.
+Each account (a user, and below it an operation) has a virtual time: the seconds of the loop that it has used. The next
+waiter is the operation with the least virtual time of the user with the least. An account that was idle restarts at the
+queue's virtual time, so idling earns no credit. The queue's time advances with each slice, divided by the number of
+waiting accounts. This bounds how long newcomers can overtake a waiter.
 
-Background work (`Owner.user` is None) comes after all other, but has one of `BACKGROUND_EVERY` slices while
-it waits.
+Background work (`Owner.user` is None) comes last, but gets one of `BACKGROUND_EVERY` slices while it waits.
 
-No clock, no loop: callers say what a slice took (`charge`).
+No clock, no loop: callers report the time of a slice (`charge`).
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 BACKGROUND_EVERY = 10
-"""One slice of so many is for background work while that waits."""
+"""While background work waits, it gets one of this number of slices."""
 _MAX_IDLE_ACCOUNTS = 64
-"""Accounts without waiters that are kept before those that say nothing any more are removed."""
+"""Idle accounts kept before those without effect are removed."""
 
 Waiter = TypeVar("Waiter")
 
@@ -46,7 +45,9 @@ class _Account(Generic[Waiter]):
 
 @dataclass(slots=True)
 class _User:
-    """`seconds`: its virtual time; `now`: that at which its operations begin; `waiting`: how many of these wait."""
+    """A user. `seconds`: its virtual time; `now`: the start time of its operations; `waiting`: its waiting
+    operations.
+    """
 
     seconds: float
     now: float = 0.0
@@ -54,17 +55,17 @@ class _User:
 
 
 class FairQueue(Generic[Waiter]):
-    """Waiters of long work in the order in which they get the loop."""
+    """Waiters of long work, in the order of their slices."""
 
     def __init__(self) -> None:
         self._background: deque[Waiter] = deque()
         self._foreground_run = 0
-        """Slices of the foreground since background work had one."""
+        """Foreground slices since the last background slice."""
         self._length = 0
         self._now = 0.0
-        """The virtual time at which users begin."""
+        """The virtual time at which users start."""
         self._last = BACKGROUND
-        """Who had the last slice."""
+        """The owner of the last slice."""
         self._users: dict[Hashable, _User] = {}
         self._operations: dict[Owner, _Account[Waiter]] = {}
 
@@ -82,7 +83,7 @@ class FairQueue(Generic[Waiter]):
             self._remove_idle_accounts()
             account = self._operations[owner] = _Account(0.0, deque())
         user = self._users.setdefault(owner.user, _User(0.0))
-        # Who has just had a slice comes back with what it has used, others begin at the time of the queue.
+        # The owner of the last slice keeps its virtual time; others start at the queue's.
         if owner.user != self._last.user:
             user.seconds = max(user.seconds, self._now)
         if owner != self._last:
@@ -92,7 +93,7 @@ class FairQueue(Generic[Waiter]):
         self._length += 1
 
     def pop(self) -> tuple[Owner, Waiter]:
-        """Return the next waiter and its owner. Errors: IndexError where nobody waits."""
+        """Return the next waiter and its owner. Errors: IndexError if the queue is empty."""
         if self._background and (not self._length or self._foreground_run >= BACKGROUND_EVERY - 1):
             self._foreground_run = 0
             self._last = BACKGROUND
@@ -110,7 +111,7 @@ class FairQueue(Generic[Waiter]):
         return owner, account.waiters.popleft()
 
     def charge(self, owner: Owner, seconds: float) -> None:
-        """Count a slice of `seconds` for its owner."""
+        """Charge a slice of `seconds` to its owner."""
         account = self._operations.get(owner)
         if account is not None and owner.user is not None:
             user = self._users[owner.user]

@@ -1,7 +1,7 @@
-"""The certificates of a process as contexts: for the connections that it accepts, and for those that it makes.
+"""The certificates of a process as TLS contexts: for accepted connections and for outgoing ones.
 
-Always true: what a connection was made with stays with it; whatever is read anew holds for later ones, and only when
-all of it could be read.
+- A connection keeps the certificates of its handshake. Reloaded files apply to later connections.
+- A reload takes effect only if all files are valid.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NO_AUTHORITY = (
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """Everything that is made of the files. `shown`: the certificate that other processes of the cluster see."""
+    """Everything built from the files. `shown`: the certificate presented to other processes of the cluster."""
 
     accepting: ssl.SSLContext
     connecting: ssl.SSLContext
@@ -62,7 +62,7 @@ class _Material:
 
 
 class TlsCertificates:
-    """What the files of the options hold. `mode` may rise while the process runs."""
+    """The certificates of the options' files. `mode` may be raised while the process runs."""
 
     def __init__(self, options: TlsOptions) -> None:
         """Errors: Unusable."""
@@ -79,12 +79,12 @@ class TlsCertificates:
 
     @property
     def connecting(self) -> ssl.SSLContext | None:
-        """None where the process makes plain connections."""
+        """None if the process makes plain connections."""
         return self._material.connecting if self.mode.sends else None
 
     @property
     def verifies(self) -> bool:
-        """Whether the certificates of clients are looked at."""
+        """True if client certificates are verified."""
         return self._material.accepting.verify_mode is not ssl.CERT_NONE
 
     @property
@@ -124,16 +124,16 @@ class TlsCertificates:
         self.tell(datetime.now(UTC))
 
     def accepted(self, version: str | None, remote: str) -> None:
-        """A connection was accepted that speaks this protocol, as Python calls it."""
+        """Count an accepted connection by its protocol version, as Python names it."""
         name = (version or "unknown").removeprefix("TLSv")
         self._versions[name] += 1
         if name in self._options.log_versions:
             LOG.info("Accepted connection with TLS", tlsVersion=name, remoteHost=remote)
 
     def subject_shown(self, connection: ssl.SSLObject | ssl.SSLSocket) -> Subject | None:
-        """Whose certificate the client of an accepted connection has proven to have. Errors: BadCertificate."""
+        """Return the subject of the client's certificate on an accepted connection. Errors: BadCertificate."""
         shown = connection.getpeercert(binary_form=True)
-        # Where others' certificates are not looked at, anyone may show any.
+        # Without verification a client may present any certificate.
         return read_certificate(shown).subject if shown is not None and self.verifies else None
 
     def begin(self) -> None:
@@ -155,7 +155,7 @@ class TlsCertificates:
         return dict(self._versions)
 
     def tell(self, now: datetime) -> None:
-        """Say in the log which certificates are used, and which of them end soon."""
+        """Log the certificates in use, and those that expire soon."""
         for kind, certificate in (("Server", self._material.own), ("Cluster", self._material.shown)):
             if kind == "Cluster" and self._options.cluster_file is None:
                 continue
@@ -172,7 +172,7 @@ class TlsCertificates:
 
 
 def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
-    """The certificates that the options name; None without encryption. Errors: StartError."""
+    """Return the certificates of the options; None without TLS. Errors: StartError."""
     if options.mode is TlsMode.DISABLED:
         return None
     if options.fips and not get_fips_mode():
@@ -227,7 +227,7 @@ def _context(protocol: int, options: TlsOptions) -> ssl.SSLContext:
 
 
 def _read_own(path: Path) -> Certificate:
-    """The certificate of a file with a key, which must be its owner's alone and hold now. Errors: Unusable."""
+    """Read a certificate with its key, in a file that only its owner may read, valid now. Errors: Unusable."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & _OF_OTHERS:

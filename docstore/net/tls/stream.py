@@ -1,8 +1,8 @@
-"""One encrypted connection: the protocol of a socket's transport, and the transport of the protocol that it carries.
+"""A TLS connection: the protocol of a socket's transport, and the transport of an inner protocol.
 
-Always true: nothing reaches the carried protocol before the handshake is done, and that ends within its time. Of what
-is written more than a slice waits as it is until it is its turn: so a long reply neither stands there twice nor holds
-the loop up.
+- Nothing reaches the inner protocol before the handshake is done, which has a time limit.
+- Written data beyond one slice waits unencrypted until its turn, so that a long reply is neither held twice nor holds
+  the loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SLICE_BYTES = 512 * 1024
 
 
 class _Records:
-    """The encryption of one connection: bytes go in and come out."""
+    """The TLS engine of one connection, from bytes to bytes."""
 
     __slots__ = ("_incoming", "_outgoing", "tls")
 
@@ -33,15 +33,15 @@ class _Records:
         )
 
     def feed(self, data: bytes) -> None:
-        """What came from the other side."""
+        """Add received bytes."""
         self._incoming.write(data)
 
     def to_send(self) -> bytes:
-        """What the encryption itself has to say to the other side."""
+        """Return the bytes that the TLS engine itself has to send."""
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def decrypted(self) -> tuple[bytes, bool]:
-        """What can be read of what was fed, and whether that was all that will ever come. Errors: ssl.SSLError."""
+        """Return (decrypted bytes, True at the end of the stream). Errors: ssl.SSLError."""
         pieces: list[bytes] = []
         ended = False
         try:
@@ -54,22 +54,23 @@ class _Records:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), ended
 
     def encrypted(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Errors: ssl.SSLError."""
+        """Return the data encrypted. Errors: ssl.SSLError."""
         written = self.tls.write(data)
         while written < len(data):
             written += self.tls.write(memoryview(data)[written:])
         return self._outgoing.read()
 
     def farewell(self) -> bytes:
-        """Tells the other side that nothing more will come; an answer is not waited for."""
+        """Return the close notification; its answer is not awaited."""
         with suppress(ssl.SSLError):
             self.tls.unwrap()
         return self.to_send()
 
 
 class TlsStream(asyncio.Transport, asyncio.Protocol):
-    """`begin` starts the handshake; `secured` is called when it is done, `failed` with the reason when it is not, and
-    the connection is closed then.
+    """A TLS stream. `begin` starts the handshake. On success `secured` is called.
+
+    On a failure `failed` is called with the reason, and the connection is closed.
     """
 
     __slots__ = (
@@ -87,7 +88,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         secured: Callable[[TlsStream], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`server_name`: of a server that is connected to, which its certificate is checked for; None on a server."""
+        """`server_name`: the expected name in the certificate of a server; None on the server side."""
         super().__init__()
         self._records = _Records(context, server_name)
         self.tls = self._records.tls
@@ -105,7 +106,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         self._waiting: deque[memoryview] = deque()
 
     def begin(self, data: bytes = b"") -> None:
-        """Take the transport over. `data`: what has come on it already."""
+        """Take over the transport. `data`: bytes it has already received."""
         self._under.set_protocol(self)
         self._timer = self._loop.call_later(
             HANDSHAKE_SECONDS, self._give_up, f"no handshake within {HANDSHAKE_SECONDS:g} s", self._under.abort
@@ -126,7 +127,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         try:
             plain, ended = self._records.decrypted()
         except ssl.SSLError as error:
-            # The other side has refused the handshake after its end, or what comes is not from who shook hands.
+            # The peer rejected the completed handshake, or the data is forged.
             self._error = error
             self.abort()
             return
@@ -173,7 +174,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             self.write(piece)
 
     def close(self) -> None:
-        """Close after what was written has been sent."""
+        """Close after sending what was written."""
         if not self._closing:
             self._closing = True
             if not self._waiting:
@@ -199,14 +200,14 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
     # In between.
 
     def _shake_hands(self) -> bool:
-        """Go on with the handshake; whether it is done and there may be more to read."""
+        """Continue the handshake; True if it is done and there may be more to read."""
         try:
             self.tls.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
             return False
         except OSError as error:
-            # The other side is told why.
+            # Send the peer the alert.
             self._flush()
             self._give_up(reason_of(error), self._under.close)
             return False
@@ -231,7 +232,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             self.abort()
 
     def _encrypt_next(self) -> None:
-        """A slice of what waits, and the next in another turn of the loop unless the transport below is full."""
+        """Encrypt and send one slice; schedule the next in another turn, unless the transport below is full."""
         if not self._waiting or self._under_full:
             self._regulate()
             return
@@ -248,7 +249,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         self._regulate()
 
     def _regulate(self) -> None:
-        """Have the protocol above write no more while there is enough."""
+        """Pause or resume writing of the inner protocol, depending on the bytes waiting."""
         pause = self._under_full or bool(self._waiting)
         if pause != self._told_to_pause:
             self._told_to_pause = pause
