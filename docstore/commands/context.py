@@ -188,8 +188,8 @@ class RequestProgress:
     """The mutable state of a request, and extra reply fields. A request and all its derived requests share one.
 
     * `operation`: the request's entry in currentOp, once needed.
-    * `namespace`: the resolved namespace, for reports; empty if it is that of the request.
-    * `deadline`: that of a command with its own deadline, as `Context.deadline`.
+    * `namespace`: the resolved namespace, for reports; empty if the request names it.
+    * `deadline`: the command's own deadline, as `Context.deadline`.
     * `at_cluster_time`: see `Context`.
     * `induced`: a fail point's effect on the reply.
     * `apart`: the request was restarted on a thread that can block. `irrevocable`: it must not be restarted, because it
@@ -198,7 +198,7 @@ class RequestProgress:
     * `memory_before`: the bytes of the process before the request allocated much; `unmeasured`: the bytes allocated
       since the last measurement.
     * `execution`: its plans, if known.
-    * `whole_ok`: the reply has `ok` as an int, as count and distinct of a view do.
+    * `whole_ok`: the reply has `ok` as an int, like count and distinct on a view.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
 class Envelope:
-    """The envelope fields parsed so far; defaults are class attributes. `fields`: those of the context to create."""
+    """The envelope fields parsed so far; defaults are class attributes. `fields`: the fields of the future context."""
 
     db: str | None = None
     lsid: bytes | None = None

@@ -143,7 +143,7 @@ class Connection:
             self.transport.abort()
 
     def admit(self) -> None:
-        """Handle what the client sends: until now it has waited to be let in."""
+        """Start handling requests: the rate limiter has admitted the connection."""
         self._busy = False
         self._schedule()
 

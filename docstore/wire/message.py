@@ -59,8 +59,8 @@ class Overfull(list[bytes]):
 class Message(NamedTuple):
     """A message of any opcode.
 
-    `flags`: those of OP_MSG. `opcode`: the one received (for a compressed message, that of its content); a reply uses
-    the matching one. `compressor`: the id of the compressor used; None if uncompressed. `operation`: the content of a
+    `flags`: the OP_MSG flags. `opcode`: the one received, or the one inside a compressed message; a reply uses the
+    matching one. `compressor`: the id of the compressor used; None if uncompressed. `operation`: the content of a
     legacy opcode; its `body` is empty.
     """
 

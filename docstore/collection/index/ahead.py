@@ -1,7 +1,7 @@
 """Index keys of large documents, computed before the write unit, while other tasks may run.
 
-- The keys equal those of `Index.marked_keys` for the same document, so they stay valid if the
-  collection changes before the unit.
+- The keys equal those of `Index.marked_keys` for the same document, so they stay valid if the collection
+  changes before the unit.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Layout (little-endian): ident (4), count change (4), size change (8), then for e
 length of the previous value or -1 (4), key, previous value.
 
 - Family + 64: the value is a changed document. The length is that of its previous middle part. The key is followed by
-  the length of the common prefix after the document's length field, that of the common suffix (4 each), and the middle.
+  the lengths of the common prefix, after the document's length field, and common suffix (4 each), and the middle.
 - Ident 0: no counters. Further counters each have family 255 and, as the key, the same three numbers.
-- A change that commits as of an earlier time has a first key of family 254: the timestamp (8).
+- A change that commits at an earlier time has a first key of family 254: the timestamp (8).
 
 `docstore.kernel.log.undo` encodes the keys.
 """

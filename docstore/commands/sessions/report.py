@@ -15,7 +15,7 @@ from docstore.commands.sessions.fields import NO_USER_DIGEST, user_digest
 def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
     """Return the sessions selected by the stage's `options`, by default those of the client's user.
 
-    `users` selects those of the named users; `allUsers`, or no access control, all of them.
+    `users` names other users; `allUsers`, or no access control, selects all sessions.
     """
     services, owner = context.services, context.connection.session_owner
     given = document_to_python(options)
