@@ -1,1 +1,1 @@
-"""The aggregation language: expressions, accumulators, stages, and the split of a pipeline over shards."""
+"""The aggregation language: expressions, accumulators, stages, and the split of a pipeline across shards."""

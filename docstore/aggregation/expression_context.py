@@ -1,6 +1,6 @@
-"""The language of a request, with expressions served and variables bound.
+"""The query context of a request, with expressions enabled and variables bound.
 
-`let` is evaluated once, before any document is looked at, so its expressions can name no field.
+`let` is evaluated once, before any document is read, so its expressions cannot name fields.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from docstore.query.value.collation import Collation
 from docstore.query.value.values import int64_bytes
 
 _LONG = 512
-"""Bytes of a `let` from which evaluating it may take a while."""
+"""Bytes of a `let` above which its evaluation may be slow."""
 _SYSTEM_VARIABLES = frozenset(
     ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW", "REMOVE", "ROOT", "SEARCH_META", "USER_ROLES")
 )
 
 
 class _AggregationExpressions:
-    """Serves `docstore.query.context.Expressions`."""
+    """Implements `docstore.query.context.Expressions`."""
 
     def test(self, value: Value, query_context: QueryContext) -> Callable[[bytes], bool]:
         return compile_test(value, query_context)
@@ -58,7 +58,7 @@ def new_context(
     scripts: Scripts | None = None,
     changes: bool = True,
 ) -> QueryContext:
-    """A language that serves expressions."""
+    """Return a query context with expressions."""
     return QueryContext(
         collation=collation,
         variables=variables or {},
@@ -70,19 +70,20 @@ def new_context(
 
 
 def with_expressions(given: QueryContext) -> QueryContext:
-    """The language, serving expressions."""
+    """Return the query context with expressions enabled."""
     return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
 
 
 def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
-    """NOW (`now` in milliseconds since 1970) and CLUSTER_TIME (`timestamp` as 64 bits)."""
+    """Return NOW (`now` in milliseconds since 1970) and CLUSTER_TIME (`timestamp` as 64 bits)."""
     return {"NOW": (DATE, int64_bytes(now)), "CLUSTER_TIME": (TIMESTAMP, timestamp.to_bytes(8, "little"))}
 
 
 def with_let(given: QueryContext, let: bytes) -> QueryContext:
-    """The language with the variables of a command's `let`; each may use those before it.
+    """Return the query context with the variables of a command's `let`; each may use the previous ones.
 
-    Errors: FailedToParse for a name, 4738901 for one of the system's, 4890500 for an expression that names a field.
+    Errors: FailedToParse for an invalid name, 4738901 for a system variable, 4890500 for an expression that names a
+    field.
     """
     return _with_let(given, let) if len(let) < _LONG else allowing(PAUSED, _with_let, given, let)
 
@@ -107,9 +108,9 @@ def _check_name(name: str) -> None:
 
 
 def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
-    """The language with the constants (`c`) of an update statement: values, not expressions.
+    """Return the query context with the constants (`c`) of an update statement: values, not expressions.
 
-    Errors: 17275 for a variable of the system, FailedToParse for an empty name.
+    Errors: 17275 for a system variable, FailedToParse for an empty name.
     """
     for name, _, _ in elements(constants):
         if name in _SYSTEM_VARIABLES:
@@ -121,4 +122,4 @@ def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
 
 
 FULL = with_expressions(PLAIN)
-"""Expressions and nothing else."""
+"""The query context with expressions and nothing else."""

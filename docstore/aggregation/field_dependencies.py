@@ -1,4 +1,4 @@
-"""The top-level fields that filters and stages read, each named by the first part of its paths."""
+"""The top-level fields that filters and stages read, identified by the first part of their paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docstore.query.filter.tree import And, DocumentTest, Filter, Nor, Not, Or, 
 
 
 class FieldDependencies(NamedTuple):
-    """The fields that one stage reads, None for any; `drops_others`: its output has nothing of the other fields."""
+    """The fields that one stage reads; None: any. `drops_others`: its output depends on no other field."""
 
     fields: Set[str] | None
     drops_others: bool = False

@@ -1,13 +1,13 @@
-"""The conditions of a filter that may stand in front of the stage that it follows.
+"""Filter pushdown: the conditions of a filter that may move before the preceding stage.
 
-A stage divides the conditions by what it says of its fields: those that it preserves, by their top-level names, and
-those that are plain copies of other paths (`$group` shows fields as parts of its key, `$project` and `$addFields` under
-new names).
+A stage divides the conditions by its fields: those that it preserves, by top-level name, and those that are plain
+copies of other paths (`$group` shows fields as parts of its key; `$project` and `$addFields` rename them).
 
-A condition on preserved fields moves. A condition on copied fields is repeated in front by the names that they have
-there, where an index may serve it, and stays behind too: a path through arrays means more in a filter than in an
-expression, so that every document which leads to a match satisfies the repeated condition, but not only those.
-Repetition is limited to positive conditions with plain values: what holds of a missing value is left out.
+- A condition on preserved fields moves.
+- A condition on copied fields is repeated before the stage under the original names, for an index, and also stays. In a
+  filter a path through arrays matches more than in an expression, so the repeated condition is necessary for a match
+  but not sufficient.
+- Only positive conditions with plain values are repeated: conditions that a missing value satisfies are not.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from docstore.query.value.values import text_of
 _NOT_PLAIN = (ARRAY, MAX_KEY, MIN_KEY, NULL, REGEX, UNDEFINED)
 
 FieldTest = Callable[[str], bool]
-"""A test of the name of a top-level field."""
+"""A predicate of top-level field names."""
 
 PathSource = Callable[[str], str | None]
-"""The path in the input of which a path in the output is a plain copy; None if it is none."""
+"""Returns the input path that an output path is a plain copy of; None if it is none."""
 
 
 class DividedFilter(NamedTuple):
-    """Raw conditions that are moved in front of a stage, that stay behind it, and that are only repeated in front."""
+    """Raw conditions: moved before a stage, kept after it, and repeated before it."""
 
     moved: list[bytes]
     remaining: list[bytes]
@@ -55,7 +55,7 @@ class DividedFilter(NamedTuple):
 def divide_by_fields(
     conditions: Iterable[bytes], is_preserved: FieldTest | None, query_context: QueryContext
 ) -> DividedFilter:
-    """Divide conditions by whether all fields that they read are preserved; None: no field is known to be."""
+    """Divide conditions by whether the stage preserves all their fields; None: no field is known to be preserved."""
     if is_preserved is None:
         return DividedFilter([], list(conditions), [])
     divided = DividedFilter([], [], [])
@@ -69,8 +69,8 @@ def divide_by_fields(
 def conditions_in_front(
     conditions: Iterable[bytes], source_of: PathSource | None, query_context: QueryContext
 ) -> list[bytes]:
-    """Return the conditions on the input of a stage that follow from conditions on its output, whose paths are copies
-    of those that `source_of` names.
+    """Return the input conditions implied by conditions on a stage's output, whose paths `source_of` maps to the
+    input.
     """
     if source_of is None:
         return []
@@ -83,7 +83,7 @@ def conditions_in_front(
 
 
 def copies_of(fields: bytes) -> PathSource:
-    """Return the sources of the paths that a specification such as that of `$project` fills: `{new: "$old"}`."""
+    """Return the source paths of a specification like that of `$project`: `{new: "$old"}`."""
     copied = {name: _path_of((code, data)) for name, code, data in elements(fields)}
 
     def source_of(path: str) -> str | None:
@@ -102,12 +102,14 @@ def _path_of(value: Value) -> str | None:
 
 
 def plain_path(path: str | None) -> str | None:
-    """Return the path if it has no number: to a filter that is a position in an array, to an expression a field."""
+    """Return the path if it has no number, which is an array position in a filter, but a field name in an
+    expression.
+    """
     return None if path is None or any(part.isdigit() for part in path.split(".")) else path
 
 
 def _renamed(raw: bytes, source_of: PathSource) -> bytes | None:
-    """Return the condition by the names that fields have in the input; None if one is no plain copy."""
+    """Return the condition under the input's field names; None if a field is no plain copy."""
     fields: list[tuple[str, int, bytes]] = []
     for name, code, data in elements(raw):
         if name in ("$and", "$or"):
@@ -134,7 +136,7 @@ def _is_positive(tree: Filter, query_context: QueryContext) -> bool:
         case In(values=listed, patterns=()):
             return all(value[0] not in _NOT_PLAIN for value in listed)
         case RegexMatch():
-            # Of strings that a collation takes for equal only the one that is shown need match.
+            # Of strings that a collation treats as equal, only the one shown needs to match.
             return query_context.collation is None
         case _:
             return False

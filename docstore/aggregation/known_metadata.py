@@ -1,4 +1,4 @@
-"""The metadata (`$meta`) that are known of the documents of a pipeline, as functions of these."""
+"""Document metadata (`$meta`) known in a pipeline, as functions of the documents."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from docstore.query.metadata import Measure
 
 
 def known_metadata(stages: Sequence[Stage], of_input: Mapping[str, Measure]) -> Mapping[str, Measure]:
-    """Return the metadata that are known behind the stages: those of a find that the first stage stands for, else
-    those `of_input`, as long as documents are as they were.
+    """Return the metadata known after the stages: those of the find of the first stage, else `of_input`.
+
+    They remain known while the stages keep documents unchanged.
     """
     measures = (stages[0].measures if stages else None) or of_input
     return measures if all(stage.keeps_documents for stage in stages) else {}

@@ -1,4 +1,4 @@
-"""Projections that are sent again and again, parsed once."""
+"""A cache of parsed projections."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, metadata_kinds
 
 _LONGEST = 1024
-"""What is longer than this is not sent again as it is, and not remembered."""
+"""Longer projections are unlikely to be repeated, and not cached."""
 
 
 def known_projection(raw: bytes) -> Projection | None:
-    """The projection, where it is short and knows nothing but a document: neither how that was found nor a request."""
+    """Return the projection if it is short and depends on the document alone: on neither the find's metadata nor the
+    request.
+    """
     return _known_projection(raw) if len(raw) <= _LONGEST else None
 
 
@@ -23,6 +25,6 @@ def _known_projection(raw: bytes) -> Projection | None:
     try:
         projection = parse_projection(raw, query_context=new_context())
     except CommandError:
-        # The general way says so.
+        # The regular parser reports the error.
         return None
     return projection if isinstance(projection, Projection) and not metadata_kinds(projection) else None

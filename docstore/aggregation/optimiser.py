@@ -1,8 +1,8 @@
-"""The order of stages, improved: filters and limits come as early as they can, neighbours of one kind become one.
+"""The pipeline optimiser: moves filters and limits forward and joins neighbouring stages of one kind.
 
-A `$match` is divided at its top level, and each condition moves in front of a stage that preserves the fields that it
-reads, or is repeated there by the names that its fields have in the input (`docstore.aggregation.filter_pushdown`).
-No move changes which documents come out, nor their order. Stages say what they allow (`docstore.aggregation.stage`).
+A `$match` is divided at its top level. Each condition moves before a stage that preserves its fields, or is repeated
+there under the input's field names (`docstore.aggregation.filter_pushdown`). No move changes the output or its order.
+Stages declare what they allow (`docstore.aggregation.stage`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from docstore.query.filter.parse import parse_filter
 
 
 def optimised(stages: Sequence[Stage], query_context: QueryContext) -> list[Stage]:
-    """Return stages that give the same results and read fewer documents. `query_context`: of the stages' parsing."""
+    """Return equivalent stages that read fewer documents. `query_context`: that of the stages' parsing."""
     ordered = _with_joined_matches(stages, query_context)
     position = 1
     while position < len(ordered):
@@ -34,7 +34,7 @@ def optimised(stages: Sequence[Stage], query_context: QueryContext) -> list[Stag
 
 
 def _with_joined_matches(stages: Sequence[Stage], query_context: QueryContext) -> list[Stage]:
-    """Return the stages, with one `$match` for each row of them."""
+    """Return the stages with consecutive `$match` stages joined."""
     joined: list[Stage] = []
     for is_match, row in groupby(stages, lambda stage: isinstance(stage, Match)):
         neighbours = list(row)
@@ -46,7 +46,7 @@ def _with_joined_matches(stages: Sequence[Stage], query_context: QueryContext) -
 
 
 def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[Stage] | None:
-    """Return the stages that are better than two neighbours; None if none are."""
+    """Return better stages in place of two neighbours; None if there are none."""
     if isinstance(second, Match):
         if isinstance(first, Match):
             return [_match([first.specification, second.specification], query_context)]
@@ -58,7 +58,7 @@ def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[St
 
 
 def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[Stage] | None:
-    """Return the parts of a filter on both sides of the stage that it followed; None if all of it stays."""
+    """Return the parts of a filter before and after the stage it followed; None if all of it stays."""
     conditions = list(parts_of(second.specification))
     moved, remaining, implied = first.divide_filter(conditions, query_context, with_implied=not second.taken)
     if not moved and not implied:

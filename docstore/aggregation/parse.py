@@ -1,4 +1,4 @@
-"""Parsing of pipelines: stages by their table, checks of where they may stand, and the improved order."""
+"""Parsing of pipelines: stages by their table, checks of their positions, and optimisation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from docstore.query.pausing import PAUSED, PAUSING
 
 MAX_STAGES = 1000
 MAX_SUB_PIPELINES = 20
-"""How deep pipelines of `$lookup`, `$graphLookup` and `$unionWith` may stand within each other."""
+"""Maximum nesting of the pipelines of `$lookup`, `$graphLookup` and `$unionWith`."""
 
 _PER_STAGE = 1024
-"""What it costs at least to parse a stage."""
+"""Minimum work units charged for parsing a stage."""
 
 
 def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLAIN) -> Pipeline:
-    """Return the pipeline of raw stage specifications. Expressions are served in any context."""
+    """Parse raw stage specifications to a pipeline. Expressions are enabled in any context."""
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
     try:
         pipeline = _parsed(stages, Place.TOP, with_expressions(query_context), 0)
@@ -42,7 +42,7 @@ def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLA
 def over_view(pipeline: Pipeline, view: Pipeline) -> Pipeline:
     """Return the pipeline over the documents of a view, whose definition is `view`.
 
-    Errors: 40603 if the pipeline has to read a collection.
+    Errors: 40603 if the pipeline must read a collection.
     """
     if view.stages and leading_geo_near(pipeline) is not None:
         raise GEO_NEAR_POSITION.not_first("$geoNear")
@@ -86,9 +86,9 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext, 
 
 
 def _as_planned(pipeline: Pipeline) -> list[Stage]:
-    """Return the stages as real servers do those that they give to the query planner, which differ.
+    """Return the stages with those replaced that a real server's query planner executes differently.
 
-    These are the `$group` and plain `$lookup` stages behind what a find can do, unless the `$lookup` is unwound.
+    These are the `$group` and plain `$lookup` stages after the leading find, unless the `$lookup` is unwound.
     """
     _, begins = pipeline.leading_find()
     planned = list(pipeline.stages)

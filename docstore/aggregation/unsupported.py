@@ -1,6 +1,6 @@
-"""Names of the aggregation language that MongoDB knows and this server does not serve.
+"""Stages and operators of MongoDB that this server does not support.
 
-A name is in one of these tables or in a table of what is served, never in both.
+A name is either in one of these tables or in a table of supported ones, never in both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SEARCH_REASON = "search indexes are served with Atlas only"
 
 
 def refused(stage: str) -> CommandError:
-    """The refusal of one of these stages."""
+    """Return the error for one of these stages."""
     if stage == "$listSearchIndexes":
         return CommandError(Code.CommandNotSupported, SEARCH_REASON)
     return not_supported("aggregation stage", stage)

@@ -1,4 +1,4 @@
-"""A pipeline in the place of an update: the stages that make one document of one, as a function."""
+"""Pipelines as updates: stages that map one document to one, as a function."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _STAGES = {declaration.name: declaration for module in (project, replace_root) f
 def compile_update(
     stages: Sequence[bytes], query_context: QueryContext
 ) -> tuple[Callable[[bytes], bytes], frozenset[bytes] | None]:
-    """(the function from a document to the one that the stages make of it, the top-level fields that they may change;
-    None where that may be any).
+    """Return (function from a document to its update, top-level fields it may change; None: any).
 
-    Errors: InvalidOptions for a stage that updates do not have, those of the stages.
+    Errors: InvalidOptions for a stage not allowed in updates, those of the stages.
     """
     environment = Environment(clock=lambda: 0.0)
     runs: list[StageRun] = []
@@ -48,7 +47,7 @@ def compile_update(
 
 
 def _named(stage: str, value: Value) -> frozenset[bytes] | None:
-    """The top-level fields that a stage may change, which has been parsed; None where that may be any."""
+    """Return the top-level fields that a parsed stage may change; None: any."""
     code, data = value
     if stage in ("$addFields", "$set"):
         paths = [name for name, _, _ in elements(data)]

@@ -1,7 +1,7 @@
-"""Between BSON values and Python objects, at the edges only.
+"""Conversion between BSON values and Python objects, for the edges only.
 
-Python objects lose types (Undefined, Symbol, DBPointer): what is stored is never re-encoded from them. Dates come out
-as `DatetimeMS`, since BSON dates reach outside what `datetime` holds; DBRef-shaped documents stay documents.
+Python objects lose types (Undefined, Symbol, DBPointer), so stored data is never re-encoded from them. Dates become
+`DatetimeMS`, since BSON dates exceed the range of `datetime`; DBRef-shaped documents stay documents.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=Dateti
 
 
 def to_python(value: Value) -> Any:
-    """The value as the `bson` package shows it; InvalidBSON when it is not well formed."""
+    """Return the value as the `bson` package decodes it. Errors: InvalidBSON if it is not well formed."""
     code, raw = value
     if b"$ref\0" in raw:
-        # bson would turn such documents into DBRef objects and so change the order of their fields.
+        # bson would decode such documents to DBRef objects, which changes the order of their fields.
         if code == OBJECT:
             return {name: to_python((inner, part)) for name, inner, part in elements(raw)}
         if code == ARRAY:
@@ -37,15 +37,16 @@ def to_python(value: Value) -> Any:
 
 
 def document_to_python(raw: bytes) -> dict[str, Any]:
-    """A whole document as a dict."""
+    """Return a document as a dict."""
     decoded: dict[str, Any] = to_python((OBJECT, raw))
     return decoded
 
 
 def from_python(thing: Any) -> Value:
-    """The BSON value of a Python object: dict, list, str, int (int32 where it fits), float, None, bytes, bson types.
+    """Return the BSON value of a Python object: dict, list, str, int (int32 if it fits), float, None, bytes, bson
+    types.
 
-    BadValue for what BSON cannot hold.
+    Errors: BadValue if BSON cannot represent it.
     """
     try:
         raw = bson.encode({"": thing}, codec_options=_OPTIONS)

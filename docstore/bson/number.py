@@ -1,7 +1,7 @@
-"""Numbers of the four BSON types compared by exact value.
+"""Comparison of numbers of the four BSON types by exact value.
 
-NaN (of any type) is one value below all others; -0.0 is 0; infinities are equal across types. int32, int64 and double
-are compared in machine arithmetic, decimal128 through `decimal` in a context that never rounds.
+NaN (of any type) is one value below all others; -0.0 equals 0; infinities are equal across types. int32, int64 and
+double are compared in machine arithmetic, decimal128 through `decimal` in a context that never rounds.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ if not cython.compiled:
     from docstore.bson.walk import DECIMAL, DOUBLE, INT32, double_at, int32_at, int64_at
 
 EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
-"""Wide enough for the difference of any decimal128 and any double; a result that would be rounded raises."""
+"""Wide enough for the difference of any decimal128 and any double; a rounded result raises."""
 
 _EXPONENT_BIAS = 6176
 _MAX_COEFFICIENT = 10**34 - 1
 
 
 def integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
-    """The bytes of an int (4) or a long (8)."""
+    """Return the bytes of an int (4) or a long (8)."""
     if cython.compiled:
         return cython.cast(cython.p_char, cython.address(number))[:size]  # type: ignore[index, return-value]
     return number.to_bytes(size, "little", signed=True)
 
 
 def double_bytes(number: cython.double) -> bytes:
-    """The bytes of a double."""
+    """Return the bytes of a double."""
     if cython.compiled:
         return cython.cast(cython.p_char, cython.address(number))[:8]  # type: ignore[index, return-value]
     return pack("<d", number)
 
 
 def decimal_value(raw: bytes, at: int) -> Decimal:
-    """The decimal128 at `at`; NaN payloads are dropped, coefficients beyond 34 digits are 0 (IEEE 754-2008, 3.5.2)."""
+    """Return the decimal128 at `at`; NaN payloads are dropped, coefficients beyond 34 digits are 0 (IEEE 754-2008,
+    3.5.2).
+    """
     bits = int.from_bytes(raw[at : at + 16], "little")
     sign = bits >> 127
     if (bits >> 122) & 0x1F == 0x1F:
@@ -56,7 +58,7 @@ def decimal_value(raw: bytes, at: int) -> Decimal:
 
 
 def exact_value(code: int, raw: bytes, at: int) -> Decimal:
-    """The number at `at`, of any of the four types, without rounding."""
+    """Return the number at `at`, of any of the four types, without rounding."""
     if code == DECIMAL:
         return decimal_value(raw, at)
     if code == DOUBLE:
@@ -65,7 +67,7 @@ def exact_value(code: int, raw: bytes, at: int) -> Decimal:
 
 
 def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
-    """The int32 or int64 at `at`."""
+    """Return the int32 or int64 at `at`."""
     if code == INT32:
         return int32_at(raw, at)
     return int64_at(raw, at)
@@ -100,7 +102,7 @@ def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
 def compare_numbers(
     a_code: cython.int, a: bytes, a_at: cython.Py_ssize_t, b_code: cython.int, b: bytes, b_at: cython.Py_ssize_t
 ) -> cython.int:
-    """-1, 0 or 1; both codes are number types."""
+    """Return -1, 0 or 1; both codes are number types."""
     left: cython.longlong
     right: cython.longlong
     if a_code == DECIMAL or b_code == DECIMAL:

@@ -95,7 +95,7 @@ _class_table: bytes = bytes([_CLASSES.get(code, 0) for code in range(256)])
 
 
 def class_of(code: cython.int) -> cython.int:
-    """The class that a type byte belongs to; classes are ordered as their numbers. InvalidBSON for an unknown type."""
+    """Return the class of a type byte; classes sort by their numbers. Errors: InvalidBSON for an unknown type."""
     found: cython.int = _class_table[code & 0xFF]
     if found == 0:
         raise invalid(f"unknown BSON type {code}")
@@ -103,17 +103,17 @@ def class_of(code: cython.int) -> cython.int:
 
 
 def type_class(code: int) -> int:
-    """The class of a type byte: numbers are one class, string and symbol another; ordered as values of them are."""
+    """Return the class of a type byte: numbers are one class, string and symbol another; sorted as their values are."""
     return class_of(code)
 
 
 def compare(a: Value, b: Value) -> int:
-    """-1, 0 or 1 as `a` is less than, equal to or greater than `b`."""
+    """Return -1, 0 or 1 as `a` is less than, equal to or greater than `b`."""
     return compare_at(a[0], a[1], 0, len(a[1]), b[0], b[1], 0, len(b[1]), 0)
 
 
 def compare_documents(a: bytes, b: bytes) -> int:
-    """-1, 0 or 1 for two documents."""
+    """Return -1, 0 or 1 for two documents."""
     return _compare_fields(a, 0, len(a), b, 0, len(b), True, 0)
 
 
@@ -128,7 +128,7 @@ def compare_at(
     b_end: cython.Py_ssize_t,
     depth: cython.int,
 ) -> cython.int:
-    """`compare` of the values that lie at [a_at, a_end) in `a` and at [b_at, b_end) in `b`."""
+    """Return `compare` of the values at [a_at, a_end) in `a` and [b_at, b_end) in `b`."""
     a_class: cython.int = class_of(a_code)
     b_class: cython.int = class_of(b_code)
     if a_class != b_class:
@@ -170,7 +170,7 @@ def compare_bytes(
     b_at: cython.Py_ssize_t,
     b_end: cython.Py_ssize_t,
 ) -> cython.int:
-    """Unsigned bytes, then length."""
+    """Compare unsigned bytes, then lengths."""
     while a_at < a_end and b_at < b_end:
         if a[a_at] != b[b_at]:
             return -1 if a[a_at] < b[b_at] else 1

@@ -1,5 +1,5 @@
 """Documents, indexes and the oplog over the key-value engines.
 
-`store` is the entrance, `unit_of_work` the only way to write. `catalog`: which collections, views and indexes there
-are; `index`: specifications, keys, builds; `read`: running plans; `oplog`: entries written, applied and undone.
+`store` is the entry point, `unit_of_work` the only way to write. `catalog`: collections, views and indexes. `index`:
+specifications, keys, builds. `read`: plan execution. `oplog`: writing, application and undo of entries.
 """

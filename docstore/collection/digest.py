@@ -1,4 +1,4 @@
-"""The digest of a collection: equal where equal data is, whatever member, engine or process has it."""
+"""The digest of a collection: equal for equal data, on any member, engine and process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _EVERY = 128
 
 
 class Digest:
-    """MD5 over the documents in the order of the `_id` index; of a column family over its keys behind the ident and
-    its records (statistics are each member's own). Complete when `steps` has ended.
+    """MD5 over the documents in `_id` index order, or over a column family's keys after the ident, and records.
+
+    Statistics are excluded: each member has its own. Complete when `steps` has ended.
     """
 
     def __init__(self, store: Store, collection: Collection, reader: Reader) -> None:
@@ -35,7 +36,7 @@ class Digest:
         return self._sum.hexdigest()
 
     def steps(self) -> Iterator[None]:
-        """Yields every so often."""
+        """Compute the digest, yielding regularly."""
         family = self._collection.options.family is not None
         for parts in self._records() if family else self._documents():
             for each in parts:

@@ -1,13 +1,13 @@
-"""A write unit: several changes that become visible and durable together, or not at all.
+"""A write unit: several changes that become visible and durable atomically.
 
-One engine batch holds the records, index entries, counters, catalog rows, oplog entries, undo records and the
-session row of everything done in the unit. Invariants:
+One engine batch holds the records, index entries, counters, catalog rows, oplog entries, undo records and session row
+of the unit. Invariants:
 
-* operations of a unit see those before them (the unit is a `Reader` over its own changes); nobody else sees them before
-  `commit`, except changes of the catalog, which nobody meets because nothing awaits between creation and commit;
-* an operation that is refused (DuplicateKey, CannotIndexParallelArrays) leaves the unit as it was;
-* each logged operation has one oplog entry and one undo record under the same timestamp; inserts that belong together
-  (`insert_all`) are one operation;
+* Operations of a unit see earlier ones (the unit is a `Reader` over its changes). Nobody else does before `commit`,
+  except catalog changes, which nobody reads because nothing awaits between creation and commit.
+* A refused operation (DuplicateKey, CannotIndexParallelArrays) leaves the unit unchanged.
+* Each logged operation has one oplog entry and one undo record under the same timestamp; grouped inserts (`insert_all`)
+  are one operation.
 * `local.*`, unlogged units and nodes without an oplog write neither.
 """
 
@@ -51,11 +51,11 @@ _NOTHING_TRIMMED: Mapping[Collection, int] = MappingProxyType({})
 
 
 class WriteUnitOfWork(PendingReader):
-    """Made by `Store.unit`. Use as a context manager, or call `commit` or `abort`; nothing may be awaited meanwhile.
+    """A unit created by `Store.unit`. Use it as a context manager, or call `commit` or `abort`; do not await meanwhile.
 
-    `batch` is the unit's own; `tolerant` lets unique keys collide (a clone that is not yet consistent). Without `trims`
-    capped collections are let grow: what goes from them is known from elsewhere. `from_migrate` tells listeners that
-    the operations from then on are a migration's.
+    `batch` is the unit's own. `tolerant`: unique keys may collide (an inconsistent clone). Without `trims`, capped
+    collections may exceed their limits: the removals come from elsewhere. `from_migrate`: listeners learn that later
+    operations belong to a migration.
     """
 
     def __init__(
@@ -91,13 +91,15 @@ class WriteUnitOfWork(PendingReader):
     def insert(
         self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
     ) -> int:
-        """Add a document, which has an `_id`; its record id. `ahead`: keys that are known already. DuplicateKey."""
+        """Insert a document, which has an `_id`; return its record id. `ahead`: precomputed keys. Errors:
+        DuplicateKey.
+        """
         id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
             newest = coll.find_newest_id(self._engine)
         if id_key > newest:
-            # Most identities are given out in order: above the highest there is nothing to look for.
+            # Most ids are ascending: nothing can exist above the highest.
             coll.newest_id = id_key
         elif self._entries.get(id_key) is not None:
             raise self._entries.duplicate(coll, coll.id_index, raw, id_key)
@@ -151,7 +153,7 @@ class WriteUnitOfWork(PendingReader):
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
 
     def _put_new(self, coll: Collection, rids: list[bytes], documents: Sequence[bytes], size: int) -> list[bytes]:
-        """Put in the records of new documents of `size` bytes; their keys."""
+        """Put the records of new documents, of `size` bytes, into the batch; return their keys."""
         record_keys = [coll.prefix + rid for rid in rids]
         self._records.update(zip(record_keys, documents, strict=True))
         coll.next_record_id += len(rids)
@@ -189,10 +191,10 @@ class WriteUnitOfWork(PendingReader):
         stmt_id: StatementIds | None = None, image: Image | None = None, changed: frozenset[bytes] | None = None,
         paths: Paths | None = None, operation: bytes | None = None, ahead: KeysAhead | None = None,
     ) -> None:  # fmt: skip
-        """Put `after` in the place of `before`, which must be what stands there and have an equal `_id`.
+        """Replace `before`, which must be the current document and have an equal `_id`, by `after`.
 
-        `changed`: the places (`docstore.query.value.places`) in which they may differ, where that is known; `paths`:
-        what the entry says of the change, as in `make_update`; `operation`: its `o` if known. `ahead`: as in `insert`.
+        `changed`: the only places (`docstore.query.value.places`) in which they may differ, if known. `paths`: the
+        changed paths, as in `make_update`. `operation`: the entry's `o`, if known. `ahead`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}
@@ -270,7 +272,7 @@ class WriteUnitOfWork(PendingReader):
         image: Image | None = None,
         ahead: KeysAhead | None = None,
     ) -> None:
-        """Remove the document `before`, which must be what stands at the record id. `ahead`: as in `insert`."""
+        """Remove the document `before`, which must be the current one at the record id. `ahead`: as in `insert`."""
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
         id_key = coll.id_key(before)
@@ -315,7 +317,7 @@ class WriteUnitOfWork(PendingReader):
         return True
 
     def _trim(self, coll: Collection, kept: int) -> None:
-        """Remove the oldest documents of a capped collection that is too full, those before the record `kept`."""
+        """Remove the oldest documents of a capped collection above its limits, up to the record `kept`."""
         options, delta, oldest = coll.options, self._deltas[coll], self._oldest[coll]
         while exceeded(options, coll.count + delta[0], coll.size + delta[1]):
             found = oldest.take_before(kept)
@@ -344,7 +346,7 @@ class WriteUnitOfWork(PendingReader):
             self._changes.append(Change(coll.ns, "m", None, o, self.from_migrate))
 
     def noop(self, o: bytes, coll: Collection | None = None, o2: bytes = b"", stmt_id: int | None = None) -> None:
-        """Log an entry that changes nothing, with the document `o`; one about a collection has its name, and `o2`."""
+        """Log a no-op entry with the document `o`; one about a collection has its name, and `o2`."""
         if self._journal is not None:
             head = NOOP_HEAD if coll is None else entry_head("n", coll.ns, coll.uuid)
             self._journal.log(head, o, b"\x03o2\0" + o2 if o2 else b"", stmt_id=stmt_id)
@@ -352,7 +354,7 @@ class WriteUnitOfWork(PendingReader):
             self._changes.append(Change("", "n", None, o, self.from_migrate))
 
     def command(self, coll: Collection | None, ns: str, o: bytes, o2: bytes | None = None) -> None:
-        """Log a change of the catalog, whose rows have been touched; `ns` is "db.$cmd"."""
+        """Log a catalog change, whose rows were written with `touch`; `ns` is "db.$cmd"."""
         if self._journal is not None and (coll is None or coll.replicates):
             middle = b"" if o2 is None else b"\x03o2\0" + o2
             self._journal.log(entry_head("c", ns, coll.uuid if coll is not None else None), o, middle)
@@ -360,17 +362,17 @@ class WriteUnitOfWork(PendingReader):
             self._changes.append(Change(ns, "c", None, o, self.from_migrate))
 
     def touch(self, key: bytes, value: bytes | None, *, logged: bool) -> None:
-        """Change a row of the `meta` family; where it is `logged`, the undo record of the next entry puts it back."""
+        """Change a row of the `meta` family; if `logged`, the undo record of the next entry restores it."""
         if self._journal is not None and logged:
             self._journal.note(_META, key, self.get(_META, key))
         self.batch.changes[_META][key] = value
 
     def next_timestamp(self) -> int:
-        """The timestamp of the entry that will be logged next; UNLOGGED where nothing is logged."""
+        """Return the timestamp of the next entry; UNLOGGED if nothing is logged."""
         return UNLOGGED if self._journal is None else self._journal.next_timestamp()
 
     def on_abort(self, action: Callable[[], None]) -> None:
-        """Call `action` if the unit does not commit; the newest first."""
+        """Call `action` if the unit does not commit; newest action first."""
         if self._on_abort is None:
             self._on_abort = []
         self._on_abort.append(action)
@@ -392,9 +394,9 @@ class WriteUnitOfWork(PendingReader):
             deltas[1] += size
 
     def commit(self) -> OpTime | None:
-        """Write everything; the optime of the last entry, None when nothing was logged. Listeners are told.
+        """Write the unit and notify listeners; return the optime of the last entry, None if nothing was logged.
 
-        OutOfDiskSpace when there is no room for it: the unit has been aborted.
+        Errors: OutOfDiskSpace; the unit has been aborted then.
         """
         assert self._open, "the unit has ended"
         assert self._sequence == self._store.sequence, "another unit has committed since this one began"
@@ -430,7 +432,7 @@ class WriteUnitOfWork(PendingReader):
         return optime
 
     def abort(self) -> None:
-        """Drop everything, changes of the catalog in memory included."""
+        """Drop all changes, including catalog changes in memory."""
         if self._open:
             self._open = False
             self._take_back()
@@ -445,5 +447,5 @@ class WriteUnitOfWork(PendingReader):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Abort unless it has been committed."""
+        """Abort unless committed."""
         self.abort()

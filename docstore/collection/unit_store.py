@@ -1,4 +1,4 @@
-"""The part of a store that its write units use, and of the store's catalog."""
+"""The interface of a store, and of its catalog, to its write units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CatalogRows(Protocol):
-    """The rows in which collections and their indexes are stored."""
+    """The catalog rows of collections and their indexes."""
 
     def row(self, coll: Collection) -> tuple[bytes, bytes]:
         """Return (key, value) of a collection's row in the `meta` family."""
@@ -34,4 +34,4 @@ class UnitStore(Protocol):
     def engine(self) -> Engine: ...
 
     def committed(self, optime: OpTime | None, changes: list[Change] | None) -> None:
-        """Tell the store's watchers and listeners that a unit has been written."""
+        """Notify the store's watchers and listeners of a written unit."""

@@ -1,8 +1,7 @@
-"""The lock that keeps writes out while an administrator copies the files: fsyncLock.
+"""fsyncLock: a lock that blocks writes while an administrator copies the files.
 
-Whatever writes looks here before each of its units and waits while the lock is held; between the look and the commit
-nothing is awaited, so that no write is under way once the lock has been taken. What a member of a set must remember of
-elections is written all the same.
+Every writer waits for it before each unit, and nothing awaits between the check and the commit, so no write is in
+progress once the lock is taken. The election state of a replica set member is exempt.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import asyncio
 
 
 class WriteLock:
-    """A lock that is held as often as it was taken."""
+    """A recursive lock: held until released as often as taken."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -25,7 +24,7 @@ class WriteLock:
         self.count += 1
 
     def release(self) -> None:
-        """Give it back once; at the last time those who wait go on."""
+        """Release it once; the last release wakes the waiters."""
         assert self.count, "the lock is not held"
         self.count -= 1
         if not self.count:
@@ -35,7 +34,7 @@ class WriteLock:
                     waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Return while nobody holds the lock; holds until the next await."""
+        """Return once nobody holds the lock; this is valid until the next await."""
         while self.count:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)

@@ -1,1 +1,1 @@
-"""Accumulators of `$group` and of windows: states that take in values and give one."""
+"""Accumulators of `$group` and of windows: states that add values and compute a result."""

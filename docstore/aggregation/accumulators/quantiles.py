@@ -1,4 +1,4 @@
-"""`$percentile` and `$median` of a group: a digest of its numbers, exact for some thousands of them."""
+"""`$percentile` and `$median` of a group, by a digest of its numbers that is exact up to some thousands of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docstore.query.value.values import int32_bytes
 
 
 class QuantileState:
-    """The state of one field of one group; what is no number does not count."""
+    """The state of one field of one group; ignores values that are no numbers."""
 
     __slots__ = ("_asked", "_digest", "_size")
 

@@ -1,7 +1,7 @@
 """`$accumulator`: an accumulator of `$group` whose steps are JavaScript functions.
 
-What a group is given is gathered and handed to the functions many at a time. The state is a value between two calls,
-so it can be merged with that of another process like any other.
+A group's values are gathered and passed to the functions in batches. Between two calls the state is a plain value, so
+it can be merged with another process's state like any other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docstore.query.value.notation import display
 from docstore.query.value.values import type_name
 
 GATHERED = 1000
-"""Calls of `accumulate` made at once for one group."""
+"""Calls of `accumulate` per batch of a group."""
 _PER_CALL = 100
 _NAMES = ("accumulate", "accumulateArgs", "finalize", "init", "initArgs", "lang", "merge")
 _FUNCTIONS = ("init", "accumulate", "merge", "finalize")
@@ -26,7 +26,7 @@ _MISSING = {"init": 4544707, "accumulate": 4544708, "merge": 4544709, "accumulat
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAccumulator:
-    """The functions; `init_arguments` are calculated from the key of a group."""
+    """The functions; `init_arguments` are evaluated on the group key."""
 
     init: Value
     accumulate: Value
@@ -36,7 +36,7 @@ class ScriptedAccumulator:
     scripts: Scripts
 
     def begin(self, key: Value) -> ScriptedState:
-        """The state of the group of a key."""
+        """Return the initial state of a key's group."""
         return ScriptedState(self, key)
 
     def call(self, function: Value, arguments: bytes) -> Value:
@@ -104,7 +104,7 @@ class ScriptedState:
 
 
 def parse_scripted(value: Value, parsing: Parsing) -> tuple[Expression, ScriptedAccumulator]:
-    """(what is added, the functions)."""
+    """Parse to (the value to add, the functions)."""
     scripts = parsing.query_context.scripts
     if scripts is None:
         raise CommandError(4660800, "$accumulator cannot be used here.")

@@ -1,4 +1,4 @@
-"""The errors of change streams, and their labels: by these drivers know whether to open the stream anew."""
+"""Errors of change streams, with the labels that tell drivers to resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESUMABLE_CODES = frozenset(
 
 
 def labelled(error: CommandError) -> CommandError:
-    """The error as a stream's client gets it."""
+    """Return the error with its label for the stream's client."""
     label = None
     if error.code in _RESUMABLE_CODES:
         label = RESUMABLE
@@ -31,7 +31,7 @@ def labelled(error: CommandError) -> CommandError:
 
 
 def history_lost() -> CommandError:
-    """The error of a stream whose place is no longer in the log."""
+    """Return the error of a stream whose position is no longer in the oplog."""
     return CommandError(
         Code.ChangeStreamHistoryLost,
         "Resume of change stream was not possible, as the resume point may no longer be in the oplog.",
@@ -40,5 +40,5 @@ def history_lost() -> CommandError:
 
 
 def fatal(message: str) -> CommandError:
-    """The error of a stream that cannot go on from any place."""
+    """Return the error of a stream that cannot resume at any position."""
     return CommandError(Code.ChangeStreamFatalError, message, labels=(NOT_RESUMABLE,))

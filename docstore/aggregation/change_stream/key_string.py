@@ -1,9 +1,9 @@
-"""Values as MongoDB's key strings, version 1: bytes whose order is that of the values.
+"""Values as MongoDB's key strings, version 1: byte strings that sort like the values.
 
-Resume tokens are such strings, so they compare as bytes. What a key string does not say of the types of its numbers
-stands beside it (`KeyString.types`): two bits for each number, one for each string, in order.
+Resume tokens are key strings. Number types that a key string does not encode are stored beside it (`KeyString.types`):
+two bits per number, one per string, in order.
 
-A decimal is written as the double that is next to it, which real servers tell apart more finely; nothing depends on it.
+A decimal is encoded as the nearest double. Real servers distinguish more decimals; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from docstore.bson.walk import (
 )
 
 END = 0x04
-"""What a whole key string ends with."""
+"""The last byte of a complete key string."""
 
 _INTEGERS = {INT32: 0, INT64: 2}
 _BITS = struct.Struct(">d")
 _TOP = 1 << 63
 _ZERO = 0x29
 _LEAST_PLAIN = 2.0**-255
-"""From here down a double is written in a larger scale, with one bit more for its exponent."""
+"""From here down a double is encoded in a larger scale, with one more bit of exponent."""
 
 _KINDS = {
     MIN_KEY: 0x0A, UNDEFINED: 0x0F, NULL: 0x14, INT32: 0x1E, INT64: 0x1E, DOUBLE: 0x1E, DECIMAL: 0x1E, STRING: 0x3C,
@@ -57,14 +57,14 @@ _KINDS = {
 
 
 class KeyString:
-    """A key string that grows value by value."""
+    """A key string built value by value."""
 
     def __init__(self) -> None:
         self._parts = bytearray()
         self._types: list[int] = []
 
     def append(self, value: Value) -> None:
-        """One more value."""
+        """Append a value."""
         code, data = value
         parts = self._parts
         if code in _INTEGERS:
@@ -126,12 +126,12 @@ class KeyString:
         self._types += (number & 1, number >> 1)
 
     def finished(self) -> bytes:
-        """The whole key string."""
+        """Return the complete key string."""
         return bytes(self._parts) + bytes([END])
 
     @property
     def types(self) -> bytes:
-        """The types of numbers and strings; empty where all are ints and strings."""
+        """Return the types of numbers and strings; empty if all are ints and strings."""
         bits = self._types
         if not any(bits):
             return b""
@@ -154,13 +154,13 @@ def _integer(number: int) -> bytes:
 
 
 def _whole(shifted: int, *, negative: bool, fraction: bytes = b"") -> bytes:
-    """A number of 1 or above: how long it is, and its bytes, the last bit for whether there is a fraction."""
+    """Encode a number of at least 1: its length, and its bytes; the last bit tells if there is a fraction."""
     length = (shifted.bit_length() + 7) // 8
     return _signed(1 + length, shifted.to_bytes(length, "big") + fraction, negative=negative)
 
 
 def _signed(distance: int, content: bytes, *, negative: bool) -> bytes:
-    """`distance`: how far the kind of number is from zero."""
+    """Encode the sign and kind of a number. `distance`: that of its kind from zero."""
     if negative:
         return bytes([_ZERO - distance]) + bytes(255 - byte for byte in content)
     return bytes([_ZERO + distance]) + content

@@ -1,7 +1,6 @@
-"""Events that are larger than a document may be, as fragments: whole fields in their order, each fragment with a token
-of its own, behind which a stream can go on.
+"""Fragments of large change events: whole fields in their order, each fragment with its own resume token.
 
-The token of a fragment is that of its event with the fragment's number, from 1, behind it.
+A fragment's token is that of its event followed by the fragment's number, from 1.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from docstore.bson.walk import OBJECT, STRING
 from docstore.errors import CommandError
 
 MOST_BYTES = 16 * 1024 * 1024
-"""What a fragment may take."""
+"""Maximum bytes of a fragment."""
 _NUMBER = 0x2B
-"""What stands before a small number in a key string."""
+"""The type byte of a small number in a key string."""
 _OBJECT = 0x46
 _MOST_FRAGMENTS = 100
 _BESIDE = 64
-"""Bytes of `splitEvent`, and of what encloses a fragment, at most."""
+"""Maximum bytes of `splitEvent` and the envelope of a fragment."""
 _Field = tuple[str, int, bytes]
 
 
 def fragments_of(event: bytes, token: bytes) -> list[tuple[bytes, bytes]]:
-    """(fragment, its raw token) of an event, in order. Errors: 7182500 for a field that fits into none."""
+    """Return (fragment, its raw token) of an event, in order. Errors: 7182500 for a field too large for a fragment."""
     room = MOST_BYTES - _BESIDE - len(token) - 16
     groups: list[list[_Field]] = [[]]
     left = room
@@ -61,11 +60,11 @@ def _token(token: bytes, number: int) -> bytes:
 
 
 def fragment_in(key: bytes, behind_uuid: int) -> int:
-    """The number of the fragment whose token has this key; 0 for other tokens. `behind_uuid`: where the uuid ends."""
+    """Return the fragment number of a token's key; 0 for other tokens. `behind_uuid`: the offset after the UUID."""
     identified = len(key) > behind_uuid + 4 and key[behind_uuid] == _OBJECT
     return key[-2] >> 1 if identified and key[-4] == 0 and key[-3] == _NUMBER and key[-1] == END else 0
 
 
 def event_key(key: bytes, fragment: int) -> bytes:
-    """The key of the event that a fragment is of; the key itself where it is that of none."""
+    """Return the key of a fragment's event; the key itself if it is no fragment's."""
     return key[:-3] + bytes((END,)) if fragment else key

@@ -1,4 +1,4 @@
-"""Array operators, `$map`, `$filter` and `$reduce` among them."""
+"""Array operators, including `$map`, `$filter` and `$reduce`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from docstore.query.value.values import (
 )
 
 _RANGE_MEMBER, _RANGE_ITSELF = 16, 40
-"""Bytes of memory by which a real server refuses a `$range`."""
+"""Bytes that a real server charges for a `$range`, per member and in total."""
 
 Operands = list[Value | None]
 Steps = Iterator[Value | None]
@@ -71,7 +71,7 @@ def _size(operand: Value | None) -> Value:
 
 
 def whole_number(value: Value) -> int | None:
-    """The 32-bit integer that a number stands for, or None."""
+    """Return the number as a 32-bit integer; None if it is not one."""
     number = integral_of(value)
     return number if number is not None and INT_MIN <= number <= INT_MAX else None
 
@@ -205,7 +205,7 @@ def _range(operands: Steps) -> Value:
 
 
 def _index_of_array(ordering: Ordering) -> OperatorParser:
-    """The bounds are evaluated before what is sought."""
+    """Return `$indexOfArray`, which evaluates the bounds before the value sought."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         arguments = arguments_of(name, value, parsing, 2, 4)
@@ -249,7 +249,7 @@ _REDUCE = Named(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 4007
 
 
 def _element_name(named: dict[str, Value]) -> str:
-    """The variable that stands for the element."""
+    """Return the name of the element variable."""
     if "as" not in named:
         return "this"
     name = text_of(named["as"]) if named["as"][0] == STRING else ""
@@ -378,7 +378,7 @@ def _array_to_object(operand: Value | None) -> Value:
 
 
 def _pair(member: Value) -> tuple[str, Value]:
-    """(name, value) of `[name, value]` or `{k: name, v: value}`."""
+    """Return (name, value) of `[name, value]` or `{k: name, v: value}`."""
     if member[0] == ARRAY:
         parts = values(member[1])
         if len(parts) != 2:

@@ -1,4 +1,4 @@
-"""Comparison and boolean operators. Values of all types compare; a missing value is less than null."""
+"""Comparison and boolean operators. Values of all types compare; a missing value sorts before null."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from docstore.query.value.values import boolean, int32_value, is_true
 
 
 def _above_missing(value: Value | None) -> int:
-    """A missing value stands between MinKey and all others."""
+    """Return the comparison of a value with a missing one, which sorts after MinKey and before all others."""
     if value is None:
         return 0
     return -1 if value[0] == MIN_KEY else 1
 
 
 def _comparison(result: Callable[[int], Value]) -> OperatorParser:
-    """An operator on the order of two values, -1, 0 or 1."""
+    """Return an operator on the comparison of two values: -1, 0 or 1."""
 
     def make(ordering: Ordering) -> OperatorParser:
         compare = ordering.compare
@@ -53,7 +53,7 @@ def _comparison(result: Callable[[int], Value]) -> OperatorParser:
 
 
 def _connective(stop: bool) -> OperatorParser:
-    """`$and` (stops at the first false operand) and `$or` (at the first true one)."""
+    """Return `$and` (stops at the first false operand) or `$or` (at the first true one)."""
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         arguments = [parsing.expression(item) for item in argument_list(value)]

@@ -14,18 +14,18 @@ from docstore.query.value.values import is_true
 
 
 def compile_test(value: Value, query_context: QueryContext) -> Callable[[bytes], bool]:
-    """The test of an `$expr`: whether the expression is true of a document."""
+    """Return an `$expr` as a predicate of documents."""
     compute = source_of(parse_expression(value, query_context=query_context))
     return lambda document: is_true(compute(document))
 
 
 def compile_value(value: Value, query_context: QueryContext) -> Compute:
-    """The value of an expression for a document."""
+    """Return an expression as a function of documents."""
     return source_of(parse_expression(value, query_context=query_context))
 
 
 def compile_field(value: Value, query_context: QueryContext) -> Compute:
-    """A computed field of a projection, where an unknown operator has a code of its own."""
+    """Return a computed field of a projection, which has its own error code for an unknown operator."""
     if value[0] == OBJECT:
         names = [name for name, _, _ in elements(value[1])]
         if len(names) == 1 and names[0].startswith("$") and not is_operator(names[0]):

@@ -1,4 +1,4 @@
-"""Dates and text: `$dateToString`, `$dateFromString`."""
+"""Conversion of dates to and from text: `$dateToString`, `$dateFromString`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from docstore.query.value.notation import display
 from docstore.query.value.values import NULL_VALUE, string_value, text_of, type_name
 
 ISO_FORMAT = "%Y-%m-%dT%H:%M:%S.%LZ"
-"""What dates look like by default. The Z is there in any zone."""
+"""The default format. The Z is printed for any zone."""
 
 _TO_STRING = Named(18629, 18534, {"date": 18628}, ("format", "timezone", "onNull"))
 _FROM_STRING = Named(40540, 40541, {"dateString": 40542}, ("format", "timezone", "onError", "onNull"))
 
 
 def format_date(instant: int, layout: str, zone: Zone = ZONE_UTC) -> str:
-    """A date by a checked format; 18537 for a year that is asked for and has not four digits."""
+    """Return a date in a checked format. Errors: 18537 for a formatted year that does not have four digits."""
     offset = zone.offset(instant)
     local = instant + offset * 1000
     written: list[str] = []
@@ -47,7 +47,7 @@ def format_date(instant: int, layout: str, zone: Zone = ZONE_UTC) -> str:
 
 @lru_cache(maxsize=256)
 def _pieces(layout: str) -> tuple[tuple[str, str], ...]:
-    """(text, letter behind it) pairs; the last letter is empty."""
+    """Return the format as (text, following letter) pairs; the last letter is empty."""
     found: list[tuple[str, str]] = []
     text = ""
     letters = iter(layout)
@@ -96,7 +96,7 @@ def _year(year: int) -> str:
 
 
 def _format_from(name: str, evaluate: Evaluate, scope: Scope, letters: frozenset[str], code: int) -> str | None:
-    """The checked format that a parameter gives, or None for null."""
+    """Return the checked format of a parameter; None for null."""
     found = evaluate(scope)
     if found is None or is_nullish(found):
         return None
@@ -134,7 +134,7 @@ def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
 
 
 def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
-    """The pieces of a format that needs nothing but numbers; None where something else is asked for."""
+    """Return the pieces of a format that contains only numbers; None for others."""
     layout = ISO_FORMAT
     if not given.keys() <= {"date", "format", "timezone"}:
         return None

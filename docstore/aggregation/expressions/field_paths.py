@@ -1,7 +1,7 @@
 """Field paths and variables: `"$a.b"`, `"$$name.a.b"`, `"$$ROOT"`.
 
-A path meets an array by being asked of each embedded document in it; the result is the array of what was found.
-Unlike in queries, a number in a path is only ever a name.
+A path maps over an array: it is evaluated on each embedded document, and the result is an array of the values found.
+Unlike in queries, a number in a path is always a field name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from docstore.query.value.paths import check_field_path
 
 
 def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
-    """The value at a path below a value, or None."""
+    """Return the value at a path below a value, or None."""
     for depth, part in enumerate(parts):
         if value is None:
             return None
@@ -33,7 +33,7 @@ def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
 
 
 def parse_path(text: str, bound: Mapping[str, Variable], query_context: QueryContext) -> Expression:
-    """The expression of a string that starts with `$`. `bound`: what the expressions around it bind."""
+    """Parse a string that starts with `$`. `bound`: the variables bound by enclosing expressions."""
     if text.startswith("$$"):
         name, _, path = text[2:].partition(".")
         return _variable(name, check_field_path(path) if "." in text else [], bound, query_context)

@@ -1,4 +1,4 @@
-"""Values from outside the document: `$rand`, `$meta`; and `$toHashedIndexKey`."""
+"""Values that do not come from the document: `$rand`, `$meta`; and `$toHashedIndexKey`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$percentile` and `$median`: what is asked for, and the expressions, which are exact."""
+"""`$percentile` and `$median`: their parameters, and the expressions, which are exact."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ QUANTILES = frozenset(_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`fractions` from 0 to 1; `single`: the one result is no array."""
+    """The parameters. `fractions`: from 0 to 1; `single`: the result is one number, not an array."""
 
     source: Expression
     fractions: tuple[float, ...]
     single: bool
 
     def of_sorted(self, numbers: Sequence[float]) -> Value:
-        """The result over numbers in order."""
+        """Return the result over sorted numbers."""
         if not numbers:
             return self.shown(None)
         return self.shown([numbers[rank_of(fraction, len(numbers))] for fraction in self.fractions])
 
     def shown(self, found: Sequence[float] | None) -> Value:
-        """The quantiles as a value; None where there are no numbers."""
+        """Return the quantiles as a value; None: there are no numbers."""
         made = [NULL_VALUE] * len(self.fractions) if found is None else [double_value(each) for each in found]
         return made[0] if self.single else array_value(made)
 
 
 def number_of(value: Value | None) -> float | None:
-    """A value as a number that counts; None for one that does not."""
+    """Return a value as a number; None if it is ignored."""
     if value is None or value[0] not in NUMBERS:
         return None
     number = to_float(value)
@@ -49,7 +49,7 @@ def number_of(value: Value | None) -> float | None:
 
 
 def parse_asked(name: str, value: Value, parsing: Parsing) -> Asked:
-    """The argument of one of both. Errors: Location40414, Location40415, TypeMismatch, BadValue for the method."""
+    """Parse the argument of either. Errors: Location40414, Location40415, TypeMismatch, BadValue for the method."""
     if value[0] != OBJECT:
         raise CommandError(_NO_OBJECT[name], f"specification must be an object; found {name}: {display(value)}")
     given: dict[str, Value] = {}
@@ -93,7 +93,7 @@ def _parse(name: str, value: Value, parsing: Parsing) -> Expression:
     source = asked.source.evaluate
 
     def evaluate(scope: Scope) -> Value:
-        """Over the elements of an array, or one number."""
+        """Return the result over the elements of an array, or over one number."""
         found = source(scope)
         members: list[Value | None] = list(values(found[1])) if found is not None and found[0] == ARRAY else [found]
         numbers = (number_of(member) for member in members)

@@ -23,7 +23,7 @@ from docstore.query.value.values import FALSE, NULL_VALUE, TRUE, int32_value, re
 
 
 def _searching(name: str, answer: Callable[[Iterator[pcre2.Match[str]]], Value], nothing: Value) -> OperatorParser:
-    """An operator that makes its answer of the matches; `nothing` is the answer for null."""
+    """Return an operator that computes its result from the matches; `nothing`: the result for null."""
 
     def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
         given = _parameters(name, value, parsing)
@@ -63,7 +63,7 @@ def _parameters(name: str, value: Value, parsing: Parsing) -> dict[str, Expressi
 
 
 def _pattern(name: str, regex: Value | None, options: Value | None, has_options: bool) -> pcre2.Pattern[str] | None:
-    """The compiled pattern; None where a parameter is null."""
+    """Return the compiled pattern; None if a parameter is null."""
     if regex is None or is_nullish(regex):
         return None
     flags = ""
@@ -92,7 +92,9 @@ def _pattern(name: str, regex: Value | None, options: Value | None, has_options:
 
 
 def _matches(pattern: pcre2.Pattern[str], text: str) -> Iterator[pcre2.Match[str]]:
-    """The matches from the left. Behind an empty one the next begins a character further; none begins at the end."""
+    """Yield the matches from the left. After an empty match the next starts one character later; none starts at the
+    end.
+    """
     at = 0
     while at < len(text) or at == 0:
         found = pattern.search(text, at)

@@ -1,8 +1,8 @@
 """`$function`: a JavaScript function of evaluated arguments.
 
-Calls are slow to begin with, so whoever is about to evaluate an expression for many documents says so first
-(`Function.prefetch`): the function is then called for all of them at once, and the results wait until they are asked
-for. Only where the arguments depend on variables, which change within a document, is each call made by itself.
+Single calls are slow. A caller that will evaluate an expression for many documents first calls `Function.prefetch`,
+which calls the function for all of them at once and stores the results. Arguments that depend on variables, which
+change within a document, need separate calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docstore.query.value.values import type_name
 
 
 class Function:
-    """One function with its arguments."""
+    """A function with its arguments."""
 
     __slots__ = ("_arguments", "_function", "_ready", "_scripts")
 
@@ -30,7 +30,7 @@ class Function:
         self._ready: dict[bytes, deque[Value | CommandError]] = {}
 
     def evaluate(self, scope: Scope) -> Value:
-        """The result for one document. Errors: those of the script, 31266 for arguments that are no array."""
+        """Return the result for one document. Errors: those of the script, 31266 for arguments that are no array."""
         arguments = self._evaluated(scope)
         waiting = self._ready.get(arguments)
         if waiting:
@@ -42,7 +42,7 @@ class Function:
         return result
 
     def prefetch(self, documents: Sequence[bytes]) -> None:
-        """Make the calls for documents that are to be evaluated next. What goes wrong is said when it is asked for."""
+        """Call the function for documents that will be evaluated next. Errors are raised at the evaluation."""
         wanted: list[bytes] = []
         for document in documents:
             try:

@@ -141,7 +141,7 @@ def _split(operands: Operands) -> Value:
 
 
 def _parts(text: str, separator: str) -> Iterator[str]:
-    """The parts between separators: those of a long text are never there all at once."""
+    """Yield the parts between separators, without materializing those of a long text."""
     if len(text) <= _SPLIT_AT_ONCE:
         yield from text.split(separator)
         return
@@ -154,7 +154,7 @@ def _parts(text: str, separator: str) -> Iterator[str]:
 
 
 def _index_of(name: str, code: int, encode: Callable[[str], str | bytes]) -> OperatorParser:
-    """`$indexOfCP` and `$indexOfBytes`: -1 where there is no occurrence within [start, end)."""
+    """Return `$indexOfCP` or `$indexOfBytes`: -1 if there is no occurrence in [start, end)."""
 
     def calculate(operands: Iterator[Value | None]) -> Value:
         text = next(operands)

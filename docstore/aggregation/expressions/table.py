@@ -1,4 +1,4 @@
-"""The one table of expression operators."""
+"""The table of all expression operators."""
 
 from __future__ import annotations
 

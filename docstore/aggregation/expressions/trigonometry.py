@@ -1,4 +1,4 @@
-"""Trigonometric operators: doubles in the machine's arithmetic, decimals to 34 digits. Null and missing give null."""
+"""Trigonometric operators: doubles in machine arithmetic, decimals to 34 digits. Null and missing give null."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _function(
     decimal: Callable[[Decimal], Decimal],
     domain: tuple[float, float, str] | None = None,
 ) -> OperatorParser:
-    """`domain` is (lower end, upper end, how it is written); with round brackets the ends do not belong to it."""
+    """Return a function of one number. `domain`: (lower end, upper end, notation); round brackets exclude the ends."""
 
     def calculate(operand: Value | None) -> Value:
         if operand is None or is_nullish(operand):

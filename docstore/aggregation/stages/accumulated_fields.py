@@ -1,4 +1,4 @@
-"""The accumulated fields of `$group` and `$bucketAuto`: parsed, and what their states give."""
+"""Accumulated fields of `$group` and `$bucketAuto`: parsing, states and results."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Field:
     accumulator: str
     argument: Expression
     start: Callable[[Value], Accumulator] | None = None
-    """The state for a group's key, of accumulators that have more than one argument."""
+    """Returns the state for a group key, for accumulators with several arguments."""
     kernel_start: Start | None = None
-    """Makes a state of the kernel, if that has one for the accumulator."""
+    """Returns a state of the kernel, if it has one for the accumulator."""
     ordering: Ordering = BINARY
     script: ScriptedAccumulator | None = None
 
     def state(self, key: Value, *, last_extremes: bool = False) -> Accumulator:
-        """Return the state that a group begins with."""
+        """Return the initial state of a group."""
         if self.script is not None:
             return self.script.begin(key)
         if self.start is None:
@@ -44,19 +44,19 @@ class Field:
         return self.start(key)
 
     def row_state(self) -> State | Accumulator:
-        """Return the state for a group of sorted rows: of the kernel, if it has one."""
+        """Return the state for a group of sorted rows: the kernel's, if it has one."""
         return self.state(NULL_VALUE) if self.kernel_start is None else self.kernel_start()
 
 
 def result_of(accumulator: str, state: State | Accumulator) -> Value:
-    """Return the result of a state that an accumulator began with."""
+    """Return the result of an accumulator's state."""
     if isinstance(state, State) and state.extras is not None:
         return finished_state(accumulator, state, partly=False)
     return state.result()
 
 
 def finished_state(accumulator: str, state: State, *, partly: bool) -> Value:
-    """Return the result, or if `partly` the state to be merged, of a state of the kernel that has set values aside."""
+    """Return the result, or with `partly` the mergeable state, of a kernel state that has set values aside."""
     own = ACCUMULATORS[accumulator]()
     (own.resume if isinstance(own, SumState | AverageState) else own.merge)(state.partial())
     for value in state.extras or ():
@@ -65,7 +65,7 @@ def finished_state(accumulator: str, state: State, *, partly: bool) -> Value:
 
 
 def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
-    """Return the field of a specification such as `{$sum: "$a"}`. Errors: 15952, 40234 to 40238, of accumulators."""
+    """Parse a field specification such as `{$sum: "$a"}`. Errors: 15952, 40234 to 40238, those of accumulators."""
     operators = elements(value[1]) if value[0] == OBJECT else []
     if not operators or not operators[0][0].startswith("$"):
         raise CommandError(40234, f"The field '{name}' must be an accumulator object")

@@ -1,7 +1,7 @@
-"""`$changeStream`: the events of a collection, a database or a deployment, from a place in their order on.
+"""`$changeStream`: the events of a collection, a database or a deployment, from a given position on.
 
-The stage itself makes no documents: where it stands first, the whole pipeline is one of a change stream, which nodes
-and routers open by themselves. Behind it only stages may stand that turn one document into one or none.
+The stage itself produces no documents. If it is first, the whole pipeline is a change stream, which nodes and routers
+open in their own way. Only stages that map one document to one or none may follow.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ChangeStream(Stage):
 
 @dataclass(frozen=True, slots=True)
 class SplitLargeEvent(Stage):
-    """Large events come in fragments, which whoever carries out the other stages makes (`EventStages`)."""
+    """`$changeStreamSplitLargeEvent`; the runner of the stream's other stages splits the events (`EventStages`)."""
 
     raw: bytes
 
@@ -47,7 +47,7 @@ class SplitLargeEvent(Stage):
 
 
 def split_off(pipeline: Pipeline) -> tuple[Pipeline, bool]:
-    """(the stages of a change stream that make something of its events, whether large ones are split behind them)."""
+    """Return (the stages that process events, True if large events are split after them)."""
     stages = pipeline.stages
     if not stages or not isinstance(stages[-1], SplitLargeEvent):
         return pipeline, False
@@ -55,8 +55,8 @@ def split_off(pipeline: Pipeline) -> tuple[Pipeline, bool]:
 
 
 def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]:
-    """(options, the stages behind it) of a change stream's pipeline. Errors: IllegalOperation for a stage that may not
-    stand there.
+    """Return (options, following stages) of a change stream's pipeline. Errors: IllegalOperation for a stage not
+    allowed.
     """
     first = pipeline.stages[0]
     assert isinstance(first, ChangeStream), "the pipeline is one of a change stream"

@@ -1,4 +1,4 @@
-"""`$count` and `$sortByCount`: shorthands for other stages, and parsed into them."""
+"""`$count` and `$sortByCount`: shorthands, parsed into other stages."""
 
 from __future__ import annotations
 

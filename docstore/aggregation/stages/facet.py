@@ -1,4 +1,4 @@
-"""`$facet`: several pipelines over the same documents, and one document of all their results."""
+"""`$facet`: several pipelines over the same documents, with all results in one document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Facet(Stage):
 
 
 class _Side:
-    """One of the pipelines at work."""
+    """One of the pipelines, being run."""
 
     def __init__(self, name: str, pipeline: Pipeline, environment: Environment) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class _Side:
         """Bytes of the results."""
 
     def advance(self, deadline: float) -> bool:
-        """Work off what is in the feed; False when that was not possible yet."""
+        """Process the feed; False if more time is needed."""
         while not self.ended:
             found, self.ended = self.stream.next_batch(deadline)
             if found:
@@ -56,20 +56,20 @@ class _Side:
         return True
 
     def _take(self, documents: list[bytes]) -> None:
-        """Keep results as they will stand in the array."""
+        """Collect results, encoded for the array."""
         self._parts.append(members_of_array(documents, self._count))
         self._count += len(documents)
         self._size += len(self._parts[-1])
         self.size += sum(map(len, documents))
 
     def field(self) -> list[bytes]:
-        """The pieces of the field with all results."""
+        """Return the pieces of the field with all results."""
         name = b"\x04" + self.name.encode() + b"\0"
         return [name, int32_bytes(self._size + 5), *self._parts, b"\0"]
 
 
 class _FacetStream:
-    """Gives each batch of the source to every pipeline."""
+    """Feeds each batch of the source to every pipeline."""
 
     def __init__(self, stage: Facet, source: Stream, environment: Environment) -> None:
         self._source = source
@@ -105,8 +105,9 @@ class _FacetStream:
                 return [], False
 
     def _look(self) -> None:
-        """Count the results so far. Errors: 4031700 where they are too much for one document, ExceededMemoryLimit where
-        there is no room for them in the process.
+        """Account for the results so far.
+
+        Errors: 4031700 if they exceed one document, ExceededMemoryLimit if they exceed the process's memory.
         """
         size = sum(side.size for side in self._sides)
         if size > _MOST_BYTES:

@@ -1,6 +1,6 @@
-"""`$fill`: what is null or missing becomes a value, the last one seen, or a point on a line.
+"""`$fill`: replaces null and missing values by a value, the last one seen, or linear interpolation.
 
-It stands for a `$setWindowFields` for the last two and an `$addFields` for the first.
+It is parsed into a `$setWindowFields` for the last two and an `$addFields` for the first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def _outputs(output: Value) -> tuple[_Fields, _Fields]:
-    """(outputs of a `$setWindowFields`, fields of an `$addFields`)."""
+    """Return (outputs of a `$setWindowFields`, fields of an `$addFields`)."""
     fields = elements(output[1])
     if not fields:
         raise CommandError(6050203, "The output field in '$fill' must contain an object with at least one element")

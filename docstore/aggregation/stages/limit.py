@@ -105,7 +105,7 @@ class _SkipRun:
 
 
 def leading_limit(stages: Sequence[Stage]) -> int | None:
-    """Return how many documents the `$skip` and `$limit` stages at the beginning read; None for all."""
+    """Return the number of documents that the leading `$skip` and `$limit` stages read; None: all."""
     skipped = 0
     for stage in stages:
         if isinstance(stage, Skip):

@@ -1,4 +1,4 @@
-"""The result of a `$lookup`: a document with the array of its matches, or one document for each match (`$unwind`)."""
+"""The output of a `$lookup`: a document with the array of its partners, or one document per partner (`$unwind`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _MAX_ARRAY_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """`unwind`: the array at `as_path` is unwound at once. `appends`: each part of the path comes last among its
-    neighbours, even if it was there before. `collection` is named in errors.
+    """The output builder. `unwind`: the array at `as_path` is unwound at once. `collection` is named in errors.
+
+    `appends`: each part of the path moves to the end of its document, even if it existed.
     """
 
     collection: str | None
@@ -25,7 +26,7 @@ class LookupResult:
     appends: bool = False
 
     def joined(self, document: bytes, matches: list[bytes]) -> list[bytes]:
-        """Return the documents that one and its matches become. Errors: 4568 for too many bytes in one array."""
+        """Return the output for a document and its partners. Errors: 4568 for too many bytes in one array."""
         if self.unwind is not None:
             return self._unwound(document, self.as_path.split("."), matches)
         if matches and sum(map(len, matches)) > _MAX_ARRAY_BYTES:
@@ -39,7 +40,7 @@ class LookupResult:
         return [made]
 
     def plain_join(self) -> PartnerJoin | None:
-        """Return what does the same for many documents in the kernel; None if the result is no top-level field."""
+        """Return the kernel's equivalent for many documents; None if the result is no top-level field."""
         unwind = self.unwind
         if "." in self.as_path or (unwind is not None and unwind.index_path is not None):
             return None

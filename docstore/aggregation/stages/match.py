@@ -33,7 +33,7 @@ class Match(PlainStage):
     raw: bytes
     filter: Filter
     taken: bool = False
-    """Whether the conditions that it implies for the input of the stage before it stand in front of that already."""
+    """True if the conditions that it implies for the previous stage's input are already placed before that."""
 
     keeps_documents = True
     runs_on_shards = True
@@ -52,7 +52,7 @@ class Match(PlainStage):
 
     @property
     def specification(self) -> bytes:
-        """The filter as it was written."""
+        """The filter as written."""
         specification = get_field(self.raw, "$match")
         assert specification is not None, "a stage carries its specification"
         return specification[1]
@@ -88,7 +88,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def parts_of(raw: bytes) -> Iterator[bytes]:
-    """Return the filters of which the conjunction is this one."""
+    """Yield the filters whose conjunction is this one."""
     for name, code, data in elements(raw):
         if name == "$and":
             for _, member in values(data):

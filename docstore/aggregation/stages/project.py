@@ -1,4 +1,4 @@
-"""`$project`, `$addFields` (also called `$set`) and `$unset`: documents made over field by field."""
+"""`$project`, `$addFields` (also called `$set`) and `$unset`: transform documents field by field."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Project(PlainStage):
     raw: bytes
     projection: Projection
     calculates: bool = False
-    """Whether there are fields in it that are not those of the document."""
+    """True if it computes fields."""
     functions: tuple[Prefetched, ...] = ()
-    """The scripts in it."""
+    """Its scripts."""
 
     runs_on_shards = True
     maps_documents = True
@@ -75,7 +75,7 @@ class Project(PlainStage):
 
 
 def parse_project(value: Value, query_context: QueryContext) -> list[Stage]:
-    """The stage of a specification."""
+    """Parse the stage."""
     if value[0] != OBJECT:
         raise CommandError(15969, "$project specification must be an object")
     functions: list[Prefetched] = []
@@ -84,7 +84,7 @@ def parse_project(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def parse_add_fields(value: Value, query_context: QueryContext, name: str = "$addFields") -> list[Stage]:
-    """The stage of a specification of `$addFields`, by one of its two names."""
+    """Parse an `$addFields`, under one of its two names."""
     if value[0] != OBJECT:
         raise CommandError(40272, f"$addFields specification stage must be an object, got {type_name(value)}")
     root = Branch()
@@ -95,7 +95,7 @@ def parse_add_fields(value: Value, query_context: QueryContext, name: str = "$ad
 
 
 def _plant_fields(root: Branch, prefix: str, value: Value, query_context: QueryContext) -> None:
-    """Embedded documents that are no operators spell paths, as in `$project`."""
+    """Add the fields to the tree. Embedded documents that are no operators denote paths, as in `$project`."""
     for name, code, data in elements(value[1]):
         check_field_path(name)
         if prefix and "." in name:

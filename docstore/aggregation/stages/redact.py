@@ -1,4 +1,4 @@
-"""`$redact`: of each document and each document in it, whether it stays, goes, or is looked into."""
+"""`$redact`: keeps, prunes or descends into each document and its subdocuments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$replaceRoot` and `$replaceWith`: an embedded or calculated document takes the document's place."""
+"""`$replaceRoot` and `$replaceWith`: replace the document by an embedded or computed document."""
 
 from __future__ import annotations
 

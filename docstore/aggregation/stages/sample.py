@@ -1,7 +1,7 @@
-"""`$sample`: so many documents, chosen at random.
+"""`$sample`: a given number of random documents.
 
-Every document draws a number; those with the greatest stay, in the order of their numbers. So a sample of what several
-shards have is made of one of each: they send documents with their numbers (`numbered`), of which the greatest stay.
+Every document draws a random number; those with the greatest numbers remain, in the order of their numbers. So samples
+of shards can be merged: they send documents with their numbers (`numbered`), of which the greatest remain.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from docstore.query.unsupported import not_supported
 from docstore.query.value.values import NUMBERS, TRUE, double_of, double_value, int64_value, truncated_of
 
 _KEY = struct.Struct(">dQ")
-"""Numbers that are not negative, as bytes of the same order."""
+"""Encodes non-negative numbers in byte order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample(PlainStage):
-    """`mark`: which half it is (WILL_BE_MERGED, DOING_MERGE); empty for a whole one."""
+    """The stage. `mark`: its half (WILL_BE_MERGED, DOING_MERGE); empty for a whole one."""
 
     size: int
     mark: str = ""
@@ -100,7 +100,7 @@ class _SampleRun:
         return hand_out(self._output, self._clock, deadline)
 
     def _in_order(self) -> Iterator[bytes | None]:
-        """The documents by their numbers; None for every run of them that is sorted."""
+        """Yield the documents by their numbers; None after each sorted run."""
         runs = SortedRuns("$sample", self._environment)
         self._count(0)
         while self._kept:
@@ -114,7 +114,7 @@ class _SampleRun:
 
 
 def numbered(number: float, document: bytes) -> bytes:
-    """A document with what it has drawn, as a shard sends it."""
+    """Return a document with its random number, as a shard sends it."""
     return document_from([("number", *double_value(number)), ("document", OBJECT, document)])
 
 

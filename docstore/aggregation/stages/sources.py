@@ -1,4 +1,4 @@
-"""Stages that make documents of their own: `$documents`, and those that tell of the collection or of the process."""
+"""Source stages: `$documents`, and those about the collection or the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CURRENT_OP = ("allUsers", "backtrace", "idleConnections", "idleCursors", "idleS
 
 
 class _SourceRun:
-    """Gives out the documents that `make` makes, all at the first `finish`."""
+    """Outputs the documents that `make` returns at the first `finish`."""
 
     satisfied = True
 
@@ -40,7 +40,7 @@ class _SourceRun:
 
 @dataclass(frozen=True, slots=True)
 class ProcessDocuments(PlainStage):
-    """A stage whose documents the environment makes, from its name and options."""
+    """A stage whose documents come from the environment, by its name and options."""
 
     raw: bytes
     name: str
@@ -63,7 +63,7 @@ class ProcessDocuments(PlainStage):
 
 @dataclass(frozen=True, slots=True)
 class Documents(PlainStage):
-    """`$documents`: the documents stand in the pipeline itself."""
+    """`$documents`: the documents are in the pipeline itself."""
 
     raw: bytes
     evaluate: Callable[[Scope], Value | None]
@@ -177,8 +177,9 @@ def _parse_current_op(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def read_sessions(stage: str, value: Value) -> bool:
-    """Return whether a stage that lists sessions asks for those of others. Errors: TypeMismatch, UnsupportedFormat,
-    Location40413, 40414, 40415.
+    """True if a stage that lists sessions requests those of other users.
+
+    Errors: TypeMismatch, UnsupportedFormat, Location40413, 40414, 40415.
     """
     if value[0] != OBJECT:
         raise CommandError(

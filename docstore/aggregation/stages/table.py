@@ -1,4 +1,4 @@
-"""The one table of stages."""
+"""The table of all stages."""
 
 from __future__ import annotations
 

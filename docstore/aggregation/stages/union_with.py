@@ -1,4 +1,4 @@
-"""`$unionWith`: behind the documents of the pipeline those of another collection."""
+"""`$unionWith`: appends the documents of another collection."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from docstore.query.value.values import text_of, type_name
 
 @dataclass(frozen=True, slots=True)
 class UnionWith(Stage):
-    """`collection` is None where the pipeline makes its own documents; that it has a name is checked when it is opened,
-    since a view may be defined without."""
+    """The stage. `collection`: None if the pipeline has its own source.
+
+    Its name is checked at the opening, since a view may be defined without one.
+    """
 
     raw: bytes
     collection: str | None
@@ -52,7 +54,7 @@ class _UnionStream:
 
 
 class UnionOptions(NamedTuple):
-    """The options of a `$unionWith`; `collection` is None where none is named."""
+    """The options of a `$unionWith`; `collection`: None if none is named."""
 
     collection: str | None
     stages: list[bytes]

@@ -1,7 +1,7 @@
-"""`$_internalUnpackBucket`: the measurements of the buckets of a time-series collection.
+"""`$_internalUnpackBucket`: the measurements in the buckets of a time-series collection.
 
-It is the one stage of the view that such a collection is. A filter behind it implies conditions on buckets, which go in
-front of it (`divide_filter`).
+It is the only stage of a time-series collection's view. A filter after it implies conditions on buckets, which are
+placed before it (`divide_filter`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from docstore.timeseries.unpacking import measurements
 
 @dataclass(frozen=True, slots=True)
 class UnpackBucket(Stage):
-    """`span_seconds`: the longest time that a bucket covers. `fields`: the fields of measurements that are read; None
-    for all.
+    """The stage. `span_seconds`: the maximum time span of a bucket. `fields`: the measurement fields read; None:
+    all.
     """
 
     raw: bytes
@@ -47,8 +47,8 @@ class UnpackBucket(Stage):
     def divide_filter(
         self, conditions: Sequence[bytes], query_context: QueryContext, *, with_implied: bool
     ) -> DividedFilter:
-        """Divide the conditions of a filter on measurements into conditions on buckets that say the same, the others,
-        and conditions on buckets that hold of all with a measurement that satisfies the others.
+        """Divide a filter on measurements into equivalent conditions on buckets, the remaining conditions, and the
+        conditions on buckets that the remaining ones imply.
         """
         del query_context
         divided = self.over_buckets(conditions)
@@ -73,7 +73,7 @@ class UnpackBucket(Stage):
 
 
 _NAMES = {"timeField": 5346504, "metaField": 5346505}
-"""The names of fields that it is given, and the code of the refusal of what is none."""
+"""The field name options, and the error code for an invalid one."""
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:

@@ -1,4 +1,4 @@
-"""`$unwind`: one document for each element of an array."""
+"""`$unwind`: one document per element of an array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from docstore.query.value.values import NULL_VALUE, int64_value, is_true, text_o
 
 @dataclass(frozen=True, slots=True)
 class Unwind(Stage):
-    """`index_path` gets the element's position. `keep_empty`: documents without elements come out as they are."""
+    """The stage. `index_path` receives the element's position. `keep_empty`: documents without elements are kept
+    unchanged.
+    """
 
     raw: bytes
     path: str
@@ -41,7 +43,7 @@ class Unwind(Stage):
         return Expanded(source, self.unwound, environment.clock)
 
     def unwound(self, document: bytes) -> Iterator[bytes]:
-        """The documents that one becomes."""
+        """Yield the documents that one unwinds to."""
         parts = self.path.split(".")
         found = get_path(document, self.path)
         if found is None or found[0] != ARRAY:
@@ -56,7 +58,7 @@ class Unwind(Stage):
             yield self.with_index(replaced(document, parts, member), position)
 
     def with_index(self, document: bytes, position: int | None) -> bytes:
-        """The document with the position where that is wanted; None: there was no array."""
+        """Return the document with the position, if requested; None: there was no array."""
         if self.index_path is None:
             return document
         index = NULL_VALUE if position is None else int64_value(position)
@@ -67,7 +69,7 @@ _NULLISH = (0x0A, 0x06)
 
 
 def replaced(document: bytes, parts: list[str], value: Value | None) -> bytes:
-    """The document with the value at a path through embedded documents; None removes it, a new field comes last."""
+    """Return the document with the value at a path of embedded documents; None removes it, a new field is appended."""
     name, rest = parts[0], parts[1:]
     fields: list[tuple[str, int, bytes]] = []
     found = False

@@ -1,1 +1,1 @@
-"""`$setWindowFields`: partitions, windows, and the functions that are calculated over them."""
+"""`$setWindowFields`: partitions, windows, and window functions."""

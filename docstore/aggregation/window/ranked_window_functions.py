@@ -30,7 +30,7 @@ from docstore.query.value.values import (
 )
 
 Parse = Callable[[str, Value, Value | None, Fields | None, Parser], "Callable[[Partition], Placed]"]
-"""(name, argument, window, fields that the stage sorts by (None: it does not sort), parser)."""
+"""Parses (name, argument, window, the stage's sort (None: none), parser)."""
 
 
 def _failed(reason: str) -> CommandError:
@@ -165,7 +165,7 @@ _LENGTHS = {
 
 
 def _input_and_unit(name: str, argument: Value, fields: Fields | None, parser: Parser) -> tuple[Compute, int | None]:
-    """(input, milliseconds of the unit) of `$derivative` and `$integral`."""
+    """Return (input, milliseconds of the unit) of `$derivative` or `$integral`."""
     if fields is None:
         raise _failed(f"{name} requires a sortBy")
     if len(fields) != 1:
@@ -296,7 +296,7 @@ class _Integral:
         return y
 
     def _area(self, place: int) -> Value:
-        """Between a place and the one before it."""
+        """Return the area between a position and the previous one."""
         (x0, y0), (x1, y1) = self._point(place - 1), self._point(place)
         return _quotient(times(minus(x1, x0), plus(y0, y1)), int32_value(2))
 
@@ -366,14 +366,14 @@ def _parse_linear_fill(
 
 
 class _LinearFill:
-    """Values between two known ones lie on the line through them."""
+    """Linear interpolation between two known values."""
 
     def __init__(self, partition: Partition, found: Placed) -> None:
         self._partition = partition
         self._found = found
         self._known: tuple[Value, Value] | None = None
         self._next: tuple[int, tuple[Value, Value] | None] = (-1, None)
-        """Where the point behind the place at hand is known, and the point; None behind the last one."""
+        """The position of the next known point, and the point; None after the last one."""
         self._looked = 0
 
     def _x(self, place: int) -> Value:
@@ -415,7 +415,7 @@ class _LinearFill:
         return plus(y0, times(slope, minus(x, x0)))
 
     def _look_ahead(self, place: int) -> bool:
-        """Have the next known point, which is looked for once between two known ones; False: it is not found yet."""
+        """Find the next known point, once per gap; False if it is not found yet."""
         if self._next[0] >= place:
             return True
         begin = max(place + 1, self._looked)

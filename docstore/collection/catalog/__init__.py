@@ -1,1 +1,1 @@
-"""Which collections, views and indexes there are, their options, and the changes of both."""
+"""The catalog: collections, views and indexes, their options, and changes of both."""

@@ -1,13 +1,13 @@
-"""Which collections and indexes there are: rows in the `meta` family, all of them in memory while the process runs.
+"""The catalog of collections and indexes: rows in the `meta` family, cached in memory while the process runs.
 
 A row is a BSON document under the collection's ident: `{ns, uuid, options, idIndex: ident, indexes: [{spec, ident,
 places}]}`. Invariants:
 
-* idents are drawn from one counter, whose row is never undone: a rollback must not let an ident come twice. They are
-  above all that anything on disk has;
-* a tree that is not wanted any more, or not yet, stands in the garbage rows with the timestamp from which its
-  removal is final: 0 for an index being built (removed at the next start), 1 where nothing was logged;
-* a collection object stays the same object while its ident lives, also across `load`.
+* Idents come from one counter, whose row is never undone: a rollback must not issue an ident twice. The counter is
+  above every ident on disk.
+* An unused tree has a garbage row with the timestamp from which its removal is final: 0 for an index being built
+  (removed at the next start), 1 if nothing was logged.
+* A collection keeps its Python object while its ident exists, also across `load`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ _IDENT_BOUND = b"\xff" * 16
 
 
 class Catalog:
-    """The catalog of one node. `collections` is by namespace; `garbage` maps an ident to its timestamp. `version` grows
-    with each change of a collection's name, options or indexes; such changes are refused for collections that open
-    transactions use, by their `claims`. `security_changes` grows where collections of users or roles come or go.
+    """The catalog of one node. `collections`: by namespace. `garbage`: timestamps by ident.
+
+    `version` increases with each change of a collection's name, options or indexes. Such changes are refused for
+    collections that open transactions use, by their `claims`. `security_changes` increases when collections of users or
+    roles are created or dropped.
     """
 
     def __init__(self, engine: Engine, claims: Claims | None = None) -> None:
@@ -79,12 +81,12 @@ class Catalog:
         self.load()
 
     def load(self) -> None:
-        """Read everything from disk, as at the start of the process or after rows have changed below."""
+        """Read everything from disk, at startup or after rows have changed below."""
         engine = self._engine
         self.version += 1
         self.security_changes += 1
         stored = engine.get(_META, NEXT_IDENT_KEY)
-        # Entries of an index build may be on disk although the power took the row that says their ident is taken.
+        # After a power loss an index build's entries may be on disk although the counter row of its ident is not.
         self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1, highest_ident(engine) + 1)
         known = {coll.ident: coll for coll in self.collections.values()}
         self.collections = {}
@@ -102,40 +104,40 @@ class Catalog:
         }
 
     def row(self, coll: Collection) -> tuple[bytes, bytes]:
-        """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
+        """Return (key, value) of the collection's row from memory, without indexes being built."""
         return catalog_row(coll)
 
     def in_database(self, database: str) -> list[Collection]:
         return list(self._by_database.get(database, {}).values())
 
     def databases(self) -> list[str]:
-        """The databases that have a collection, in order."""
+        """Return the databases that have a collection, sorted."""
         return sorted(self._by_database)
 
     def by_uuid(self, uuid: UUID) -> Collection | None:
         return self._by_uuid.get(uuid)
 
     def take_ident(self, batch: Batch) -> int:
-        """An ident that nothing has had. It stays taken when the batch is dropped or undone."""
+        """Return a new ident. It stays taken if the batch is dropped or undone."""
         ident = self._next_ident
         self._next_ident += 1
         batch.put(_META, NEXT_IDENT_KEY, ident_bytes(self._next_ident))
         return ident
 
     def add(self, unit: WriteUnitOfWork, coll: Collection) -> None:
-        """Enter the collection under its namespace, in memory and in the unit. Errors: WriteConflict."""
+        """Add the collection under its namespace, in memory and in the unit. Errors: WriteConflict."""
         self.claims.refuse_change(coll.ns)
         self.enter(coll)
         unit.on_abort(lambda: self.forget(coll))
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def enter(self, coll: Collection) -> None:
-        """Know the collection, in memory only."""
+        """Add the collection in memory only."""
         self._name(coll)
         self._by_uuid[coll.uuid] = coll
 
     def forget(self, coll: Collection) -> None:
-        """Know it no more."""
+        """Remove the collection from memory."""
         self._unname(coll)
         del self._by_uuid[coll.uuid]
 
@@ -155,7 +157,7 @@ class Catalog:
             del self._by_database[coll.database]
 
     def remove(self, unit: WriteUnitOfWork, coll: Collection) -> None:
-        """Take the collection out and mark its trees as garbage. Errors: WriteConflict."""
+        """Remove the collection and mark its trees as garbage. Errors: WriteConflict."""
         self.claims.refuse_change(coll.ns)
         self.forget(coll)
         unit.on_abort(lambda: self.enter(coll))
@@ -164,7 +166,7 @@ class Catalog:
             self.discard(unit, coll, ident)
 
     def rename(self, unit: WriteUnitOfWork, coll: Collection, ns: str) -> None:
-        """Move the collection to another, free, namespace. Errors: WriteConflict."""
+        """Move the collection to another, unused, namespace. Errors: WriteConflict."""
         before = coll.ns
         self.claims.refuse_change(before)
         self.claims.refuse_change(ns)
@@ -203,31 +205,31 @@ class Catalog:
         unit.touch(*self.row(coll), logged=coll.replicates)
 
     def discard(self, unit: WriteUnitOfWork, coll: Collection, ident: int) -> None:
-        """Mark a tree of the collection as garbage from the unit's next entry on."""
+        """Mark a tree of the collection as garbage as of the unit's next entry."""
         timestamp = unit.next_timestamp() if coll.replicates else UNLOGGED
         self.garbage[ident] = timestamp
         unit.on_abort(lambda: self.removed(ident))
         unit.touch(garbage_key(ident), timestamp_key(timestamp), logged=coll.replicates)
 
     def adopt(self, unit: WriteUnitOfWork, coll: Collection, ident: int) -> None:
-        """A tree that was being built is wanted now; undoing makes it garbage again."""
+        """Put a tree that was being built into use; an undo makes it garbage again."""
         self.garbage.pop(ident, None)
         unit.on_abort(lambda: self.garbage.__setitem__(ident, BUILDING))
         unit.touch(garbage_key(ident), None, logged=coll.replicates)
 
     def droppable(self, limit: int | None) -> Iterator[int]:
-        """Idents whose removal is final: their timestamp is at most `limit` (None: any), and no build is using them."""
+        """Yield idents whose removal is final: the timestamp is at most `limit` (None: any), and no build uses them."""
         for ident, timestamp in list(self.garbage.items()):
             if timestamp != BUILDING and (limit is None or timestamp <= max(limit, UNLOGGED)):
                 yield ident
 
     def removed(self, ident: int) -> None:
-        """The tree is garbage no more: its space has been given back, or it is wanted again."""
+        """Remove the garbage row of a tree: its space has been freed, or it is in use again."""
         self.garbage.pop(ident, None)
 
 
 def catalog_row(coll: Collection) -> tuple[bytes, bytes]:
-    """(key, value) of the collection's row as it stands in memory; indexes being built are not in it."""
+    """Return (key, value) of the collection's row from memory, without indexes being built."""
     indexes: list[Value] = [
         (
             OBJECT,
@@ -253,7 +255,7 @@ def catalog_row(coll: Collection) -> tuple[bytes, bytes]:
 
 
 def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = None) -> Collection:
-    """Return the collection that a catalog row describes: `known`, if that is not None, as the row has it now."""
+    """Return the collection of a catalog row; if `known` is not None, that object, updated to the row."""
     fields = document_to_python(row)
     ns = str(fields["ns"])
     stored = get_field(row, "options")
@@ -266,7 +268,7 @@ def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = 
         coll.next_record_id = coll.find_last_record_id(reader) + 1
     elif coll.ns != ns:
         coll.rename(ns)
-    # A rollback may have put back what was above it.
+    # A rollback may have restored a higher key.
     coll.newest_id = None
     coll.options = options
     coll.oldest = 0
@@ -285,7 +287,7 @@ def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = 
 
 
 def highest_ident(reader: Reader) -> int:
-    """Return the highest ident under which anything stands, 0 where nothing does."""
+    """Return the highest ident in use; 0 if there is none."""
     ends = [
         (Family.RECORDS, b"", _IDENT_BOUND),
         (Family.INDEXES, b"", _IDENT_BOUND),
@@ -309,12 +311,12 @@ def garbage_key(ident: int) -> bytes:
 
 
 def remove_tree(batch: Batch, ident: int) -> None:
-    """Give the space of an ident back: it may be a collection's, an index's or a column family's."""
+    """Free the space of an ident: a collection, an index or a column family."""
     remove_trees(batch, [ident])
 
 
 def remove_trees(batch: Batch, idents: list[int]) -> None:
-    """Give the space of idents, which rise, back; those in a row are one range on disk."""
+    """Free the space of ascending idents; consecutive ones are one range on disk."""
     first = None
     for place, ident in enumerate(idents):
         first = ident if first is None else first

@@ -1,1 +1,1 @@
-"""Indexes: specifications, the keys of a document by the kind of the index, unique keys, builds."""
+"""Indexes: specifications, index keys by the kind of index, uniqueness, builds."""

@@ -1,7 +1,6 @@
-"""The refusal of a second document under a unique key, in the reference's words.
+"""Duplicate key errors, in the reference's words.
 
-`E11000 duplicate key error collection: db.c index: x_1 dup key: { x: 1 }`, with `keyPattern` and `keyValue` beside
-it.
+`E11000 duplicate key error collection: db.c index: x_1 dup key: { x: 1 }`, with `keyPattern` and `keyValue`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NULL_VALUE: Value = (NULL, b"")
 
 
 def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> CommandError:
-    """The error for the document `raw`, whose encoded key `key` under `index` belongs to another document."""
+    """Return the error for the document `raw`, whose encoded key `key` in `index` is another document's."""
     found = index_values(index, raw, key)
     extra: dict[str, Any] = {"keyPattern": document_to_python(index.spec.key)}
     rules = ""
@@ -43,7 +42,7 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
         extra["keyValue"] = {path: to_python(value) for (path, _), value in zip(index.fields, found, strict=True)}
         texts = [display_in_full(value) for value in found]
     else:
-        # The entry holds what the collation compares by, which is no text: it is shown in hexadecimal digits.
+        # The entry holds collation keys, which are no text: they are shown in hexadecimal.
         rules = f" collation: {display_in_full((OBJECT, index.collation.raw))}"
         folded = [index.collation.fold(value) for value in found]
         hexes = [value[1][4:-1].hex() if value[0] == STRING else None for value in folded]
@@ -58,7 +57,7 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
         extra["hexEncoded"] = [digits is not None for digits in hexes]
         extra["collation"] = document_to_python(index.collation.raw)
     shown = ", ".join(f"{path}: {text}" for (path, _), text in zip(index.fields, texts, strict=True))
-    # The order of a clustered collection is no index.
+    # The cluster key is no index.
     place = "" if index.spec.clustered else f" index: {index.name}"
     return CommandError(
         Code.DuplicateKey,
@@ -68,7 +67,9 @@ def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> Com
 
 
 def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
-    """The value for each field of the index that makes up the document's encoded key `key`: cells and terms too."""
+    """Return the value per index field that produces the document's encoded key `key`, including geo cells and text
+    terms.
+    """
     if index.geometry is None and index.text is None:
         return key_values(index.key_pattern, raw, key)
     found: list[Value] = []
@@ -86,13 +87,13 @@ def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
 
 
 def key_values(pattern: KeyPattern, raw: bytes, key: bytes) -> list[Value]:
-    """The document's value for each field of the pattern that makes up its encoded key `key`."""
+    """Return the document's value per field of the pattern that produces its encoded key `key`."""
     found: list[Value] = []
     for path, direction in pattern.fields:
         single = KeyPattern([(path, direction)], pattern.fold)
         for value in _candidates((OBJECT, raw), path.split(".")):
             encoded = single.encode([value])
-            # No key is the beginning of another, so at most one value of the field fits.
+            # No key is a prefix of another, so at most one value of the field matches.
             if key.startswith(encoded):
                 found.append(value)
                 key = key[len(encoded) :]
@@ -103,7 +104,7 @@ def key_values(pattern: KeyPattern, raw: bytes, key: bytes) -> list[Value]:
 
 
 def _candidates(value: Value, path: list[str]) -> list[Value]:
-    """Every value that an index sees at the path: through arrays on the way, and the members of one at its end."""
+    """Yield every value that an index sees at the path: through arrays on the path, and the members of a final one."""
     code, data = value
     if not path:
         if code != ARRAY:

@@ -1,8 +1,8 @@
-"""The encoded keys of a document in an index of geometry.
+"""Index keys of documents in a geo index.
 
-A document has a key for each cell of its geometry with each key of its other fields. One without geometry has none,
-unless the index is of the first version of `2dsphere`. In a `2d` index the other fields are taken as they are: what an
-array on the way leads to is one array.
+A document has one key per cell of its geometry and key of its other fields. Without geometry it has none, unless the
+index is a `2dsphere` of version 1. In a `2d` index the other fields are not expanded: the values below an array on the
+path form one array.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from docstore.query.geo.values_at_path import values_at
 from docstore.query.value.notation import display
 
 KeysOf = Callable[[bytes], tuple[list[bytes], int, bytes]]
-"""Document -> (its encoded keys, distinct and in order; where arrays were expanded; the marks of its entries)."""
+"""Maps a document to (encoded keys, distinct and sorted; positions of expanded arrays; marks of its entries)."""
 
 _FieldKeys = Callable[[bytes], tuple[list[bytes], int]]
-"""Document -> (keys of one field, its places of arrays, the bit of the last name being the last)."""
+"""Maps a document to (keys of one field, positions of its arrays, with the bit of the path's last name last)."""
 
 _NULL: Value = (NULL, b"")
 
 
 def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
-    """The keys of any document that the index covers. Errors: `NOT_GEOMETRY`, `NOT_PAIRS`."""
+    """Return the key function of the index. Errors: `NOT_GEOMETRY`, `NOT_PAIRS`."""
     fields: list[tuple[_FieldKeys, int]] = []
     shift = 0
     for path, direction in spec.fields:
@@ -38,7 +38,7 @@ def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
         shift += path.count(".") + 1
     located = [place for place, (_, direction) in enumerate(spec.fields) if direction == 0]
     keeps_all = isinstance(geometry, SphereKeys) and geometry.version == 1
-    # What most documents have: one plain point, and nothing beside it.
+    # The common case: one plain point and no other field.
     plain = geometry.points_at(spec.fields[0][0]) if len(fields) == 1 else None
 
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
@@ -105,6 +105,6 @@ def _taken_whole(raw: bytes, names: list[str], pattern: KeyPattern, whole: int) 
 
 
 def whole_value(raw: bytes, names: list[str]) -> Value:
-    """The value at a path; null for none, an array for several."""
+    """Return the value at a path; null if missing, an array if there are several."""
     found = list(values_at((OBJECT, raw), names))
     return found[0] if len(found) == 1 else array_value(found) if found else _NULL

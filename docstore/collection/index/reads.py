@@ -1,4 +1,4 @@
-"""On which places of a document its entries in an index depend."""
+"""The fields of a document that determine its entries in an index."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from docstore.query.value.places import read_place
 
 
 def places_read(spec: IndexSpec) -> frozenset[bytes] | None:
-    """The places (`docstore.query.value.places`), so that a change elsewhere changes no entry, nor which documents the
-    index holds; None where that is not plain to see: it may be any place.
+    """Return the places (`docstore.query.value.places`) outside of which a change affects neither entries nor coverage.
+
+    None if they are not evident: any place may.
     """
     paths = [path for path, _ in spec.fields if path != TERMS and not is_wildcard(path)]
     if spec.partial is not None:
@@ -33,12 +34,12 @@ def places_read(spec: IndexSpec) -> frozenset[bytes] | None:
 
 
 def _in_wildcard(wildcard: WildcardPaths) -> Iterator[str]:
-    """Whole top-level fields: that a document on the way is empty has an entry of its own."""
+    """Yield whole top-level fields: an empty document on a path has an entry of its own."""
     yield from wildcard.tree
 
 
 def _in_text(text: TextKeys) -> Iterator[str]:
-    """The texts, and what names the language of each document around them."""
+    """Yield the text fields, and the fields with the language of each document around them."""
     yield text.override
     for path, _ in text.weights:
         yield path

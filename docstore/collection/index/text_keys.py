@@ -1,4 +1,4 @@
-"""The encoded keys of a document in a text index: one for each of its terms, between those of the other fields."""
+"""Index keys of documents in a text index: one per term, between those of the other fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NULL: Value = (NULL, b"")
 
 
 def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
-    """The keys of any document that the index covers. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
+    """Return the key function of the index. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
     place = [path for path, _ in spec.fields].index(TERMS)
     before = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:place]]
     behind = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[place + 1 :]]

@@ -1,1 +1,1 @@
-"""The oplog: entries written beside the changes that they tell of, applied on other members, undone by rollback."""
+"""The oplog: entries written with their changes, applied on other members, and undone by rollback."""

@@ -1,8 +1,8 @@
-"""The state of a snapshot as it was some oplog entries before: what their undo records have kept is laid over it.
+"""An earlier state of a snapshot: the undo records of the later oplog entries, overlaid on it.
 
-It costs the memory of those undo records, so it is made only where no snapshot of the wanted state was kept: for reads
-at a cluster time of the last minutes, and where the commit point lies between two snapshots. Counters of collections
-are not taken back: nobody reads them from a snapshot.
+It takes the memory of those undo records, so it is used only if no snapshot of the requested state exists: for reads at
+a cluster time of the last minutes, and if the commit point lies between two snapshots. Collection counters are not
+reverted: nobody reads them from a snapshot.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _ENTRIES_PER_LOOK = 16
 
 
 class EarlierState:
-    """Satisfies `docstore.storage.engine.Snapshot` once `step` has returned True. It owns the snapshot.
+    """Implements `docstore.storage.engine.Snapshot` once `step` has returned True. It owns the snapshot.
 
-    `undo_bytes`: of the undo records that were laid over it.
+    `undo_bytes`: the size of the undo records overlaid.
     """
 
     def __init__(self, snapshot: Snapshot, optime: OpTime, at: int = 0) -> None:
-        """`optime`: the entry of the snapshot's oplog behind which everything is taken back, but for what counts as
-        written at the timestamp `at` or before: nobody has touched that since.
+        """Revert everything after the entry at `optime` in the snapshot's oplog, except changes that commit as of `at`
+        or before.
 
-        UnrecoverableRollback when it is not there.
+        The keys of these have not been changed since. Errors: UnrecoverableRollback if the entry is missing.
         """
         self._snapshot = snapshot
         present = snapshot.get(Family.OPLOG, timestamp_key(optime.timestamp))
@@ -48,9 +48,9 @@ class EarlierState:
         self._entries = snapshot.keys(Family.OPLOG, timestamp_key(optime.timestamp + 1), END_KEY, reverse=True)
 
     def step(self, clock: Callable[[], float], deadline: float) -> bool:
-        """Take entries back, newest first, until all are or the time has come; True when all are.
+        """Revert entries, newest first, until `deadline`; True when all are reverted.
 
-        UnrecoverableRollback when one has no undo record.
+        Errors: UnrecoverableRollback if one has no undo record.
         """
         for place, key in enumerate(self._entries, 1):
             record = self._snapshot.get(Family.UNDO, key)
@@ -62,7 +62,7 @@ class EarlierState:
                 self._changes[Family.OPLOG][key] = self._changes[Family.UNDO][key] = None
                 continue
             for family, changed, previous in reversed(list(undo_keys(record))):
-                # Of several touches of a key the first one counts: it found what stood there before.
+                # The first change of a key counts: it has the original value.
                 if isinstance(previous, Part):
                     previous = previous.put_back(self.get(family, changed))
                 self._changes[family][changed] = previous

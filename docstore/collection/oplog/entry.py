@@ -1,7 +1,7 @@
-"""Oplog entries as bytes: made from pieces that are encoded once, taken apart without decoding.
+"""Encoded oplog entries: assembled from cached parts, read without decoding.
 
-The shape is MongoDB 6.0's: `{lsid, txnNumber, op, ns, ui, o, o2, fromMigrate, stmtId, ts, t, v: 2, wall,
-prevOpTime}`, where only `op, ns, o, ts, t, v, wall` are always there. `docstore.kernel.log.entries` puts them together.
+The format is MongoDB 6.0's: `{lsid, txnNumber, op, ns, ui, o, o2, fromMigrate, stmtId, ts, t, v: 2, wall, prevOpTime}`,
+where only `op, ns, o, ts, t, v, wall` are always present. `docstore.kernel.log.entries` assembles them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STMT_ID = struct.Struct("<8si")
 
 
 def entry_head(op: str, ns: str, uuid: UUID | None) -> bytes:
-    """The encoded fields `op`, `ns` and `ui`, the same for every entry of a collection."""
+    """Return the encoded fields `op`, `ns` and `ui`, the same for every entry of a collection."""
     name = ns.encode() + b"\0"
     head = b"\x02op\0\x02\0\0\0" + op.encode() + b"\0\x02ns\0" + _LENGTH.pack(len(name)) + name
     if uuid is None:
@@ -27,21 +27,21 @@ def entry_head(op: str, ns: str, uuid: UUID | None) -> bytes:
 
 
 def uuid_value(uuid: UUID) -> Value:
-    """A UUID as a BSON value."""
+    """Return a UUID as a BSON value."""
     return BINARY, b"\x10\0\0\0\x04" + uuid.bytes
 
 
 StatementIds = int | tuple[int, ...]
-"""Which statement of a retryable write an entry carries out, or which ones together."""
+"""The id of the retryable statement that an entry executes, or the ids of several."""
 
 
 def statement_ids(stmt_id: StatementIds) -> tuple[int, ...]:
-    """The same as several."""
+    """Return the ids as a tuple."""
     return (stmt_id,) if isinstance(stmt_id, int) else stmt_id
 
 
 def statement_field(stmt_id: StatementIds) -> bytes:
-    """The encoded field `stmtId`: a number, or an array of several."""
+    """Return the encoded field `stmtId`: a number, or an array of several."""
     if isinstance(stmt_id, int):
         return _STMT_ID.pack(b"\x10stmtId\0", stmt_id)
     first, *others = stmt_id
@@ -51,13 +51,13 @@ def statement_field(stmt_id: StatementIds) -> bytes:
 
 
 def statements_in(value: Value) -> tuple[int, ...]:
-    """The numbers that the field `stmtId` holds."""
+    """Return the ids in a field `stmtId`."""
     parts = values(value[1]) if value[0] == ARRAY else [value]
     return tuple(_INT.unpack(data)[0] for _, data in parts)
 
 
 def previous_optime(entry: bytes) -> OpTime:
-    """The `prevOpTime` of an oplog entry, the null timestamp when it has none."""
+    """Return the `prevOpTime` of an oplog entry; a null timestamp if it has none."""
     found = get_field(entry, "prevOpTime")
     if found is None:
         return OpTime(-1, 0)

@@ -1,8 +1,9 @@
-"""Undoing oplog entries, newest first, in groups: each group is one atomic batch with the removal of its entries.
+"""Rollback: undo of oplog entries, newest first, in groups that are each an atomic batch with the removal of its
+entries.
 
-What a group takes away is known before it is undone, so that it can be made durable elsewhere first. A kill between
-two groups leaves an oplog that ends at an entry whose change stands: the rollback goes on from there. What the store
-keeps in memory of the oplog and the catalog follows each group, so others may run between two of them.
+- The data that a group removes is known before its undo, so that the caller can save it first.
+- A crash between two groups leaves an oplog that matches the data; the rollback resumes there.
+- The oplog and the catalog in memory follow each group, so other tasks may run between two groups.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
 
 MOST_ENTRIES = 256
-"""Entries in a group: each takes some 20 µs to look at and as long to write."""
+"""Entries per group: each takes some 20 µs to examine and as long to write."""
 
 _MOST_BYTES = 1 << 20
 _META = Family.META
 
 
 class UnrecoverableRollback(Exception):
-    """An entry to be undone has no undo record: it lies behind the commit point, or was applied in an initial sync."""
+    """An entry to undo has no undo record: it is before the commit point, or was applied in an initial sync."""
 
 
 class RemovedDocument(NamedTuple):
-    """A document as it stood before the rollback took or changed it. `ns` is the collection's name at that time."""
+    """A document before the rollback removed or changed it. `ns`: the collection's name at that time."""
 
     uuid: UUID
     ns: str
@@ -55,7 +56,7 @@ class RemovedDocument(NamedTuple):
 
 @dataclass(slots=True)
 class UndoGroup:
-    """Entries in a row that are undone together. `removed`: what that takes away and no later group knows of."""
+    """Consecutive entries undone together. `removed`: the data this removes that no later group covers."""
 
     removed: list[RemovedDocument] = field(default_factory=list)
     batch: Batch = field(default_factory=Batch)
@@ -66,8 +67,9 @@ class UndoGroup:
 
 
 class _Identities:
-    """The highest `_id` that a collection had: after a rollback there may be very many removed ones behind the highest
-    that is left, and to find that one is to walk over them.
+    """The highest `_id` keys of collections before the rollback.
+
+    Many removed keys may follow the highest remaining one, and finding that would iterate over them.
     """
 
     def __init__(self, coll: Collection) -> None:
@@ -75,26 +77,26 @@ class _Identities:
         self._newest: bytes | None = None
 
     def take_back(self, reader: Reader, key: bytes) -> None:
-        """A key of the `_id` index is about to be put back or removed."""
+        """Note a key of the `_id` index that will be restored or removed."""
         if self._newest is None:
             self._newest = self._coll.newest_id or self._coll.find_newest_id(reader)
         self._newest = max(self._newest, key)
 
     def keep(self, collections: Mapping[str, Collection]) -> None:
-        """Nothing is above it, though it may itself be gone."""
+        """Set the highest key of each collection as an upper bound; the key itself may be gone."""
         if collections.get(self._coll.ns) is self._coll:
             self._coll.newest_id = self._newest
 
 
 class Rollback:
-    """The undoing of every entry of a store's oplog after `optime`.
+    """The undo of every entry after `optime` in a store's oplog.
 
-    Call `next_group` and `undo` in turn until there is no group, then `finish`, also where it was broken off. Each
-    document, and each record of the store's mode, is told once, with what the last of the undone writes had left.
+    Call `next_group` and `undo` alternately until there is no group, then `finish`, also after a failure. Each
+    document, and each record of the storage mode, is reported once, as the last undone write left it.
     """
 
     def __init__(self, store: Store, optime: OpTime) -> None:
-        """`optime` must stand in the oplog and not lie before the commit point: UnrecoverableRollback."""
+        """`optime` must be in the oplog and not before the commit point. Errors: UnrecoverableRollback."""
         assert store.oplog is not None, "there is nothing to roll back without an oplog"
         self._store = store
         self._oplog = store.oplog
@@ -105,7 +107,7 @@ class Rollback:
         self._identities: dict[bytes, _Identities] = {
             coll.id_prefix: _Identities(coll) for coll in store.catalog.collections.values()
         }
-        # By collection, the highest key of the records that are put back.
+        # By collection, the highest restored record key.
         self._records: dict[bytes, bytes] = {}
         present = self._oplog.entry(optime.timestamp)
         if optime.timestamp < self._oplog.commit_limit or present is None or entry_optime(present) != optime:
@@ -113,8 +115,9 @@ class Rollback:
         self.undone = 0
 
     def next_group(self, clock: Callable[[], float], deadline: float) -> UndoGroup | None:
-        """The next entries to be undone, one at least; None when all are. UnrecoverableRollback for the first that
-        cannot be.
+        """Return the next entries to undo, at least one; None when all are undone.
+
+        Errors: UnrecoverableRollback for the first one that cannot be undone.
         """
         group = UndoGroup()
         for entry in self._oplog.scan_back(self._engine, self._oplog.last.timestamp + 1):
@@ -134,7 +137,7 @@ class Rollback:
         return group if group.entries else None
 
     def undo(self, group: UndoGroup) -> None:
-        """Write the group, the one that `next_group` gave last. StorageError: nothing of it has been undone."""
+        """Write the group last returned by `next_group`. Errors: StorageError; nothing of it is undone then."""
         oplog, batch = self._oplog, group.batch
         assert group.last is not None, "the entry at the common point stays"
         batch.urgency = Urgency.RECOVERY
@@ -150,7 +153,7 @@ class Rollback:
             self._store.sessions.forget()
 
     def finish(self) -> None:
-        """Bring what is in memory up to the disk."""
+        """Update the caches in memory from disk."""
         self._store.undone()
         collections = self._store.catalog.collections
         for identities in self._identities.values():
@@ -158,7 +161,8 @@ class Rollback:
         for coll in collections.values():
             highest = self._records.get(coll.prefix)
             if highest is not None:
-                # They may have gone before this process began, which has counted on from what was left.
+                # They may have been removed before this process started, whose record ids continued from the remaining
+                # ones.
                 coll.next_record_id = max(coll.next_record_id, last_long(highest) + 1)
 
     def _tell(self, group: UndoGroup, entry: bytes, record: bytes) -> None:
@@ -166,7 +170,7 @@ class Rollback:
             if family not in (Family.RECORDS, Family.WIDE) or key in self._told:
                 continue
             self._told.add(key)
-            # No later entry has touched it, so nothing of the group has changed it yet.
+            # No later entry has changed it, so nothing in the group has yet.
             present = self._engine.get(family, key)
             if present is None:
                 continue
@@ -183,7 +187,7 @@ class Rollback:
                 group.size += len(present)
 
     def _collection_of(self, row: bytes | None, entry: bytes) -> tuple[UUID, str]:
-        """(UUID, name) by the collection's row, and by an entry where there is no row."""
+        """Return (UUID, name) from the collection's row, or from the entry if there is no row."""
         known = self._names.get(row or b"")
         if known is not None:
             return known
@@ -195,14 +199,14 @@ class Rollback:
         return known
 
     def _row(self, group: UndoGroup, key: bytes) -> bytes | None:
-        """A row of `meta` as it stands when the group's entries so far are undone."""
+        """Return a row of `meta` as of the undo of the group's entries so far."""
         rows = group.batch.changes[_META]
         return rows[key] if key in rows else self._engine.get(_META, key)
 
     def _take_back(self, group: UndoGroup, entry: bytes, at: OpTime, record: bytes) -> None:
         batch = group.batch
         for family, key, previous in reversed(list(undo_keys(record))):
-            # A key touched twice goes back to what stood there before the first touch.
+            # A key changed twice returns to its value before the first change.
             changes = batch.changes[family]
             if isinstance(previous, Part):
                 previous = previous.put_back(changes[key] if key in changes else self._engine.get(family, key))

@@ -1,1 +1,1 @@
-"""Running plans: from access paths to documents, counts and covered answers."""
+"""Plan execution: from access paths to documents, counts and covered results."""

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False
-"""Reading through pending changes: what is stored, as if they had been written already."""
+"""Reads through pending changes, as if they were already written."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def overlaid(
     end: bytes,
     reverse: bool,
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The pairs of `stored`, which cover `[start, end)`, changed by `pending`, in order.
+    """Yield the pairs of `stored`, which cover `[start, end)`, with the changes of `pending`, in order.
 
-    `pending` is read when called; what it gains later does not show.
+    `pending` is read at the call; later additions are not seen.
     """
     changed = {key: value for key, value in pending.items() if start <= key < end}
     if not changed:
@@ -38,7 +38,7 @@ def overlaid(
 
 
 class PendingReader:
-    """A `Reader` of the newest state under the changes of a batch that has not been written."""
+    """A `Reader` of the newest state with the changes of an unwritten batch."""
 
     batch: Batch
     engine: Engine

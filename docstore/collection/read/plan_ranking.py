@@ -1,9 +1,9 @@
-"""Which of several plans to run: they are tried side by side, for a short while.
+"""Plan ranking: a short trial of candidate plans.
 
-The ranges of the likeliest index by the form of its bounds need not be the shortest, and a plan without an order to
-make gives its first documents sooner. Each plan in turn looks at one more entry or document, until one has come to its
-end or has given enough; then what each has given for its looking counts, and the end. Plans that are equal in that are
-told apart by the form of their bounds.
+The index that looks best by the form of its bounds may not have the shortest ranges, and a plan without a sort returns
+its first documents sooner. The plans take turns, each examining one more entry or document, until one ends or has
+returned enough. Then they are ranked by documents returned per examined entry, and by having ended. Ties are decided by
+the form of the bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docstore.query.plan.access import Plan
 _MOST_PLANS = 6
 _MOST_LOOKS = 1_000
 ENOUGH = 101
-"""A plan that has given so many documents first is the one to run."""
+"""The plan that first returns this number of documents wins."""
 
 _END = 1.0
 _NO_SORT = 0.0001
@@ -25,20 +25,20 @@ _NO_SORT = 0.0001
 
 @dataclass(slots=True)
 class Trial:
-    """A plan that is tried: its documents, what has been looked at for them, and how many have been found."""
+    """A plan on trial: its documents, the examined entries, and the number of matches."""
 
     plan: Plan
     documents: Iterator[bytes]
     predicate: Predicate | None
     looks: Callable[[], int]
-    """How many entries, or documents where there are none, have been looked at."""
+    """Returns the number of entries examined, or documents if there are no entries."""
 
     blocking: bool
     found: int = 0
     ended: bool = False
 
     def look(self, most: int) -> None:
-        """Look at one document after the other until so much has been looked at."""
+        """Read documents until `most` entries have been examined."""
         while not self.ended and self.looks() < most:
             raw = next(self.documents, None)
             if raw is None:
@@ -47,7 +47,7 @@ class Trial:
                 self.found += 1
 
     def score(self) -> float:
-        """The higher, the better; a plan that has to make an order has given nothing before its end."""
+        """The rank, higher is better; a plan with an in-memory sort has returned nothing before its end."""
         works = max(1, self.looks() + self.ended)
         if self.blocking:
             return self.found / (works + self.found) + _END if self.ended else 0.0
@@ -55,7 +55,9 @@ class Trial:
 
 
 def best_of(plan: Plan, begin: Callable[[Plan], Trial], wanted: int) -> Plan:
-    """The plan, or one of its `rejected` that does better in giving `wanted` documents; the others as `rejected`."""
+    """Return the best plan for `wanted` documents, of the plan and its `rejected` ones; the others become its
+    `rejected`.
+    """
     plans = (replace(plan, rejected=()), *plan.rejected)
     trials = [begin(each) for each in plans[:_MOST_PLANS]]
     for looks in range(1, _MOST_LOOKS):

@@ -1,4 +1,4 @@
-"""A map that forgets what was not asked for lately."""
+"""A map that evicts entries not used recently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """At most 200 entries, in two generations: the older one goes when the newer one is full."""
+    """A map of at most 200 entries in two generations: the older one is dropped when the newer one is full."""
 
     __slots__ = ("_new", "_old")
 

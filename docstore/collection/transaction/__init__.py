@@ -1,1 +1,1 @@
-"""Transactions over many documents: a store over a store, which its owner writes to the one below in one batch."""
+"""Multi-document transactions: a store over a store, written to the one below in one batch."""
