@@ -91,9 +91,7 @@ class WriteUnitOfWork(PendingReader):
     def insert(
         self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
     ) -> int:
-        """Insert a document, which has an `_id`; return its record id. `ahead`: precomputed keys. Errors:
-        DuplicateKey.
-        """
+        """Insert a document with an `_id`; return its record id. `ahead`: precomputed keys. Errors: DuplicateKey."""
         id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
@@ -131,8 +129,8 @@ class WriteUnitOfWork(PendingReader):
         return record_id
 
     def insert_all(self, coll: Collection, documents: Sequence[bytes]) -> None:
-        """Add at most `MOST_INSERTS` documents to a collection that is not capped, with one entry for all of them.
-        Errors: those of `insert`, after which the unit must be aborted."""
+        """Insert at most `MOST_INSERTS` documents into a collection that is not capped, with one oplog entry.
+        Errors: those of `insert`; the unit must be aborted then."""
         assert not coll.options.capped, "a capped collection takes documents one by one"
         count, size = len(documents), sum(map(len, documents))
         rids = record_ids(coll.next_record_id, count)
@@ -161,10 +159,10 @@ class WriteUnitOfWork(PendingReader):
         return record_keys
 
     def insert_each(self, coll: Collection, documents: list[bytes], stmt_ids: list[int] | None) -> bool:
-        """`insert` of many documents at once; False, with nothing done, where they are to be inserted one by one: the
-        collection is capped, an open transaction has claimed something, one of the documents is refused or has a unique
-        key that the unit has moved, or what undoes one would have to say that arrays were met at a new place.
-        """
+        """Insert many documents, as `insert`; False, with nothing done, if they must be inserted singly.
+
+        That is: the collection is capped, an open transaction has claims, a document is refused or has a unique key
+        that the unit has changed, or an undo record would have to contain new multikey positions."""
         journal = self._journal if coll.replicates else None
         if coll.options.capped or not (journal is None or journal.logs_each):
             return False
@@ -233,9 +231,9 @@ class WriteUnitOfWork(PendingReader):
         self, coll: Collection, rids: list[bytes], before: list[bytes], after: list[bytes], paths: Paths | None,
         stmt_ids: list[int] | None = None, indexes: Sequence[Index] = (), operations: list[bytes] | None = None,
     ) -> bool:  # fmt: skip
-        """`replace` of many documents at once, by the record ids in their keys, where no `_id` has other bytes and only
-        these indexes, of which none is unique, have other entries; False, with nothing done, where it is to be done one
-        by one: they are to be kept as they were, claimed by a transaction, one is refused, or as in `insert_each`."""
+        """Replace many documents, as `replace`, by record id; False, with nothing done, if that must be done singly.
+        No `_id` may have other bytes, and only entries of `indexes`, none of them unique, may differ. Done singly: with
+        pre-images, claims of a transaction, or a refused document, or as in `insert_each`."""
         journal = self._journal if coll.replicates else None
         if coll.options.pre_images or not (journal is None or journal.logs_each):
             return False
@@ -298,8 +296,8 @@ class WriteUnitOfWork(PendingReader):
     def remove_each(
         self, coll: Collection, removals: Sequence[tuple[int, bytes]], stmt_ids: list[int] | None = None
     ) -> bool:
-        """`remove` of many documents at once, by (record id, before); False, with nothing done, where they are to be
-        removed one by one: they are to be kept as they were, or a transaction has claimed something."""
+        """Remove many documents, as `remove`, by (record id, before); False, with nothing done, if that must be done
+        singly: with pre-images, or claims of a transaction."""
         journal = self._journal if coll.replicates else None
         if coll.options.pre_images or not (journal is None or journal.logs_each):
             return False
@@ -327,8 +325,8 @@ class WriteUnitOfWork(PendingReader):
             self._trimmed = {**self._trimmed, coll: found[0]}
 
     def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
-        """Write what `docstore.widecolumn.node.rows` has found out; `document` makes the `o` of its entry. What changes
-        nothing is not logged.
+        """Apply a row update of `docstore.widecolumn.node.rows`; `document` returns the `o` of its entry. An update
+        that changes nothing is not logged.
         """
         if not update.keys:
             return

@@ -1,4 +1,4 @@
-"""Streams of cursor batches: a getMore that allows exhaust is answered again and again until the cursor ends."""
+"""Exhaust cursors: one getMore is answered by all batches until the cursor ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from docstore.commands.values import integer_of
 
 
 def following_batch(context: Context, reply: bytes) -> bytes | None:
-    """The next request of the stream (`Command.following`): the same one, for as long as the cursor is open.
+    """Return the next implied request (`Command.following`): the same one, while the cursor is open.
 
-    The cursor ends with the connection: nobody else knows how far its client has read.
+    The cursor ends with the connection: no one else knows how far its client has read.
     """
     cursors = context.connection.cursors
     value = get_path(reply, "cursor.id")

@@ -1,4 +1,4 @@
-"""The host of commands as the dispatcher sees it: its role in a set, its switches, the plans of a request."""
+"""The host of commands, as the dispatcher sees it: its role in a set, its switches, the plans of a request."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ class Host(Protocol):
     """The node of the executable: its role in a replica set, and its cluster time."""
 
     def check_write(self) -> None:
-        """Raise NotWritablePrimary unless writes are taken here."""
+        """Errors: NotWritablePrimary unless writes are allowed here."""
 
     def check_read(self, read_preference: ReadPreference) -> None:
-        """Raise NotPrimaryNoSecondaryOk or NotPrimaryOrSecondary when the read may not run here."""
+        """Errors: NotPrimaryNoSecondaryOk or NotPrimaryOrSecondary if the read must not run here."""
 
     def gossip(self) -> EncodedGossip:
-        """`operationTime` and `$clusterTime` for replies, or nothing. Return the same object while nothing changed:
-        what is made of it is kept."""
+        """Return `operationTime` and `$clusterTime` for replies, or nothing.
+
+        Return the same object while nothing has changed: callers cache by it.
+        """
 
     def observe_cluster_time(self, time: int) -> None:
-        """Take in a request's cluster time, packed."""
+        """Observe a request's cluster time, packed."""
 
     def state_version(self) -> Mapping[str, Any] | None:
-        """`{processId, counter}` of a member of a set, attached to errors that tell of a state change."""
+        """Return `{processId, counter}` of a replica set member, for errors that report a state change."""
 
 
 class Execution(Protocol):
-    """The plans that a request runs. `counts`: what has come of them, under the names that the log has for it."""
+    """The plans of a request. `counts`: its results, under the names of the log."""
 
     counts: dict[str, int]
 
@@ -46,20 +48,20 @@ class Execution(Protocol):
 
 @dataclass(slots=True)
 class Switches:
-    """Switches that options and setParameter set for all commands of a process."""
+    """Switches for all commands of a process, set by options and setParameter."""
 
     require_api_version: bool = False
-    """Refuse requests that name no version of the Stable API."""
+    """Refuse requests without an API version."""
     compressors: tuple[str, ...] = tuple(COMPRESSOR_IDS)
-    """Those that clients may agree on."""
+    """The compressors offered to clients."""
     scripting: bool = True
-    """JavaScript is run for clients."""
+    """Run JavaScript for clients."""
     profiled: frozenset[str] = frozenset()
-    """The databases whose requests count exactly what they look at."""
+    """The databases whose requests count exactly what they examine."""
     face: Face = DEFAULT_FACE
-    """The version of MongoDB that the process passes for; it stays."""
+    """The emulated MongoDB version; it does not change."""
 
     def check_scripting(self) -> None:
-        """Errors: 31264 where none is run."""
+        """Errors: 31264 if JavaScript is disabled."""
         if not self.scripting:
             raise no_scripting()

@@ -1,7 +1,6 @@
-"""The parts of a process that its commands reach, each by its type: who makes a part puts it there.
+"""The parts of a process for its commands, each under its type; the creator of a part registers it.
 
-Always true: what stands under a type is of that type. A part is found under the very type by which it was put, not
-under a base of it.
+A part is found under exactly the type it was registered with, not under a base class.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ T = TypeVar("T")
 
 
 class Parts(dict[type[Any], Any]):
-    """`parts[Shard]` is the process's shard; KeyError where it has none."""
+    """`parts[Shard]` is the process's shard; KeyError if it has none."""
 
     if TYPE_CHECKING:
-        # The dictionary's own methods, so that looking a part up costs no call, with the types that they keep to here.
+        # The dictionary's own methods, typed here, so that a lookup costs no extra call.
         def __getitem__(self, kind: type[T], /) -> T: ...
 
         def __setitem__(self, kind: type[T], part: T, /) -> None: ...

@@ -1,4 +1,4 @@
-"""Failures of the transport."""
+"""Transport failures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from docstore.errors import Code, CommandError
 
 
 class NetworkError(Exception):
-    """No reply came. Never confused with a reply that says no (`CommandError`).
+    """No reply arrived; distinct from an error reply (`CommandError`).
 
-    `sent` says whether the request may have reached the other side: when it is False nothing can have happened there,
-    when it is True the outcome is unknown. `code`: HostUnreachable, HostNotFound, NetworkTimeout, or
-    AuthenticationFailed where the other side is none of this cluster. `refused`: the other side's system said that
-    nobody takes what is sent: the port refused, or the connection was closed or reset.
+    `sent`: the request may have reached the peer. If False, it had no effect; if True, its outcome is unknown. `code`:
+    HostUnreachable, HostNotFound, NetworkTimeout, or AuthenticationFailed if the peer is not of this cluster.
+    `refused`: the peer's system reported that nobody listens: the connection was refused, closed or reset.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class NetworkError(Exception):
 
 
 def as_command_error(error: Exception) -> CommandError | None:
-    """The error that our client gets for a transport failure; None for any other exception (`Dispatcher.translate`)."""
+    """Return the client's error for a transport failure; None for another exception (`Dispatcher.translate`)."""
     if isinstance(error, NetworkError):
         return CommandError(error.code, str(error))
     return None

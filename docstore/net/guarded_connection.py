@@ -1,7 +1,7 @@
-"""A connection of a server with access control: who has not authenticated sends short messages only.
+"""Connections of a server with access control, which accept only short messages before authentication.
 
-Always true: until then no message of more than `UNPROVEN_BYTES` is waited for, and none is decompressed to more, so
-that strangers cannot have the server hold much. The longest message that authenticates is far below that.
+Until then no message above `UNPROVEN_BYTES` is received or decompressed, so that strangers cannot exhaust memory. The
+longest authentication message is far shorter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNPROVEN_BYTES = 64 * 1024
 
 
 class TooLongForStrangers(ProtocolError):
-    """`request_id`: that of the message, for the answer."""
+    """The message is too long before authentication. `request_id`: that of the message, for the reply."""
 
     def __init__(self, size: int, request_id: int) -> None:
         super().__init__(f"a message of {size} bytes before authentication is longer than {UNPROVEN_BYTES}")
@@ -29,7 +29,7 @@ class TooLongForStrangers(ProtocolError):
 
 
 def check_header(peer: ClientConnection, data: bytes | bytearray) -> None:
-    """Judge the frame that the data begins with. Errors: TooLongForStrangers."""
+    """Check the length of the first frame in the data. Errors: TooLongForStrangers."""
     if peer.identity is None and len(data) >= HEADER_BYTES:
         size, request_id, _, _ = HEADER.unpack_from(data)
         if size > UNPROVEN_BYTES:
@@ -37,7 +37,7 @@ def check_header(peer: ClientConnection, data: bytes | bytearray) -> None:
 
 
 class _GuardedBuffer(RequestBuffer):
-    """Cuts nothing that is too long, and waits for nothing that will be."""
+    """Refuses frames that are, or announce to be, too long."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class _GuardedBuffer(RequestBuffer):
 
 
 class GuardedConnection(Connection):
-    """Made by the listener in the place of a `Connection`, where there is access control."""
+    """The `Connection` that a listener creates with access control."""
 
     __slots__ = ()
     _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = _GuardedBuffer

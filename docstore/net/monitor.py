@@ -1,10 +1,10 @@
-"""Watches one server by hello: a first answer at once, then one whenever something changes there.
+"""Monitoring of one server by hello: an immediate reply, then one after every change.
 
-Uses the awaitable hello: the server holds the request until its topology version moves or `maxAwaitTimeMS` has passed.
-One without a topology version is asked again every `_POLL_SECONDS`.
+It uses the awaitable hello: the server holds the request until its topology version changes, or for `maxAwaitTimeMS`. A
+server without topology versions is polled every `_POLL_SECONDS`.
 
-Requests that wait for a server that has been silent for `_SILENT_SECONDS`, or that was started anew, are failed: of a
-host that lost its power, or was cut off, their connections never hear.
+Requests to a server that has been silent for `_SILENT_SECONDS`, or was restarted, are failed: connections to a host
+that lost power or was cut off never report it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 
 class Monitor:
-    """Calls `heard(address, hello, round_trip)` with each reply, and `heard(address, None, 0)` without one.
+    """Calls `heard(address, hello, round_trip)` with each reply, and `heard(address, None, 0)` after a failure.
 
-    `round_trip` in seconds, 0 for a reply that was held back."""
+    `round_trip`: seconds; 0 for a held reply.
+    """
 
     def __init__(
         self,
@@ -46,11 +47,11 @@ class Monitor:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"monitor {address}")
 
     def check_now(self) -> None:
-        """Ask at once instead of waiting for the server to say something."""
+        """Send hello at once instead of waiting for a change."""
         self._again.set()
 
     async def stop(self) -> None:
-        """End; nothing is heard afterwards."""
+        """Stop; no calls follow."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -87,7 +88,7 @@ class Monitor:
                 await self._pause(_POLL_SECONDS)
 
     async def _ask(self, version: Mapping[str, Any] | None) -> tuple[Mapping[str, Any] | None, float]:
-        """(decoded hello, round trip); (None, 0) when `check_now` cut a held request short."""
+        """Return (decoded hello, round trip); (None, 0) if `check_now` cancelled a held request."""
         command: dict[str, Any] = {"hello": 1}
         if version is None:
             started = self._clock()

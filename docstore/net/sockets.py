@@ -1,4 +1,4 @@
-"""Sockets before a transport has them, and the options that every connection's socket gets."""
+"""Bound sockets before they have a transport, and the socket options of every connection."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _KEEP_ALIVE_SECONDS = 120
 
 
 def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
-    """Bound sockets on every address; port 0 takes a free one, the same for all.
+    """Return bound sockets for every address; port 0 takes a free one, the same for all.
 
-    Errors: OSError when an address or the port cannot be had; then nothing stays bound.
+    Errors: OSError if an address or port is unavailable; nothing stays bound then.
     """
     sockets: list[socket.socket] = []
     try:
@@ -30,12 +30,12 @@ def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Have the system ask a silent peer now and then whether it is still there, so that dead ones do not pile up."""
+    """Enable TCP keepalive, so that connections of dead peers are closed."""
     connection = transport.get_extra_info("socket")
     if connection.family == socket.AF_UNIX:
         return
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
-        # Not every system lets a socket choose its own times.
+        # Not every system lets a socket set its own intervals.
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _KEEP_ALIVE_SECONDS)

@@ -1,7 +1,7 @@
-"""Sockets in the file system, for clients on the same machine.
+"""Unix domain sockets, for clients on the same machine.
 
-Always true: whoever may connect is who may write to the file, from the moment it is there; a file is taken over only
-from a server that is gone, and goes with the server that made it.
+- The file's permissions control who may connect, from the moment it exists.
+- A file is taken over only from a server that is gone, and removed with the server that created it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from docstore.net.sockets import BACKLOG
 
 
 class BoundUnixSocket:
-    """A socket that is bound to a file, which goes when it is closed."""
+    """A socket bound to a file, which is removed at the close."""
 
     def __init__(self, path: Path, permissions: int) -> None:
-        """Errors: StartError."""
+        """Errors: StartError if the file cannot be bound."""
         self.path = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -35,7 +35,7 @@ class BoundUnixSocket:
     def _bind(self, permissions: int) -> None:
         if os.path.lexists(self.path):
             _remove_abandoned(self.path)
-        # The file gets at most these permissions when it is made, and exactly these afterwards.
+        # The file is created with at most these permissions, and has exactly these from here on.
         os.fchmod(self.socket.fileno(), permissions)
         self.socket.bind(str(self.path))
         os.chmod(self.path, permissions)
@@ -49,7 +49,7 @@ class BoundUnixSocket:
         self.close()
 
     def close(self) -> None:
-        """Close it, and remove the file unless it has become another server's."""
+        """Close the socket; remove the file unless another server has taken it over."""
         self.socket.close()
         try:
             found = os.stat(self.path)
@@ -60,7 +60,7 @@ class BoundUnixSocket:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the file of a server that is gone. Errors: OSError where it is in use, or is no socket."""
+    """Remove the file of a server that is gone. Errors: OSError if it is in use, or is no socket."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise OSError(errno.EEXIST, "a file is there that is no socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

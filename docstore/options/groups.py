@@ -1,4 +1,4 @@
-"""The groups of options that executables pick from: spellings, names in a configuration file, types and help."""
+"""The groups of options that executables pick from: spellings, configuration file names, types and help."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Setting:
     flag: str
     key: str
     kind: click.ParamType[Any] | type | None = None
-    """None for a flag that takes no value."""
+    """None for a flag without a value."""
     help: str = ""
     metavar: str | None = None
     repeated: bool = False
 
     def option(self) -> click.Option:
-        """Fresh for each program: click keeps state in it."""
+        """Return a new click option for each program: click keeps state in it."""
         shape: dict[str, Any] = {"is_flag": True, "default": None}
         if self.kind is not None:
             shape = {"type": self.kind, "multiple": self.repeated}
@@ -55,7 +55,7 @@ class _Verbosity(click.ParamType[int]):
 
 
 class _Permissions(click.ParamType[int]):
-    """The permissions of a file: octal where they begin with 0, else decimal, as in a configuration file."""
+    """File permissions: octal with a leading 0, else decimal, as in a configuration file."""
 
     name = "mode"
 
@@ -75,7 +75,7 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 _PORT = click.IntRange(0, 65_535)
 
 NO_UNIX_SOCKETS = "net.unixDomainSocket.disabled"
-"""In a configuration file it is `enabled`, the other way round."""
+"""In a configuration file this is the inverse option `enabled`."""
 
 NETWORK = Group((
     Setting("--port", "net.port", _PORT,

@@ -1,4 +1,4 @@
-"""Executables with options of these groups: the command line, and the configuration file that it wins over."""
+"""Executables with options of these groups: the command line, and the configuration file, which it overrides."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _TRUE_ANYWAY = (
     ("security.authorization", "disabled"),
     ("replication.enableMajorityReadConcern", True),
 )
-"""What a configuration file may say because it is so."""
+"""Settings that a configuration file may contain because they are always true here."""
 
 
 def _spelled_out(argument: str) -> str:
-    """-v, -vv, ... and --verbose without a level as the option with its level; others as they are."""
+    """Return -v, -vv, ... and --verbose without a level as the option with its level; other arguments unchanged."""
     if re.fullmatch("-v+", argument):
         return f"--verbose={argument[1:]}"
     return "--verbose=v" if argument == "--verbose" else argument
 
 
 class _Program(click.Command):
-    """A click command that reads `--config` and names the options it knows but does not have."""
+    """A click command that reads `--config` and reports known but unsupported options."""
 
     def __init__(self, name: str, settings: tuple[Setting, ...], run: Callable[[Options], None]) -> None:
         self._settings = settings
@@ -109,13 +109,13 @@ class _Program(click.Command):
 
 
 def program(name: str, *groups: Group) -> Callable[[Callable[[Options], None]], click.Command]:
-    """Make a function of `Options` the body of an executable with the options of these groups."""
+    """Return a decorator that makes a function of `Options` an executable with the options of these groups."""
     settings = tuple(setting for group in groups for setting in group.settings)
     return lambda run: _Program(name, settings, run)
 
 
 def _was_given(value: Any) -> bool:
-    # 0 equals False, and port 0 is a port.
+    # 0 equals False, but port 0 is a port.
     return value is not None and value is not False and value != ()
 
 

@@ -1,4 +1,4 @@
-"""The options of encrypted connections: what goes together."""
+"""Checks of TLS options in combination."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from docstore.options.values import TlsMode, TlsOptions
 
 PASSWORDS = ("certificateKeyFilePassword", "clusterPassword")
-"""What is never shown, by names below `net.tls`."""
+"""Options never shown, by their names below `net.tls`."""
 _PROTOCOLS = ("TLS1_0", "TLS1_1", "TLS1_2", "TLS1_3")
 _SPOKEN = ("TLS1_2", "TLS1_3")
 
 
 def tls_options(given: Mapping[str, Any]) -> TlsOptions:
-    """Errors: ValueError with a sentence for what does not go together."""
+    """Return the TLS options. Errors: ValueError with a sentence for an invalid combination."""
     told = {key.removeprefix("net.tls."): value for key, value in given.items() if key.startswith("net.tls.")}
     mode = _mode(told.pop("mode", "disabled"))
     if mode is TlsMode.DISABLED:
@@ -62,7 +62,7 @@ def _path(told: Mapping[str, Any], name: str) -> Path | None:
 
 
 def _names(what: str, text: str | None) -> tuple[str, ...]:
-    """A list of protocols. Errors: ValueError."""
+    """Return a list of protocols. Errors: ValueError."""
     names = () if text is None else tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in _PROTOCOLS:

@@ -1,4 +1,4 @@
-"""MongoDB's options that are known and refused, each with the reason."""
+"""MongoDB options that are recognized and refused, each with the reason."""
 
 from __future__ import annotations
 

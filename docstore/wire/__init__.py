@@ -1,8 +1,7 @@
-"""The MongoDB wire protocol without I/O: bytes in, messages out; messages in, bytes out.
+"""The MongoDB wire protocol without I/O: from bytes to messages and back.
 
-Source: the public specifications of OP_MSG, OP_COMPRESSED and the handshake. Documents stay raw slices of what arrived;
-nothing here decodes one. A peer that breaks the protocol raises `ProtocolError`, which ends its connection and nothing
-else.
+Source: the public specifications of OP_MSG, OP_COMPRESSED and the handshake. Documents stay raw slices of the input;
+nothing here decodes one. A protocol violation raises `ProtocolError`, which ends only its connection.
 """
 
 from docstore.wire.errors import ProtocolError

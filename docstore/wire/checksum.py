@@ -1,10 +1,10 @@
 """CRC-32C (Castagnoli), the checksum of OP_MSG.
 
-A byte-wise table alone would hold the event loop for seconds on the largest message, so long messages are first
-shortened. The checksum is the remainder of the message, read as a polynomial over GF(2), modulo P. Because x^6777 +
-x^484 + x^100 + 1 is a multiple of P (a test checks it), x^6777 may be replaced by x^484 + x^100 + 1: the front of the
-message is folded onto its rest with three shifts of one big integer. Squaring the identity doubles its exponents, so
-each fold can take half of what is left.
+A byte-wise table would hold the event loop for seconds on the largest message, so long messages are shortened first.
+The checksum is the remainder of the message, read as a polynomial over GF(2), modulo P. Because x^6777 + x^484 + x^100
++ 1 is a multiple of P (a test checks it), x^6777 may be replaced by x^484 + x^100 + 1: the front of the message is
+folded onto its rest with three shifts of one big integer. Squaring the identity doubles its exponents, so each fold can
+halve the message.
 
 In the integer below bit 0 is the highest power, because CRC-32C takes the lowest bit of each byte first.
 """
@@ -30,10 +30,10 @@ _TABLE = _table()
 
 
 def crc32c(data: bytes | memoryview) -> int:
-    """The CRC-32C of the bytes."""
+    """Return the CRC-32C of the bytes."""
     crc = 0xFFFFFFFF
     if len(data) > _SHORT_BYTES:
-        # The initial value is the same as flipping the first 32 bits.
+        # The initial value is equivalent to flipping the first 32 bits.
         data = _shorten(int.from_bytes(data, "little") ^ crc, len(data) * 8)
         crc = 0
     table = _TABLE
@@ -43,7 +43,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def _shorten(message: int, bits: int) -> bytes:
-    """A message of at most `_SHORT_BYTES` with the same remainder modulo P."""
+    """Return a message of at most `_SHORT_BYTES` with the same remainder modulo P."""
     scale = 1
     while bits > 4 * A * scale:
         scale *= 2

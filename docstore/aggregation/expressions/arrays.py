@@ -57,7 +57,7 @@ from docstore.query.value.values import (
 )
 
 _RANGE_MEMBER, _RANGE_ITSELF = 16, 40
-"""Bytes that a real server charges for a `$range`, per member and in total."""
+"""Bytes that a real server charges for a `$range`, per member and for the array itself."""
 
 Operands = list[Value | None]
 Steps = Iterator[Value | None]

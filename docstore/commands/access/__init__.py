@@ -1,1 +1,1 @@
-"""Who a connection is authenticated as, and what that lets its commands do."""
+"""Authentication of connections, and authorization of their commands."""

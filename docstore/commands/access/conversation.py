@@ -1,4 +1,4 @@
-"""The state of a conversation by which a client authenticates; `conversations` conducts it."""
+"""The state of a SASL conversation; `conversations` conducts it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from docstore.security.scram_server import ServerConversation
 
 
 class Conversation:
-    """A conversation under way. `credential`: what the user is known by; None: there is no user of that name, or none
-    who authenticates so. `hopeless`: there is one, or seems to be, who authenticates otherwise.
+    """A conversation in progress. `credential`: the user's; None: there is no such user, or not for this mechanism.
+
+    `hopeless`: the user exists, or seems to, but authenticates by another mechanism.
     """
 
     __slots__ = ("credential", "hopeless", "mechanism", "proven", "scram", "short")
@@ -16,7 +17,7 @@ class Conversation:
     def __init__(
         self, mechanism: str, scram: ServerConversation, credential: Credential | None, *, hopeless: bool, short: bool
     ) -> None:
-        """`short`: the client wants no empty message at the end."""
+        """`short`: the client skips the empty message at the end."""
         self.hopeless = hopeless
         self.mechanism = mechanism
         self.scram = scram

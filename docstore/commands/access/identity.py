@@ -1,4 +1,4 @@
-"""The user as whom a connection is authenticated."""
+"""The authenticated user of a connection."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from docstore.security.users import User
 
 
 class Identity:
-    """A user as its connection knows it: as it was in a generation of the directory. `allowed`: decisions that were
-    taken for it.
-    """
+    """A user as of a generation of the user directory. `allowed`: cached authorization decisions."""
 
     __slots__ = ("allowed", "generation", "user")
 

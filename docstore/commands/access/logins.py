@@ -1,4 +1,4 @@
-"""Logins: as whom a connection is authenticated, and whose its sessions are."""
+"""Logins: the authenticated user of a connection, and the owner of its sessions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from docstore.security.users import User
 
 
 def client_address(connection: ClientConnection) -> str:
-    """Return the IP address of a connection's client as text; the name of a socket in the file system as it is."""
+    """Return the IP address of a connection's client as text; for a Unix domain socket its name."""
     return connection.remote.rpartition(":")[0].strip("[]")
 
 
 def may_be(connection: ClientConnection, user: User) -> bool:
-    """Return whether a user's restrictions let the client in from where it is, to where it came."""
+    """True if a user's authentication restrictions allow the client's address and the server's."""
     return admitted(user.restrictions, client_address(connection), connection.local.rpartition(":")[0].strip("[]"))
 
 
 def log_in(connection: ClientConnection, user: User, generation: int) -> None:
-    """The connection's client has proven to be that user. Errors: 5626701, 5626702 where it is another already."""
+    """Log the connection's client in as that user. Errors: 5626701, 5626702 if it is another user already."""
     present = connection.identity
     if present is not None and present.user.name != user.name:
         name = present.user.name
@@ -40,8 +40,9 @@ def log_in(connection: ClientConnection, user: User, generation: int) -> None:
 
 
 def keep_apart(connection: ClientConnection) -> None:
-    """From now on the connection's sessions are those of its user, of nobody where it has none; the server's own
-    processes say of each whose it is.
+    """Set the owner of the connection's sessions: its user, or nobody.
+
+    Connections of the cluster's processes name the owner of each session themselves.
     """
     identity = connection.identity
     name = None if identity is None else identity.user.name
@@ -63,7 +64,7 @@ def check_owner(connection: ClientConnection, lsid: bytes) -> None:
 
 
 def log_out(connection: ClientConnection, db: str) -> None:
-    """Forget the user of that database."""
+    """Log out the user of that database."""
     present = connection.identity
     if present is not None and present.user.name.db == db:
         connection.identity = None
@@ -71,9 +72,9 @@ def log_out(connection: ClientConnection, db: str) -> None:
 
 
 async def current(connection: ClientConnection, access: AccessControl) -> User | None:
-    """The connection's user as it is now; None where there is none, or none any more: then it is logged out.
+    """Return the connection's current user; None if there is none, or none any more: it is logged out then.
 
-    A user that was dropped and made anew is another one; one that may not be at the client's address is none there.
+    A user dropped and created again is another one. A user not allowed at the client's address counts as none.
     """
     present = connection.identity
     if present is None:

@@ -24,7 +24,7 @@ def on_database(db: str, *actions: str) -> tuple[Need, ...]:
 
 
 def on_namespace(namespace: str, *actions: str) -> tuple[Need, ...]:
-    """On a collection; on the database where the namespace names none."""
+    """Return needs on a collection; on the database if the namespace has no collection."""
     db, name = split_namespace(namespace)
     resource = collection(db, name) if name else database(db)
     return tuple(Need(action, resource) for action in actions)

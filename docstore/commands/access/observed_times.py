@@ -1,4 +1,4 @@
-"""The cluster times that clients tell, and which of them count where there is access control."""
+"""Cluster times sent by clients, and which of them are accepted under access control."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from docstore.security.time_proofs import NO_KEY, SignedTime
 
 
 def observe(raw: bytes, context: Context, known: int) -> bool:
-    """Take in the `$clusterTime` of a request, if it is later than `known`, packed; False for one that does not count.
+    """Observe a request's `$clusterTime` if it is later than `known` (packed). False if it is not accepted.
 
     Errors: those of `clients_time`, KeyNotFound, TimeProofMismatch, ClusterTimeFailsRateLimiter.
     """
     told, services = clients_time(raw), context.services
-    # Most clients send back what they were told: nothing new to the host.
+    # Most clients return a time the host already knows.
     if told.time > known:
         if not _counts(told, context.connection, services.access):
             return False
@@ -32,8 +32,8 @@ def _counts(told: SignedTime, connection: ClientConnection, access: AccessContro
     if identity is not None and identity.user.privileges.allow(CLUSTER, "advanceClusterTime"):
         return True
     proofs = None if access.keys is None else access.keys.proofs
-    # While keys are brought to the processes one by one, others do not sign yet, or by a key that is not known here:
-    # nothing that the client could help, which sends what it was told.
+    # During a rolling introduction of keys, other processes do not sign yet, or by a key unknown here. The client,
+    # which returns what it was sent, is not to blame.
     if proofs is None or (identity is None if told.key_id == NO_KEY else not proofs.knows(told.key_id)):
         return False
     proofs.check(told)

@@ -1,1 +1,1 @@
-"""The audit log: who did what to users, roles, the catalog and the configuration, and what was refused to whom."""
+"""The audit log: changes of users, roles, the catalog and the configuration, and refused requests."""

@@ -1,4 +1,4 @@
-"""The commands that every process serves by the same handlers: they need nothing but the process's registries."""
+"""Commands that every process serves by the same handlers, which need only the process's registries."""
 
 from __future__ import annotations
 

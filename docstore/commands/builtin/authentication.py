@@ -1,4 +1,4 @@
-"""Who a connection is authenticated as: conversations of authentication, their end, and what has come of them."""
+"""Authentication commands: start and continue a conversation, log out, and report the authenticated user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def sasl_continue(context: Context, arguments: Arguments) -> Response:
 
 
 def _under_way(context: Context, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
-    """On a data node users are found at once, and the reply needs no task; a router has to ask for them."""
+    """Run the work, without a task if it does not wait: a data node finds users at once, a router has to ask for
+    them.
+    """
     return work if context.services.access.passes_on else begun(work)
 
 
@@ -55,7 +57,7 @@ def _users(connection: ClientConnection) -> list[dict[str, str]]:
 
 
 def getnonce(context: Context, _arguments: Arguments) -> Result:
-    """For a way of authentication that is long gone; old clients still ask."""
+    """Return a nonce for MONGODB-CR, which is gone; old clients still ask."""
     return {"nonce": f"{context.services.cursors.random64():016x}"}
 
 

@@ -1,4 +1,4 @@
-"""The locks of operations, of which there are none, and the end of cursors."""
+"""lockInfo, which reports no locks, and killCursors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def kill_cursors(context: Context, arguments: Arguments) -> Result:
 
 
 def lock_info(_context: Context, _arguments: Arguments) -> Result:
-    """Commands on one event loop take turns and hold no locks."""
+    """Return no locks: commands take turns on one event loop."""
     return {"lockInfo": []}
 
 

@@ -1,1 +1,1 @@
-"""Fail points: their registry, and the failures that they induce in requests."""
+"""Fail points: their registry, and the failures they cause in requests."""

@@ -1,4 +1,4 @@
-"""Failures that fail points induce in requests."""
+"""Failures that fail points cause in requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docstore.errors import Code, CommandError
 
 
 def failure_of(points: FailPoints, context: Context) -> Failure | None:
-    """Return what a command is to suffer; None when it goes on untouched. Errors: InvalidOptions, MaxTimeMSExpired."""
+    """Return the failure for a command; None for none. Errors: InvalidOptions, MaxTimeMSExpired."""
     if context.max_time_ms and points.times_out():
         raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
     if points.command.active and _meets(context, points.command.data) and points.command.fires():
@@ -25,14 +25,14 @@ def failure_of(points: FailPoints, context: Context) -> Failure | None:
 
 
 def check_get_more(points: FailPoints, context: Context) -> None:
-    """Errors: that with which a client's getMore is to end."""
+    """Errors: the one with which a client's getMore must fail."""
     point = points.by_name[GET_MORE]
     if point.active and not _internal(context) and point.fires():
         raise CommandError(int(point.data["errorCode"]), f"Hit the '{GET_MORE}' failpoint")
 
 
 def hang_up_after(context: Context) -> None:
-    """Close the connection instead of a reply, where a fail point has asked for that."""
+    """Close the connection instead of replying, if a fail point requests it."""
     induced = None if context.begun_progress is None else context.begun_progress.induced
     if induced is not None and induced.watched is not None:
         point, entered_before = induced.watched
@@ -71,7 +71,7 @@ def _meets(context: Context, data: dict[str, Any]) -> bool:
 
 
 def _application(context: Context) -> str:
-    """The client's name for itself; the first hello brings it along."""
+    """Return the client's application name, from its first hello."""
     told = get_path(context.raw, "client.application.name")
     if not context.connection.greeted and told is not None and told[0] == STRING:
         return text_of(told[1])

@@ -1,4 +1,4 @@
-"""An OP_QUERY as a find command: its flags, its counts, and the modifiers that were wrapped around a query.
+"""OP_QUERY as a find command: its flags, its counts, and the modifiers wrapped around a query.
 
 {$query: {...}, $orderby: {...}, $hint: ..., $explain: true, ...}     also spelled query, orderby
 """
@@ -33,8 +33,9 @@ _BOOL = 8
 
 
 def find_command(operation: Operation, collection: str) -> tuple[bytes, bool]:
-    """(the find command, or the explain command around one; whether it is that). Errors: BadValue for modifiers that
-    are not known, FailedToParse for an exhaust query.
+    """Return (the find command, or an explain command around it; True if it is an explain).
+
+    Errors: BadValue for unknown modifiers, FailedToParse for an exhaust query.
     """
     if operation.flags & EXHAUST:
         raise CommandError(Code.FailedToParse, "exhaust is for OP_MSG: leave its flag out of an OP_QUERY")
@@ -63,7 +64,7 @@ def find_command(operation: Operation, collection: str) -> tuple[bytes, bool]:
 
 
 def _unwrap(document: bytes) -> tuple[bytes, dict[str, Value], bool]:
-    """(the query itself, the command's fields that its modifiers mean, whether it is to be explained)."""
+    """Return (the query, command fields from its modifiers, True to explain it)."""
     wrapped = get_field(document, "$query")
     if wrapped is None and get_field(document, "orderby") is not None:
         wrapped = get_field(document, "query")
@@ -79,7 +80,7 @@ def _unwrap(document: bytes) -> tuple[bytes, dict[str, Value], bool]:
         elif name == "$maxScan" and code in NUMBERS and integer_of(code, data) == 0:
             continue
         elif name not in ("$query", "query", "$snapshot"):
-            # A cursor reads from one state of the data, so $snapshot asks for what is done anyway.
+            # A cursor reads one state of the data, so $snapshot is implied.
             raise CommandError(Code.BadValue, f"the query modifier {name} is not supported")
     natural = get_field(fields["sort"][1], "$natural") if "sort" in fields and fields["sort"][0] == OBJECT else None
     if natural is not None and "hint" not in fields:

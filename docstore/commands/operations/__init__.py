@@ -1,1 +1,1 @@
-"""Operations in progress: their registry, their ids, and how currentOp shows them."""
+"""Operations in progress: their registry, ids, and display by currentOp."""

@@ -1,4 +1,4 @@
-"""The ids of operations, as killOp takes them."""
+"""Operation ids, as killOp accepts them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from docstore.errors import Code, CommandError
 
 
 def operation_id(value: Value | None) -> int:
-    """The id of an operation. Errors: NoSuchKey, TypeMismatch, BadValue, Location26823."""
+    """Return the id of an operation. Errors: NoSuchKey, TypeMismatch, BadValue, Location26823."""
     if value is None:
         raise CommandError(Code.NoSuchKey, 'Missing expected field "op"')
     if value[0] not in NUMBERS:

@@ -1,9 +1,9 @@
 """Operations in progress, for currentOp and killOp.
 
-A request that is answered at once never gets here: on one event loop nobody could see or end it. One that waits is
-registered when it first waits, and leaves when it is answered.
-
-Always true: ids rise and are never given twice; a killed operation stays registered until its command has ended.
+- A request that is answered at once is never registered: on one event loop nobody could see or kill it. One that waits
+  is registered when it first waits, and removed when it is answered.
+- Ids increase and are never reused.
+- A killed operation stays registered until its command has ended.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Operation:
     """One request in progress.
 
-    A command that works in steps calls `check()` between them. One that waits is woken by the transport, which set
-    `on_kill`. `progress` is free for the command: its fields are shown by currentOp. `context` is there while the
-    operation is registered.
+    A command that works in steps calls `check()` between them. A waiting command is woken by the transport through
+    `on_kill`. `progress`: fields of the command, shown by currentOp. `context`: present while the operation is
+    registered.
     """
 
     __slots__ = ("context", "error", "id", "on_kill", "progress", "started")
@@ -40,14 +40,14 @@ class Operation:
         return self.error is not None
 
     def kill(self, error: CommandError | None = None) -> None:
-        """End the operation with `error` (Interrupted when none is given). The first call counts."""
+        """Kill the operation with `error` (default: Interrupted). The first call counts."""
         if self.error is None:
             self.error = error or CommandError(Code.Interrupted, "operation was interrupted")
             if self.on_kill is not None:
                 self.on_kill()
 
     def check(self) -> None:
-        """Raise the error that the operation was killed with."""
+        """Raise the error with which the operation was killed."""
         if self.error is not None:
             raise self.error
 
@@ -61,21 +61,21 @@ class OperationRegistry:
         self._last_id = 0
 
     def start(self, context: Context) -> Operation:
-        """Register the request that `context` stands for."""
+        """Register the request of `context`."""
         self._last_id += 1
         operation = Operation(self._last_id, context, self._clock())
         self._operations[operation.id] = operation
         return operation
 
     def finish(self, operation: Operation) -> None:
-        """Forget an operation that was answered."""
+        """Remove an answered operation."""
         if self._operations.pop(operation.id, None) is not None:
-            # It and its context name each other. As a cycle they would keep the request's documents until garbage is
-            # collected, which a few objects a request hardly ever bring about, however many megabytes they hold.
+            # Break the reference cycle of the operation and its context. It would keep the request's documents, which
+            # may be megabytes, until a garbage collection, which a few objects per request rarely trigger.
             del operation.context
 
     def kill(self, operation_id: int) -> bool:
-        """Kill by id; False when there is none such (killOp says ok all the same)."""
+        """Kill by id; False if there is no such operation (killOp replies ok all the same)."""
         operation = self._operations.get(operation_id)
         if operation is None:
             return False
@@ -83,14 +83,14 @@ class OperationRegistry:
         return True
 
     def kill_where(self, chosen: Callable[[Operation], bool], error: CommandError | None = None) -> int:
-        """Kill all that `chosen` picks; returns how many."""
+        """Kill all operations that satisfy `chosen`; return their number."""
         victims = [operation for operation in self._operations.values() if chosen(operation)]
         for operation in victims:
             operation.kill(error)
         return len(victims)
 
     def __iter__(self) -> Iterator[Operation]:
-        """In order of their start."""
+        """Iterate in order of their start."""
         return iter(list(self._operations.values()))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Operations in progress, connections and cursors as currentOp and `$currentOp` show them."""
+"""Operations in progress, connections and cursors, as shown by currentOp and `$currentOp`."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def in_progress(
     cursors: bool = False,
     owner: UserName | None = None,
 ) -> list[dict[str, Any]]:
-    """All operations, the asking one last; if wanted also the connections and the cursors that are idle. `owner`: those
-    of that user alone.
+    """Return all operations, the caller's last; optionally also idle connections and cursors.
+
+    `owner`: only those of that user.
     """
     others = [
         operation
@@ -54,7 +55,7 @@ def in_progress(
 
 
 def describe(operation: Operation, *, host: str, services: Services) -> dict[str, Any]:
-    """One operation; what the command tells of its progress stands at the end. `host`: the process's address."""
+    """Return one operation; the command's progress fields come last. `host`: the process's address."""
     context = operation.context
     running = max(services.clock() - operation.started, 0.0)
     entry = _connection(context.connection, host, services, active=True)
@@ -76,12 +77,12 @@ def describe(operation: Operation, *, host: str, services: Services) -> dict[str
 
 
 def describe_connection(peer: ClientConnection, *, host: str, services: Services) -> dict[str, Any]:
-    """A connection on which nothing is asked at the moment."""
+    """Return a connection without a request in progress."""
     return _connection(peer, host, services, active=False)
 
 
 def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> dict[str, Any]:
-    """An open cursor that no command is using."""
+    """Return an open cursor that no command is using."""
     entry: dict[str, Any] = {"type": "idleCursor", "host": host, "ns": cursor.namespace}
     if cursor.lsid is not None:
         entry["lsid"] = _lsid(cursor.lsid)

@@ -1,4 +1,4 @@
-"""The parameter `cursor` of commands that answer with one."""
+"""The parameter `cursor` of commands that reply with a cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FIELDS = declared(Parameter("batchSize", Type.INT, minimum=0))
 
 
 def batch_size_of(arguments: Arguments) -> int | None:
-    """The batch size that is asked for; None when it is left to the server."""
+    """Return the requested batch size; None for the default."""
     raw = arguments["cursor"]
     if raw is None:
         return None

@@ -1,4 +1,4 @@
-"""The fields of the `group` command, as nodes, routers and the check of privileges read them."""
+"""The fields of the `group` command, for nodes, routers and privilege checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that carries out another one: checked, admitted and audited as if the client had sent it."""
+"""Execution of a command by another one: checked, authorized and audited as if the client had sent it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docstore.wire.message import Message
 
 
 async def carry_out(context: Context, db: str, command: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply of the other command, for the client of this one. Errors: those of the other."""
+    """Run a command for the client of this one; return its reply. Errors: those of the command."""
     services = context.services
     request = Message(0, 0, bson.encode({**command, "$db": db}), {})
     inner, arguments = open_request(request, context.connection, services, context.started)

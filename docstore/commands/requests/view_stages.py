@@ -1,4 +1,4 @@
-"""Commands that read, as the stages of a pipeline: what is left of them when they are carried out over a view."""
+"""Read commands as pipeline stages, for execution on a view."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from docstore.errors import Code, CommandError
 _NOT_IN_PIPELINES = (
     "min", "max", "returnKey", "showRecordId", "noCursorTimeout", "allowPartialResults",
 )  # fmt: skip
-"""Options of find that no pipeline has."""
+"""Options of find that have no pipeline equivalent."""
 
 
 def find_stages(arguments: Arguments) -> list[bytes]:
-    """A find as stages. Errors: InvalidPipelineOperator for options that no pipeline has."""
+    """Return a find as stages. Errors: InvalidPipelineOperator for options without an equivalent."""
     if arguments["tailable"]:
         raise CommandError(Code.InvalidPipelineOperator, "Tailable cursors are not supported in aggregation.")
     for name in _NOT_IN_PIPELINES:
@@ -38,8 +38,8 @@ def find_stages(arguments: Arguments) -> list[bytes]:
 def batch_size_on_view(arguments: Arguments) -> int | None:
     """Return the batch size of the aggregation that stands for a find.
 
-    A single batch of one document, which is what drivers send for findOne, ends the cursor: the batch has room for
-    more than `limit` gives.
+    A single batch of one document, as drivers send for findOne, must end the cursor: the batch has room for more than
+    `limit` returns.
     """
     size: int | None = arguments["batchSize"]
     return None if size and arguments["singleBatch"] else size
@@ -50,19 +50,19 @@ def _unsupported(name: str) -> CommandError:
 
 
 def natural_sort(arguments: Arguments) -> bytes | None:
-    """The sort of a find when it is by the natural order, which pipelines take as a hint."""
+    """Return a find's natural sort, which pipelines take as a hint; None for another sort."""
     sort: bytes | None = arguments["sort"]
     names = [] if sort is None else [name for name, _, _ in elements(sort)]
     return sort if names == ["$natural"] else None
 
 
 def filter_stages(raw: bytes | None) -> list[bytes]:
-    """A filter as stages."""
+    """Return a filter as stages."""
     return [] if raw is None or raw == EMPTY_DOCUMENT else [_stage("$match", raw)]
 
 
 def range_stages(skip: int, limit: int) -> list[bytes]:
-    """Skip and limit as stages; 0 is none."""
+    """Return skip and limit as stages; 0 is none."""
     given = (("$skip", skip), ("$limit", limit))
     return [document_from([(name, *from_python(number))]) for name, number in given if number]
 

@@ -1,1 +1,1 @@
-"""Logical sessions: the fields that requests carry, who uses which, lists and reports of them."""
+"""Logical sessions: request fields, the registry of sessions in use, lists and reports."""

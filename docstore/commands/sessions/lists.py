@@ -1,4 +1,4 @@
-"""Lists of sessions as endSessions, refreshSessions and killSessions carry them."""
+"""Lists of sessions in endSessions, refreshSessions and killSessions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from docstore.errors import Code, CommandError
 
 
 def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | None = None) -> set[bytes]:
-    """The sessions in a command's array of `{id: UUID}`. Errors: FailedToParse past `most` of them, Unauthorized for
-    one of another user.
+    """Return the sessions of a command's array of `{id: UUID}`.
+
+    Errors: FailedToParse above `most` of them, Unauthorized for a session of another user.
     """
     command, owner = context.command.name, context.connection.session_owner
     documents = documents or []
@@ -24,7 +25,7 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
 
 
 def kill_own(context: Context) -> None:
-    """End what runs in the sessions of the asking user; in all where nobody is told apart."""
+    """Kill the operations and cursors of the client's user's sessions; of all sessions without access control."""
     owner = context.connection.session_owner
     everyone = owner == NO_USER_DIGEST
     own = {lsid for lsid in context.services.sessions if lsid[16:] == owner}
@@ -33,9 +34,7 @@ def kill_own(context: Context) -> None:
 
 
 def kill(context: Context, lsids: set[bytes]) -> None:
-    """End the operations and cursors of those sessions, of every session when the set is empty; not the caller
-    itself.
-    """
+    """Kill the operations and cursors of those sessions, of every session if the set is empty; but not the caller."""
     services = context.services
     if services.transactions is not None:
         services.transactions.end_sessions(lsids)

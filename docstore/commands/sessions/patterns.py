@@ -1,4 +1,4 @@
-"""Which sessions killAllSessions and killAllSessionsByPattern are about."""
+"""Session patterns of killAllSessions and killAllSessionsByPattern."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DIGEST_BYTES = 32
 
 
 class Pattern(NamedTuple):
-    """A session, the sessions of the user of a digest, or where it names neither every session."""
+    """Matches one session, or all sessions of a user digest, or without either every session."""
 
     lsid: bytes | None = None
     owner: bytes | None = None
@@ -43,7 +43,7 @@ class Pattern(NamedTuple):
 
 
 async def of_users(context: Context, documents: list[bytes]) -> list[Pattern]:
-    """The sessions of users that there are. Errors: UserNotFound, and those of the fields."""
+    """Return patterns of existing users' sessions. Errors: UserNotFound, and those of the fields."""
     patterns = []
     for raw in documents:
         fields = parse_fields(_ALL_SESSIONS, raw, _USER)
@@ -55,8 +55,10 @@ async def of_users(context: Context, documents: list[bytes]) -> list[Pattern]:
 
 
 def of_patterns(context: Context, documents: list[bytes]) -> list[Pattern]:
-    """`users` and `roles` of a pattern say for whom another process asks: they choose nothing, and are that process's
-    to say. Errors: Unauthorized, and those of the fields.
+    """Return the patterns of a command. Errors: Unauthorized, and those of the fields.
+
+    `users` and `roles` of a pattern name the user on whose behalf another process asks. They select nothing, and only
+    that process may send them.
     """
     patterns = []
     for raw in documents:

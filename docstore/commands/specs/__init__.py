@@ -1,5 +1,5 @@
-"""The specs of commands that several kinds of process serve, each by a handler of its own: nodes, shards and routers.
+"""Specs of commands that several kinds of process serve, each by its own handler: nodes, shards and routers.
 
-Always true: a process serves such a command as its spec says, but for the exceptions that its handler states. What one
-handler serves for all is in `docstore.commands.builtin`; what one kind of process has is declared beside its handler.
+A process serves such a command as its spec declares, except for the exceptions that its handler declares. Commands with
+one handler for all are in `docstore.commands.builtin`; commands of one kind of process are declared with their handler.
 """

@@ -16,7 +16,7 @@ from docstore.errors import Code
 
 _MOST_BYTES = 1 << 50
 _MOST_DOCUMENTS = 0x7FFFFFFF
-"""Of a capped collection."""
+"""Maximum `max` of a capped collection."""
 _VALIDATION = (
     Parameter("validator", Type.OBJECT),
     Parameter("validationLevel", Type.STRING),
@@ -175,7 +175,7 @@ VALIDATE = Spec(
 )  # fmt: skip
 
 _PLAN_CACHE_SHAPE = tuple(Parameter(name, Type.ANY) for name in ("query", "sort", "projection", "collation"))
-"""Which queries a command of the plan cache is about; it reads them by rules of its own."""
+"""The query that a plan cache command refers to; it parses them by its own rules."""
 
 PLAN_CACHE_CLEAR = Spec(
     "planCacheClear", privilege=Privilege("planCacheWrite", Resource.COLLECTION), role=Role.SECONDARY_OK,

@@ -1,11 +1,11 @@
-"""Parameters that several commands take in the same form."""
+"""Parameters that several commands share."""
 
 from __future__ import annotations
 
 from docstore.commands.declaration import Parameter, Type
 
 CURSOR = Parameter("cursor", Type.OBJECT)
-"""`{batchSize: n}` of commands that answer with a cursor."""
+"""`{batchSize: n}` of commands that reply with a cursor."""
 COLLATION = Parameter("collation", Type.OBJECT)
 LET = Parameter("let", Type.OBJECT)
 HINT = Parameter("hint", Type.HINT)

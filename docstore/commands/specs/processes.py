@@ -1,4 +1,4 @@
-"""Commands about a process: how it greets, what it does, its end."""
+"""Commands about a process: handshake, status, shutdown."""
 
 from __future__ import annotations
 

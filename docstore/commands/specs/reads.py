@@ -40,7 +40,7 @@ FIND = Spec(
     ),
     in_transactions=True, help="the documents that match a filter",
 )  # fmt: skip
-"""`oplogReplay` asks for what is done anyway, and `allowPartialResults` only means something to routers."""
+"""`oplogReplay` has no effect here, and `allowPartialResults` only on routers."""
 
 GET_MORE = Spec(
     "getMore", aliases=("getmore",), privilege=_READ, role=Role.ANY, value=Type.LONG, own_deadline=True, stable=True,

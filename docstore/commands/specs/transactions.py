@@ -1,4 +1,4 @@
-"""Commands that end a transaction, as nodes and routers have them."""
+"""Commands that end a transaction, on nodes and routers."""
 
 from __future__ import annotations
 

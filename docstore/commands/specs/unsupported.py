@@ -1,7 +1,7 @@
-"""Declares a command that MongoDB has and a process of this project has not.
+"""Declaration of commands that MongoDB has and a process of this project lacks.
 
-Such a command is parsed and authorised as if it were served, and then refused: a user who may not run it learns that
-and nothing else, and nobody takes it for a misspelt name.
+Such a command is parsed and authorized as if it were served, and then refused: an unauthorized user learns nothing
+else, and nobody takes it for a misspelt name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def unsupported(
 ) -> Command:
     """Return a command that refuses every request (CommandNotSupported, with the reason).
 
-    `required`: fields without which the request is malformed; `value`: what the field named like the command holds;
+    `required`: fields without which the request is malformed. `value`: the type of the field named like the command.
     `user_first`: as in `Spec`.
     """
     return Command(

@@ -36,7 +36,7 @@ _SHOWN = (
 def _change(
     name: str, action: str, help_line: str, *parameters: Parameter, needs: Needs | None = None, everything: bool = False
 ) -> Spec:
-    """A command that changes the user or role that it names, or all of its database."""
+    """Return a command that changes the user or role it names, or all of its database."""
     return Spec(
         name, privilege=Privilege(action, Resource.DATABASE), role=Role.PRIMARY,
         value=Type.ANY if everything else Type.STRING, parameters=parameters, needs=needs, sensitive=("pwd",),
@@ -122,4 +122,4 @@ CHANGES = (
     UPDATE_ROLE, DROP_ROLE, DROP_ALL_ROLES, GRANT_PRIVILEGES_TO_ROLE, REVOKE_PRIVILEGES_FROM_ROLE, GRANT_ROLES_TO_ROLE,
     REVOKE_ROLES_FROM_ROLE,
 )  # fmt: skip
-"""What changes users or roles."""
+"""Commands that change users or roles."""

@@ -18,9 +18,9 @@ from docstore.commands.declaration import (
 
 CONSISTENCY = Parameter("consistency", Type.STRING, default="ONE")
 SCHEMA = Parameter("schema", Type.ANY)
-"""The digest of the definition that the sender works by (`docstore.widecolumn.model.definition_commands.digest_of`)."""
+"""The digest of the sender's schema (`docstore.widecolumn.model.definition_commands.digest_of`)."""
 HINT = Parameter("hint", Type.OBJECT, internal=True)
-"""The origin of a write that a router has kept as a hint (`docstore.widecolumn.model.hint_origin`)."""
+"""The origin of a hinted write of a router (`docstore.widecolumn.model.hint_origin`)."""
 SPREAD = Exceptional(
     "of a router: column families are spread over the shards",
     Parameter("spread", Type.BOOL, default=False, internal=True),
@@ -43,7 +43,7 @@ _MAKE_KEYSPACES = Privilege("createCollection", Resource.CLUSTER)
 
 
 def _passwords(raw: bytes, _sequences: Sequences) -> tuple[str, ...]:
-    """Hide a statement that may hold a password, and the values for its markers."""
+    """Return the sensitive fields: a statement that may contain a password, and its bound values."""
     text = get_field(raw, "cql")
     return ("cql", "params") if text is not None and b"password" in text[1].lower() else ()
 

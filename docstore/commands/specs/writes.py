@@ -34,7 +34,7 @@ DELETE = Spec(
 
 
 def _written_to_users(raw: bytes, sequences: Sequences) -> tuple[str, ...]:
-    """Hide all operations where some may be on documents of users, which hold what is made of passwords."""
+    """Return the sensitive fields: all operations, if some may be on user documents, which contain credentials."""
     name = USERS_NS.encode()
     return ("ops",) if any(name in each for each in (raw, *sequences.get("nsInfo", ()))) else ()
 

@@ -1,1 +1,1 @@
-"""Who may reach a process, by what the processes of a cluster know each other, and where the audit log goes."""
+"""Exposure of a process to the network, authentication between cluster processes, and audit log destinations."""

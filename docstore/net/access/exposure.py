@@ -1,7 +1,7 @@
-"""Who may reach a server that checks nothing.
+"""Network exposure of servers without access control.
 
-Always true: without access control a server listens beyond its own machine and private networks only where it was told
-that this is meant.
+Without access control a server listens beyond its own machine and private networks only if an option explicitly allows
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXIT_CODE = 2
 
 
 class Reach(IntEnum):
-    """From where an address is reached."""
+    """The networks from which an address can be reached."""
 
     MACHINE = 0
     PRIVATE = 1
@@ -33,7 +33,7 @@ class Reach(IntEnum):
 
 
 def reach_of(address: str) -> Reach:
-    """The widest reach of what an address or a name stands for; of a name that is not known, none."""
+    """Return the widest reach of an address or host name; none for an unknown name."""
     return max(map(_reach, _resolved(address)), default=Reach.MACHINE)
 
 
@@ -57,13 +57,13 @@ READABLE = "The data files can be read by other users of this machine: take that
 
 
 def warn_of_readable_files(dbpath: Path) -> None:
-    """Warn of files that were made before processes kept theirs to themselves, or by another program."""
+    """Warn of readable files from before processes restricted theirs, or of another program."""
     if any(path.is_file() and path.stat().st_mode & 0o077 for path in dbpath.glob("[0-9]*")):
         LOG.startup_warning(READABLE, dbpath=str(dbpath))
 
 
 def check_exposure(options: Options) -> None:
-    """Refuse to be open to everyone without being told to be, and say in the log what is open. Errors: StartError."""
+    """Refuse to listen publicly without access control unless allowed, and log the exposure. Errors: StartError."""
     if options.security.auth:
         return
     addresses = options.network.addresses

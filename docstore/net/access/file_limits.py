@@ -1,6 +1,6 @@
-"""Open files of a process: clients get at most what data files, the log and other processes leave.
+"""Limits on open files: clients get at most the descriptors that data files, the log and other processes leave.
 
-A process that runs out of descriptors cannot open its own files any more, so strangers must not be able to use them up.
+A process out of descriptors cannot open its own files, so clients must not be able to use them up.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from docstore.log import component
 
 LOG = component("CONTROL")
 RESERVED_FILES = 4096
-"""Descriptors that are no clients', where the limit is more than twice that."""
+"""Descriptors not available to clients, if the limit is more than twice this."""
 
 
 def raise_file_limit(connections: int) -> None:
-    """Have as many descriptors as that many connections need besides the others, or as many as the system gives."""
+    """Raise the descriptor limit for that number of connections and the reserve, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + RESERVED_FILES
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
@@ -29,8 +29,9 @@ def raise_file_limit(connections: int) -> None:
 
 
 def connection_limit(connections: int) -> int:
-    """Return how many of so many connections there may be: those that leave `RESERVED_FILES` descriptors, half of them
-    where there are few.
+    """Return the allowed connections, at most `connections`: those that leave `RESERVED_FILES` descriptors.
+
+    With a low limit, half of the descriptors are for connections.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(connections, limit - min(RESERVED_FILES, limit // 2))

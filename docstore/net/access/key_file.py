@@ -1,4 +1,4 @@
-"""The key file of a process, read when it starts."""
+"""The key file of a process, read at startup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 20
 
 
 def cluster_keys(options: SecurityOptions) -> ClusterKeys | None:
-    """By what the processes of the cluster know each other; None where they do not. Errors: StartError."""
+    """Return the keys for authentication between cluster processes; None if there are none. Errors: StartError."""
     if not options.knows_processes:
         return None
     path = options.key_file
@@ -33,7 +33,7 @@ def cluster_keys(options: SecurityOptions) -> ClusterKeys | None:
 
 
 def _private_text(path: Path) -> str:
-    """The text of a file that nobody but its owner may read or change. Errors: StartError."""
+    """Return the text of a file that only its owner may read or write. Errors: StartError."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

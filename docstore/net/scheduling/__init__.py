@@ -1,1 +1,1 @@
-"""Who has the event loop of a process: short requests as they come, long work in fair slices between them."""
+"""Scheduling of a process's event loop: short requests as they come, long work in fair slices between them."""

@@ -1,17 +1,15 @@
-"""The scheduler of a process: which long work has the event loop next, and for how long.
+"""The scheduler of a process: assigns slices of the event loop to long work.
 
-Short requests run as they come, first in, first out. Long work runs in slices: it calls `begin_slice` where it starts,
-asks `is_due` between its steps, and awaits `pause` when that says so. A step should take at most `STEP_SECONDS`.
+Short requests run as they come, first in, first out. Long work runs in slices: it calls `begin_slice` at its start,
+checks `is_due` between its steps, and awaits `pause` when that is True. A step should take at most `STEP_SECONDS`.
 
-Always true:
+* A slice ends after the step in which a socket became ready, or a frame waits (`watch`); else after `SLICE_SECONDS`.
+* The next slice begins once no socket is ready, so that all received requests are answered first, over as many turns of
+  the loop as that takes. Long work as a whole gets at least a tenth of the time.
+* One slice runs between two checks of the sockets, in the order of `docstore.net.scheduling.fair_queue.FairQueue`.
 
-* a slice ends after the step in which a socket became ready, or a frame waits (`watch`), else after `SLICE_SECONDS`;
-* the next slice begins when no socket is ready any more, so all requests that have come are answered before, however
-  many turns of the loop that takes; but long work as a whole has a tenth of the time at least;
-* one slice runs between two looks at the sockets, by the order of `docstore.net.scheduling.fair_queue.FairQueue`.
-
-A socket is ready when the loop's epoll descriptor is: one system call of half a microsecond. Where the loop has none
-(a simulated one), no socket is ever seen ready, and slices last `SLICE_SECONDS`.
+A socket is ready if the loop's epoll descriptor is: one system call of half a microsecond. A loop without one (a
+simulated one) never sees a ready socket, and slices last `SLICE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -32,25 +30,26 @@ if TYPE_CHECKING:
     from docstore.net.turn import Turn
 
 STEP_SECONDS = 0.0005
-"""How long one step of long work may take: between two steps somebody looks whether others wait. A request that comes
-meanwhile waits as long; shorter steps make scans slower (a `$group` by a sixth at half of this).
+"""Maximum duration of a step of long work, after which waiting requests are checked for.
+
+A request that arrives meanwhile waits that long; shorter steps slow scans down (half of this: a `$group` by a sixth).
 """
 FIRST_STEP_SECONDS = 0.003
-"""How long a request may take that is answered in one step, before it begins anew in steps that pause."""
+"""How long a request may run in one step before it is restarted in steps that pause."""
 SLICE_SECONDS = 0.008
-"""How long a slice lasts where nobody else wants the loop; timers and flushes must get through."""
+"""Duration of a slice if nobody else wants the loop; timers and flushes must get through."""
 _MAX_DEFERRAL = 9.0
-"""Long work is put off for so many times the length of its last slice."""
+"""Long work is deferred by at most this multiple of its last slice's duration."""
 
 
 def never_ready() -> bool:
-    """Return False: nothing is known about the sockets."""
+    """Return False: the sockets cannot be checked."""
     return False
 
 
 def socket_readiness(loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
-    """Return a function that tells whether a socket of `loop` is ready; `never_ready` for a loop that cannot say."""
-    # uvloop gives its descriptor itself; asyncio's selectors have one where they are epoll or kqueue.
+    """Return a predicate that is True if a socket of `loop` is ready; `never_ready` for a loop that cannot tell."""
+    # uvloop provides its descriptor; asyncio's selectors have one if they are epoll or kqueue.
     descriptor = getattr(loop, "_get_backend_id", None) or getattr(getattr(loop, "_selector", None), "fileno", None)
     if descriptor is None:
         return never_ready
@@ -61,12 +60,11 @@ def socket_readiness(loop: asyncio.AbstractEventLoop) -> Callable[[], bool]:
 
 
 class Scheduler:
-    """Gives the loop of a process to its long work. `clock`: monotonic seconds; `is_ready`: see `socket_readiness`.
+    """Assigns the loop of a process to its long work. `clock`: monotonic seconds; `is_ready`: see `socket_readiness`.
 
-    `slices`, `seconds`, `background_slices`, `deferrals` count slices, the time that they took, those of background
-    work, and how often a slice was put off because a socket was ready. `longest`, `longest_step`: seconds of the
-    longest slice, and of the longest step in one, each with the name of the command that had it (empty: background
-    work).
+    `slices`, `seconds`, `background_slices`, `deferrals`: the number of slices, their total time, those of background
+    work, and the slices deferred because a socket was ready. `longest`, `longest_step`: seconds of the longest slice
+    and the longest step, each with the name of its command (empty: background work).
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic, is_ready: Callable[[], bool] = never_ready) -> None:
@@ -81,28 +79,28 @@ class Scheduler:
         self._turns: list[Turn] = []
         self._queue: FairQueue[asyncio.Future[None]] = FairQueue()
         self._scheduled = False
-        # Of the slice that runs: None between slices.
+        # The owner of the current slice; None between slices.
         self._owner: Owner | None = None
         self._command = ""
         self._began = 0.0
         self._step_began = 0.0
         self._next_look = 0.0
         self._ends = 0.0
-        # Of the last slice.
+        # The end of the last slice.
         self._ended = 0.0
         self._last_seconds = 0.0
 
     @property
     def waiting(self) -> int:
-        """The number of pieces of long work that wait for a slice."""
+        """The number of waiters for a slice."""
         return len(self._queue)
 
     def watch(self, turn: Turn) -> None:
-        """Take frames that `turn` holds for requests that have come."""
+        """Count frames held by `turn` as waiting requests."""
         self._turns.append(turn)
 
     def _is_ready(self) -> bool:
-        """Return True where a frame waits or a socket is ready."""
+        """True if a frame waits or a socket is ready."""
         return any(turn.waits for turn in self._turns) or self._socket_is_ready()
 
     def status(self) -> dict[str, Any]:
@@ -118,7 +116,7 @@ class Scheduler:
         }
 
     def begin_slice(self) -> None:
-        """Begin a slice of the request that is being worked on, or of background work where there is none."""
+        """Begin a slice of the running request, or of background work if there is none."""
         context = SUPERVISION.context
         self._owner, self._command = _owner_of(context), "" if context is None else context.command.name
         self._began = self._step_began = began = self.clock()
@@ -126,7 +124,7 @@ class Scheduler:
         self._ends = began + SLICE_SECONDS
 
     def is_due(self) -> bool:
-        """Return True once the running slice has lasted long enough, or others want the loop; a step ends."""
+        """End a step; True if the slice is over, or others want the loop."""
         now = self.clock()
         self._end_step(now)
         if now < self._next_look:
@@ -137,7 +135,7 @@ class Scheduler:
         return False
 
     def end_slice(self) -> None:
-        """Count the slice that runs, if there is one."""
+        """Count the current slice, if there is one."""
         owner = self._owner
         if owner is None:
             return
@@ -160,7 +158,7 @@ class Scheduler:
             self.longest_step = (seconds, self._command)
 
     async def pause(self) -> None:
-        """End the slice, and return when the next one of the same work begins."""
+        """End the slice; return when the next slice of the same work begins."""
         self.end_slice()
         waiter = asyncio.get_running_loop().create_future()
         self._queue.add(_owner_of(SUPERVISION.context), waiter)
@@ -174,7 +172,7 @@ class Scheduler:
             asyncio.get_running_loop().call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
-        """Wake who is next, unless sockets are ready and long work has had its share."""
+        """Wake the next waiter, unless sockets are ready and long work has had its share."""
         self._scheduled = False
         self.end_slice()
         queue = self._queue
@@ -184,10 +182,10 @@ class Scheduler:
             self.deferrals += 1
         else:
             _, waiter = queue.pop()
-            # One whose work was cancelled is passed over, in a turn of its own.
+            # A cancelled waiter is skipped, in a turn of its own.
             if not waiter.done():
                 waiter.set_result(None)
-        # Behind the slice, which begins in the next turn of the loop.
+        # Run after the slice, which begins in the next turn of the loop.
         self._schedule()
 
 
@@ -197,5 +195,5 @@ def _described(longest: tuple[float, str]) -> dict[str, Any]:
 
 
 def _owner_of(context: Context | None) -> Owner:
-    """Return the account of a request; that of background work for None."""
+    """Return the account of a request; for None that of background work."""
     return BACKGROUND if context is None else Owner(context.owner or "", context.operation.id)

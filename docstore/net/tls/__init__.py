@@ -1,5 +1,5 @@
-"""Encrypted connections.
+"""TLS connections.
 
-Modules: `certificates` (the files of a process as contexts), `door` (tells encrypted from plain connections), `stream`
-(one encrypted connection). Everything else sees the plain side of a stream, as it would see a socket's transport.
+Modules: `certificates` (the files of a process as contexts), `door` (distinguishes TLS from plain connections),
+`stream` (one TLS connection). Everything else sees the plain side of a stream, as it would see a socket's transport.
 """

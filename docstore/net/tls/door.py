@@ -1,8 +1,6 @@
-"""The first bytes of an accepted connection, of which both kinds come to one port: whether it is encrypted, and whether
-it may be.
+"""TLS detection: the first bytes of an accepted connection tell if it is encrypted; both kinds share a port.
 
-Always true: where only encrypted connections are taken, a connection that does not come to be one within the time of a
-handshake is closed.
+If TLS is required, a connection that does not complete a handshake in time is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ LOG = component("NETWORK")
 
 
 class Door(asyncio.Protocol):
-    """Made by the listener for an accepted socket, where connections may be encrypted. Hands it to its connection."""
+    """The protocol of an accepted socket on a listener with TLS. Passes it to its connection."""
 
     __slots__ = ("_certificates", "_connection", "_first", "_loop", "_timer", "_transport")
 
@@ -87,7 +85,7 @@ class Door(asyncio.Protocol):
 
 
 def secured(certificates: TlsCertificates, connection: Connection, stream: TlsStream) -> None:
-    """The handshake is done: note what was shown and agreed on."""
+    """Record the handshake's certificate and protocol."""
     certificates.accepted(stream.tls.version(), connection.peer.remote)
     try:
         connection.peer.subject = certificates.subject_shown(stream.tls)
