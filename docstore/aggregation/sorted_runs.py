@@ -1,6 +1,6 @@
 """External merge sort of (key, data) pairs: runs are sorted in memory, and merged as they are read.
 
-The sort is stable. Runs that exceed memory are spilled, where that is allowed.
+The sort is stable. Runs that exceed memory are spilled, if allowed.
 """
 
 from __future__ import annotations

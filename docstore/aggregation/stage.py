@@ -1,8 +1,7 @@
-"""Stages and pipelines of them: what they answer about themselves, need from outside, and are declared by.
+"""Stages and pipelines: their properties, dependencies and declarations.
 
-A plain stage says what it does to documents that are handed to it (`PlainStage.start`). A stage that reads from
-elsewhere, or makes many documents of one, opens a stream of its own (`Stage.open`). A stage answers all questions about
-itself by overriding the members of `Stage`.
+A plain stage transforms the documents passed to it (`PlainStage.start`). A stage that reads from elsewhere, or expands
+documents, opens its own stream (`Stage.open`). A stage declares its properties by overriding members of `Stage`.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from docstore.query.sort import Sort
 from docstore.query.value.collation import Collation
 
 MEMORY_LIMIT = 100 * 1024 * 1024
-"""Bytes that one blocking stage may hold."""
+"""Maximum bytes that one blocking stage may hold."""
 
 WILL_BE_MERGED = "$willBeMerged"
 DOING_MERGE = "$doingMerge"
-"""Marks of the halves of a stage (`docstore.aggregation.split`): that of the shards, that over their results."""
+"""Marks of the halves of a split stage (`docstore.aggregation.split`): the shards', and the merging one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """An index that serves equalities. `each` finds the documents whose value equals one of some values; it is None if
-    one query for the values of many documents finds the partners of each in the same order. `ascending`: that is the
-    order of the values.
+    """An index that serves equalities. `each` finds the documents whose value equals one of some values.
 
-    `by_keys` finds the same documents as that query without planning it, given the sorted keys of the values. It is not
-    for values whose equality is not that of their keys: null, undefined, arrays, patterns.
+    `each` is None if one query for the values of many documents finds each one's partners in the same order.
+    `ascending`: that order is the order of the values.
+    `by_keys` finds the same documents as that query without planning it, given the sorted keys of the values. It does
+    not support values whose equality is not key equality: null, undefined, arrays, patterns.
     """
 
     each: Callable[[list[Value]], Iterator[bytes]] | None
@@ -57,23 +56,23 @@ class Equality:
 
 
 class Foreign(Protocol):
-    """The other collections of the database, in the snapshot that the pipeline reads."""
+    """The other collections of the database, in the snapshot of the pipeline."""
 
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
-        """Return the output of a pipeline over a collection, which is empty if that does not exist."""
+        """Return the output of a pipeline over a collection, which is empty if it does not exist."""
         ...
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
-        """Return the index that serves equalities with the values at a path; None if none does."""
+        """Return the index that serves equalities at a path; None if there is none."""
         ...
 
 
 Unread = bytes | Callable[[], bytes]
-"""Data, or the function that reads it."""
+"""Data, or a function that reads it."""
 
 
 class Run(Protocol):
-    """A sorted run outside memory: the records in the order in which they were written."""
+    """A spilled sorted run: its records in the order in which they were written."""
 
     def records(self) -> Iterator[tuple[bytes, bytes]]: ...
 
@@ -83,7 +82,7 @@ class Run(Protocol):
 
 
 class Spill(Protocol):
-    """Storage outside memory, freed when the operation ends."""
+    """Spill storage, freed when the operation ends."""
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> Run:
         """Write (key, data) pairs as one run."""
@@ -92,53 +91,53 @@ class Spill(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The dependencies of runs. `clock` is in the unit of the deadlines."""
+    """The dependencies of runs. `clock`: in the unit of the deadlines."""
 
     clock: Callable[[], float]
     memory_limit: int = MEMORY_LIMIT
     buffers: OperationBuffers = field(default_factory=OperationBuffers)
-    """The bytes that the blocking stages of the operation hold together."""
+    """Accounts for the memory of the operation's blocking stages."""
     process_documents: Callable[[str, bytes], list[bytes]] | None = None
-    """The documents of a stage that tells of the process (`$collStats`, ...), given the stage's name and options."""
+    """Returns the documents of a stage about the process (`$collStats`, ...), by the stage's name and options."""
     foreign: Foreign | None = None
     spill: Spill | None = None
-    """None: blocking stages may not leave memory."""
+    """None: blocking stages must not spill."""
     rng: Callable[[], float] | None = None
     """Random numbers in [0, 1)."""
 
 
 class Stage:
-    """A parsed stage. Its members answer for a stage with nothing special about it, and are overridden.
+    """A parsed stage. The members have the defaults of an ordinary stage; subclasses override them.
 
-    `raw` is its specification, `{$name: ...}`. Not a protocol: `isinstance`, which is called for each stage of each
-    request, takes many times as long for one.
+    `raw`: its specification, `{$name: ...}`. Not a protocol: `isinstance`, called for each stage of each request, is
+    many times slower for one.
     """
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # at work it would be the default of the fields of that name
+    if TYPE_CHECKING:  # at runtime it would become the default of the fields of that name
 
         @property
         def raw(self) -> bytes: ...
 
     makes_documents: ClassVar[bool] = False
-    """It stands first and makes the documents: no collection is read."""
+    """A source stage: it is first and produces the documents; no collection is read."""
     follows_changes: ClassVar[bool] = False
-    """The documents that it makes are those of a change stream."""
+    """A source stage of change events."""
     keeps_documents: ClassVar[bool] = False
-    """Documents come out as they went in: the metadata that their find has of them (`$meta`) still holds."""
+    """Documents pass unchanged, so the metadata (`$meta`) of their find stays valid."""
     maps_documents: ClassVar[bool] = False
-    """Each document becomes one, in the same order, whatever the others are."""
+    """Each document becomes one, in the same order, independently of others."""
     counts_documents: ClassVar[bool] = False
-    """Documents pass by their position alone, as in `$limit`."""
+    """Documents pass by position alone, as in `$limit`."""
     commutes_with_filters: ClassVar[bool] = False
-    """A filter behind it gives the same in front of it."""
+    """A filter after it is equivalent to the same filter before it."""
     runs_on_shards: ClassVar[bool] = False
-    """Each shard can do it for itself: it reads one document at a time, or is about one shard."""
+    """Each shard can run it independently: it processes documents one at a time, or is about one shard."""
 
     @property
     def needs_collection(self) -> bool:
-        """True if a pipeline that begins with it is about a collection."""
+        """True if a pipeline that begins with it reads a collection."""
         return True
 
     @property
@@ -153,22 +152,22 @@ class Stage:
 
     @property
     def measures(self) -> Mapping[str, Measure]:
-        """The metadata (`$meta`) that the find in front of a pipeline has of documents because of it."""
+        """The metadata (`$meta`) that the pipeline's leading find provides for its documents because of this stage."""
         return {}
 
     @property
     def leading_filter(self) -> Filter | None:
-        """The filter that its output satisfies, by which shards can be chosen; None ends the choice here."""
+        """The filter that its output satisfies, for shard targeting; None: later stages provide none."""
         return None
 
     @property
     def only_keeps_fields(self) -> bool:
-        """True if it keeps some fields and calculates none."""
+        """True if it keeps some fields and computes none."""
         return False
 
     @property
     def unwound_path(self) -> str | None:
-        """The path whose arrays it unwinds, if it does nothing else."""
+        """The path of the array it unwinds, if it does nothing else."""
         return None
 
     @property
@@ -178,20 +177,21 @@ class Stage:
 
     @property
     def preserved_fields(self) -> FieldTest | None:
-        """The test of whether a top-level field comes out as it went in; None if nothing is known, or if documents do
-        not come out once for each that a filter on such fields lets in.
+        """The predicate of top-level fields that it preserves; None if unknown.
+
+        None too if it may drop or repeat documents that a filter on such fields selects.
         """
         return None
 
     @property
     def copied_paths(self) -> PathSource | None:
-        """The paths in its output that are plain copies of paths in its input; None if none is known."""
+        """The mapping of output paths to the input paths that they copy; None if none is known."""
         return None
 
     def divide_filter(
         self, conditions: Sequence[bytes], query_context: QueryContext, *, with_implied: bool
     ) -> DividedFilter:
-        """Divide the conditions of a filter behind it; without `with_implied` none is repeated in front of it."""
+        """Divide the conditions of a filter after it; without `with_implied` none is repeated before it."""
         moved, remaining, _ = divide_by_fields(conditions, self.preserved_fields, query_context)
         source_of = self.copied_paths if with_implied else None
         return DividedFilter(moved, remaining, conditions_in_front(remaining, source_of, query_context))
@@ -201,31 +201,29 @@ class Stage:
         return None
 
     def in_find(self, query: FindQuery, *, with_sort: bool) -> FindQuery | None:
-        """Return the find that does its work behind all that `query` does already; None if there is none."""
+        """Return the find that does its work after everything that `query` does; None if there is none."""
         return None
 
     def narrow_find(self, query: FindQuery) -> FindQuery:
-        """Return the find that it runs behind, reduced to what it needs of the documents."""
+        """Return the pipeline's leading find, restricted to the fields it needs."""
         return query
 
     def planned(self, following: Stage | None) -> Stage | None:
-        """Return the stage as the query planner of a real server does it; None if that does not get to see it."""
+        """Return the stage as a real server's query planner executes it; None if that does not plan it."""
         return None
 
     def fuse_with(self, following: Sequence[Stage]) -> tuple[Stage, int] | None:
-        """Return (the stage that makes use of the stages behind it, how many of these it replaces); None: it runs as
-        it is.
-        """
+        """Return (stage fused with following ones, number of stages it replaces); None: it runs as it is."""
         return None
 
     def split(self) -> SplitStage | None:
-        """Return its halves for a sharded collection; None: all of it runs behind the merge."""
+        """Return its halves for a sharded collection; None: it runs after the merge."""
         return None
 
     def start_unwound(self, path: str, environment: Environment) -> StageRun | None:
-        """Return a run over documents that a `$unwind` of the path in front of it has not yet unwound.
+        """Return a run over documents that a preceding `$unwind` of the path has not yet unwound.
 
-        None: the two stages run one after the other.
+        None: the two stages run separately.
         """
         return None
 
@@ -236,9 +234,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SplitStage:
-    """The halves of a stage: `on_shards` is run by each shard, `merging` over all their results.
+    """The halves of a stage: `on_shards` runs on each shard, `merging` over all their results.
 
-    Where `merging` is None the merge of the shards' streams by `order` does the rest.
+    If `merging` is None, merging the shards' streams by `order` completes the stage.
     """
 
     on_shards: bytes
@@ -247,7 +245,7 @@ class SplitStage:
 
 
 class PlainStage(Stage):
-    """A stage that is defined by its run over documents that are handed to it."""
+    """A stage defined by its run over the documents passed to it."""
 
     __slots__ = ()
 
@@ -261,10 +259,10 @@ class PlainStage(Stage):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The stages in order, without shorthands. `query_context` is that of their parsing.
+    """The stages in order, without shorthands. `query_context`: that of their parsing.
 
-    A pipeline over a collection begins with a find, which does the work of its first stages (`find_query`), and runs
-    the other stages over the documents of that (`open`).
+    A pipeline over a collection begins with a find, which does the work of its first stages (`find_query`). The other
+    stages run over the find's documents (`open`).
     """
 
     stages: tuple[Stage, ...]
@@ -272,17 +270,17 @@ class Pipeline:
 
     @property
     def has_source(self) -> bool:
-        """True if the first stage makes the documents: no collection is read."""
+        """True if the first stage is a source: no collection is read."""
         return bool(self.stages) and self.stages[0].makes_documents
 
     @property
     def needs_collection(self) -> bool:
-        """True if the pipeline is about a collection: its first stage makes no documents without one."""
+        """True if the pipeline reads a collection: its first stage produces no documents without one."""
         return not self.stages or self.stages[0].needs_collection
 
     @property
     def is_change_stream(self) -> bool:
-        """True if the pipeline is one of a change stream, which is not opened as others are."""
+        """True if the pipeline is a change stream, which is opened differently."""
         return bool(self.stages) and self.stages[0].follows_changes
 
     @property
@@ -291,14 +289,14 @@ class Pipeline:
         return frozenset[str]().union(*(stage.collections for stage in self.stages))
 
     def behind(self, stage: Stage) -> Pipeline:
-        """Return the pipeline with one more stage in front, but behind a source."""
+        """Return the pipeline with `stage` first, or second after a source."""
         at = 1 if self.has_source else 0
         return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
 
     def find_query(self, hint: Hint | None = None, *, with_sort: bool = True) -> tuple[FindQuery, Pipeline]:
-        """Return the find of a pipeline without a source, and the pipeline that is still to be run over its documents.
+        """Return the find of a pipeline without a source, and the remaining pipeline for its documents.
 
-        Without `with_sort` a `$sort` stays a stage: stages can spill, which pays if no index gives the order.
+        Without `with_sort` a `$sort` stays a stage: stages can spill, which pays if no index provides the order.
         """
         assert not self.has_source
         query, used = self.leading_find(with_sort=with_sort)
@@ -310,7 +308,7 @@ class Pipeline:
         return query, Pipeline(rest, self.query_context)
 
     def leading_find(self, *, with_sort: bool = True) -> tuple[FindQuery, int]:
-        """Return the find that does the work of the first stages, and how many these are."""
+        """Return the find that does the work of the first stages, and their number."""
         query = FindQuery()
         for used, stage in enumerate(self.stages):
             joined = stage.in_find(query, with_sort=with_sort)
@@ -320,7 +318,7 @@ class Pipeline:
         return query, len(self.stages)
 
     def leading_filter(self) -> Filter:
-        """Return the conjunction of the `$match` stages at the beginning, by which shards are chosen."""
+        """Return the conjunction of the leading `$match` stages, for shard targeting."""
         filters: list[Filter] = []
         for stage in self.stages:
             if stage.leading_filter is None:
@@ -333,7 +331,9 @@ class Pipeline:
         return _opened(self.as_run(), source, environment)
 
     def as_run(self) -> list[Stage]:
-        """Return the stages as they run: a `$sort` has the `$limit` behind it, a `$lookup` the `$unwind` behind it."""
+        """Return the stages as they run: a `$sort` fused with a following `$limit`, a `$lookup` with a following
+        `$unwind`.
+        """
         fused: list[Stage] = []
         position = 0
         while position < len(self.stages):
@@ -343,12 +343,14 @@ class Pipeline:
         return fused
 
     def open_own(self, environment: Environment) -> Stream:
-        """Return the stream of the pipeline over the documents that its first stage makes."""
+        """Return the stream of the pipeline over the documents of its source stage."""
         return self.open(DocumentList(()), environment)
 
 
 def _opened(stages: Sequence[Stage], source: Stream, environment: Environment) -> Stream:
-    """Return the stages as one stream. An `$unwind` and the `$group` behind it are one run if the kernel does both."""
+    """Return the stages as one stream. An `$unwind` and a following `$group` are one run if the kernel supports
+    both.
+    """
     openings: list[Callable[[Stream], Stream]] = []
     position = 0
     while position < len(stages):
@@ -366,11 +368,11 @@ def _opened(stages: Sequence[Stage], source: Stream, environment: Environment) -
 
 
 StageParser = Callable[[Value, QueryContext], list[Stage]]
-"""Parses the value of a stage's name. Some names stand for several stages."""
+"""Parses the value of a stage's name. Some names are shorthands for several stages."""
 
 
 class Place(Enum):
-    """The stage that a pipeline is part of."""
+    """The stage whose sub-pipeline a pipeline is."""
 
     TOP = "a pipeline"
     FACET = "$facet"
@@ -380,7 +382,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Nesting:
-    """The dependencies of the parser of a stage that holds pipelines. `pipeline` parses one of these."""
+    """The dependencies of the parser of a stage with sub-pipelines. `pipeline` parses one of them."""
 
     query_context: QueryContext
     pipeline: Callable[[Sequence[bytes], Place, QueryContext], Pipeline]
@@ -400,7 +402,7 @@ class Position:
     in_pipelines: bool = True
 
     def not_first(self, name: str) -> CommandError:
-        """Return the error for a stage that stands behind another."""
+        """Return the error for a stage that must be first and is not."""
         if self.planned:
             return CommandError(40603, f"{name} is only valid as the first stage in an optimized pipeline")
         return CommandError(40602, f"{name} is only valid as the first stage in a pipeline")
@@ -408,12 +410,12 @@ class Position:
 
 ANYWHERE = Position()
 SOURCE = Position(only_first=True, in_facet=False)
-"""The position of a stage that makes documents."""
+"""The position of a source stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """An entry of the table of stages; one that holds pipelines has `parse_nesting` in the place of `parse`."""
+    """An entry of the table of stages; one with sub-pipelines has `parse_nesting` in place of `parse`."""
 
     name: str
     parse: StageParser | None
@@ -422,7 +424,7 @@ class Declaration:
 
 
 def memory_exceeded(name: str, limit: int) -> CommandError:
-    """Return the error for a blocking stage that would hold more than the limit."""
+    """Return the error for a blocking stage that would exceed the limit."""
     return CommandError(
         Code.QueryExceededMemoryLimitNoDiskUseAllowed,
         f"Exceeded memory limit of {limit} bytes for {name}, and may not use the disk: pass allowDiskUse:true.",

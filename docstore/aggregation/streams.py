@@ -1,8 +1,8 @@
-"""Streams of documents, the runs of plain stages, and the streams that are made of them.
+"""Document streams, and the runs of plain stages over them.
 
-A stream is pulled: its reader asks for a batch, and the stream asks the one before it. Every answer keeps to a
-deadline, so that the driver can stop between any two documents and go on later. An answer may be empty and not the
-last: time is up, or something has to be awaited first (`Feed.hungry`). This module knows no stages.
+A stream is pulled: its reader requests a batch, and the stream requests one from its source. Every request has a
+deadline, so that the driver can stop between any two documents and continue later. A batch may be empty and not the
+last: the deadline has passed, or a feed must be filled first (`Feed.hungry`). This module knows no stages.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Protocol
 from docstore.query.pausing import PAUSED, PAUSING
 
 CLOCK_EVERY = 128
-"""Documents handed out between two readings of the clock."""
+"""Documents returned between two checks of the clock."""
 
 GIVEN_BYTES = 256 * 1024
-"""Bytes of documents that blocking stages give out at a time: what is not asked for yet stays where it is."""
+"""Bytes per batch of a blocking stage: documents not requested yet stay where they are."""
 
 PUSHED = 128
-"""Documents handed to a plain stage between two readings of the clock."""
+"""Documents passed to a plain stage between two checks of the clock."""
 
 SEGMENT_STAGES = 8
-"""Stages that pull each other. Every one of them is a frame of the stack, and pipelines stand within pipelines."""
+"""Stages that pull each other directly. Each takes a stack frame, and pipelines nest."""
 
 
 class Stream(Protocol):
     """A source of documents."""
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        """Return some documents, and whether they were the last. Not called again after the last."""
+        """Return a batch of documents, and True if it is the last. Not called again after the last."""
         ...
 
 
@@ -38,20 +38,22 @@ class StageRun(Protocol):
 
     @property
     def satisfied(self) -> bool:
-        """True once further input cannot change the output, as at a limit."""
+        """True once further input cannot change the output, as with a limit."""
         ...
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        """Take documents in and return the output that is ready."""
+        """Add documents and return the output that is ready."""
         ...
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        """Return some of the remaining output, and whether it was the last. Called after the last push, until it is."""
+        """Return a batch of the remaining output, and True if it is the last. Called after the last push, until it
+        is.
+        """
         ...
 
 
 class Streaming:
-    """The run of a stage that turns each batch into another and keeps nothing."""
+    """The run of a stateless stage that maps each batch to another."""
 
     __slots__ = ("_work",)
 
@@ -70,9 +72,9 @@ class Streaming:
 def hand_out(
     documents: Iterator[bytes | None], clock: Callable[[], float], deadline: float
 ) -> tuple[list[bytes], bool]:
-    """Return documents of an iterator, of at most about GIVEN_BYTES, until the deadline, and whether these were all.
+    """Return about GIVEN_BYTES of an iterator's documents, until the deadline, and True if these are the last.
 
-    None stands for work without a result.
+    None in the iterator represents work without a result.
     """
     found: list[bytes] = []
     size = 0
@@ -124,7 +126,7 @@ class Pushed:
             PAUSING.level = level
 
     def _push(self, deadline: float) -> list[bytes]:
-        """Return the output of the documents at hand, or of as many as there is time for."""
+        """Return the output for the pending documents, or for as many as the deadline allows."""
         run, given, made = self._run, self._given, list[bytes]()
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
@@ -213,14 +215,15 @@ class Feed:
 
 
 class _Segments:
-    """A long pipeline: each segment reads what the one before it has made from a `Feed`, and is resumed when it has
-    something to read. So the depth of the stack does not grow with the number of stages.
+    """A long pipeline in segments: each reads the previous one's output from a `Feed`, and runs when there is input.
+
+    So the stack depth does not grow with the number of stages.
     """
 
     __slots__ = ("_clock", "_feeds", "_position", "_streams")
 
     def __init__(self, segments: Sequence[Stream], feeds: Sequence[Feed], clock: Callable[[], float]) -> None:
-        """`feeds`: what each segment but the first reads from."""
+        """`feeds`: the inputs of all segments but the first."""
         self._streams = segments
         self._feeds = feeds
         self._clock = clock
@@ -230,7 +233,7 @@ class _Segments:
         streams, feeds = self._streams, self._feeds
         is_late = self._clock() >= deadline
         while True:
-            # The position is kept from call to call, so that every call gets somewhere, however short its time is.
+            # The position persists between calls, so that every call makes progress, however short its deadline.
             position = self._position
             documents, ended = streams[position].next_batch(deadline)
             has_output = bool(documents) or ended
@@ -243,7 +246,7 @@ class _Segments:
                     feeds[position].end()
                 self._position += 1
             if not has_output:
-                # A segment whose time is up may have work left: it is given no more to read.
+                # A segment out of time may have work left: give it no more input.
                 if not position or not feeds[position - 1].hungry or (self._clock() >= deadline and not is_late):
                     return [], False
                 self._position -= 1

@@ -2,7 +2,7 @@
 
 - The oldest records are removed until the collection is within its size and its number of documents. Each removal is an
   operation of its own, in the unit of the insert.
-- The newest document stays, whatever its size. Updates may grow documents; the next insert makes up for it.
+- The newest document stays, even if it exceeds the limit. Updates may grow documents; the next insert makes up for it.
 - Members that apply an insert remove nothing by themselves: the removals are oplog entries too.
 """
 

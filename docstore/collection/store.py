@@ -84,7 +84,7 @@ class Store:
             self.engine.write(batch)
             LOG.info("Unfinished index builds have been removed", trees=len(batch.ranges) // 3)
 
-    # What there is
+    # Lookups
 
     def collection(self, ns: str) -> Collection | None:
         return self.catalog.collections.get(ns)
@@ -191,7 +191,7 @@ class Store:
         """Drop an index. Errors: IndexNotFound; InvalidOptions for the `_id` index."""
         ddl.drop_index(self.catalog, unit, coll, name)
 
-    # What follows a write
+    # After a write
 
     def subscribe(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
         """Call `listener` after each commit, before the writer continues; return a function that unsubscribes.

@@ -179,7 +179,7 @@ INTERNAL = Privilege("internal", Resource.CLUSTER)
 """For commands that only other members of the cluster call."""
 
 Response = Result | Awaitable[Result]
-"""The return value of a command: its result, or an awaitable of it. Nothing else may be both."""
+"""The return value of a command: its result, or an awaitable of it. A result is never itself awaitable."""
 
 Sequences = Mapping[str, list[bytes]]
 """Document sequences of a request, by parameter name."""

@@ -134,5 +134,5 @@ class Supervised(Generic[T]):
             thrown = None
             try:
                 yield yielded
-            except BaseException as error:  # it belongs to the work
+            except BaseException as error:  # raised in the work
                 thrown = error

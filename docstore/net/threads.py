@@ -54,7 +54,7 @@ class LoopThread(Executor):
             result, error = None, None
             try:
                 result = work()
-            except BaseException as raised:  # it belongs to whoever waits
+            except BaseException as raised:  # raised in the waiter
                 error = raised
             # The loop may have been closed meanwhile: nobody waits then.
             with suppress(RuntimeError):

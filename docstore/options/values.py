@@ -109,7 +109,7 @@ class StorageOptions:
     repair: bool = False
     """Repair the data and exit."""
     cache_bytes: int = 64 << 20
-    """Maximum size of the block cache; the row cache may take a third of that in addition."""
+    """Maximum size of the block cache; documents read by key may take a third of that in addition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ def _cut(value: Value) -> int:
     if exact.is_infinite():
         raise failure("Attempt to convert infinity value to integer type")
     if not exact:
-        return 0  # whatever its exponent
+        return 0  # for any exponent
     return int(exact) if exact.adjusted() < 30 else (LONG_MAX + 1 if exact > 0 else LONG_MIN - 1)
 
 

@@ -197,7 +197,7 @@ class Journal:
         session = None if stmt_id is None else self._session
         more = b""
         if session is not None and image is not None:
-            self._reserved = 0  # an image stands before the entry that refers to it, and so has the lower timestamp
+            self._reserved = 0  # an image precedes the entry that refers to it, with a lower timestamp
             self._append(NOOP_HEAD, image.document, b"", b"", NOTHING_COUNTED)
             assert self.last is not None, "an image has been logged"
             more = optime_field(image.field.encode() + b"OpTime", self.last.timestamp, self.last.term)

@@ -126,7 +126,7 @@ class SessionState:
 
     @property
     def of_transaction(self) -> bool:
-        """True if the last write is a multi-document transaction, whatever its outcome."""
+        """True if the last write is a multi-document transaction, with any outcome."""
         return self.row is not None and len(self.row) > _ROW.size
 
     __slots__ = ("last", "row", "statements", "txn_number")

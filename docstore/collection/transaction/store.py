@@ -57,7 +57,7 @@ class TransactionStore(Store):
         """Take ownership of the snapshot: the store's `newest` state, taken in this step, or an earlier one."""
         self.below = below
         self.state = TransactionState(snapshot)
-        self.engine = self.state  # type: ignore[assignment]  # what may be done in a transaction asks for no more of it
+        self.engine = self.state  # type: ignore[assignment]  # operations in a transaction need no more of it
         self.mode = below.mode
         self.clock = below.clock
         self.oplog = below.oplog
@@ -83,7 +83,7 @@ class TransactionStore(Store):
         self._over: list[asyncio.Future[None]] = []
         self._ended = False
 
-    # What it sees
+    # Reads
 
     @property
     def last_optime(self) -> OpTime:
@@ -118,7 +118,7 @@ class TransactionStore(Store):
         """True if the transaction has created the collection."""
         return any(made is coll for made in self.catalog.made)
 
-    # Units of it
+    # Write units
 
     def took(self, batch: Batch, deltas: dict[Collection, list[int]], changes: list[Change]) -> None:
         """Commit a unit to the transaction."""
