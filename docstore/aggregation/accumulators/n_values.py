@@ -83,7 +83,7 @@ class RankedState:
         return self.keep(key[1][5:], found)
 
     def keep(self, key: bytes, value: Value, *, replaces: bool = True) -> int:
-        """Add a value; unless `replaces`, a value that equals the first of those kept is not added."""
+        """Add a value. Unless `replaces`, a full state drops a value whose key is not above its first one."""
         if not replaces and len(self._members) == self._count and key <= self._members[0][0]:
             return 0
         insort_right(self._members, (key, value), key=_key)

@@ -95,7 +95,10 @@ def _told_paths(index: IndexInfo) -> set[str]:
 
 
 def _is_plain(index: IndexInfo) -> bool:
-    """True if the index stores document values unchanged: no collation, wildcard, special or overlapping path."""
+    """True if the index stores document values unchanged.
+
+    That excludes collations, wildcard and special fields, and overlapping or numeric paths.
+    """
     if index.collation is not None or index.wildcard is not None:
         return False
     paths = [path.split(".") for path, direction in index.fields if direction]

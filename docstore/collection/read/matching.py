@@ -144,7 +144,10 @@ def _matches(
 def _sorted_matches(
     opened: Callable[[], Iterator[Pair]], predicate: Predicate | None, pattern: Order, clock: Clock
 ) -> Iterator[Match | None]:
-    """Yield matches in sort order. Usually only the first is requested: all are sorted only after the first few."""
+    """Yield matches in sort order: the first few by a top-k sort, since usually only one is requested.
+
+    All matches are sorted only if the caller has skipped the first few.
+    """
     first = Sorter[Match](pattern, _FIRST_MATCHES)
     yield from _gathered(opened(), predicate, first, clock)
     given: set[int] = set()
