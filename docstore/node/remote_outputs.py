@@ -60,7 +60,7 @@ class RemoteOutputs:
         del self._outputs[namespace]
 
     def __contains__(self, namespace: str) -> bool:
-        """Whether its operation can still go on."""
+        """Return True while the operation that fills the collection can continue."""
         output = self._outputs.get(namespace)
         return output is not None and output.term == self._term() and self._stands(namespace, output)
 

@@ -1,1 +1,1 @@
-"""What a data node does with users' JavaScript besides queries: map-reduce, `group`, `eval`."""
+"""Commands of a data node that run users' JavaScript: map-reduce, `group`, `eval`."""

@@ -1,4 +1,4 @@
-"""What map-reduces of an earlier start or primary have left: finished or dropped when this node can write."""
+"""Unfinished outputs of map-reduces of an earlier start or primary: merged or dropped once this node can write."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ _LOOK_SECONDS = 60.0
 
 
 class UnfinishedOutputs:
-    """A standalone does it before it takes connections, a member of a set when it is elected. Complete ones
-    are merged later too: an operation that was interrupted by a step-down that failed leaves it to the same primary. So
-    are those dropped that a router, or a secondary, has left idle.
+    """Merges complete outputs and drops incomplete ones.
+
+    A standalone does so before it accepts connections, a member of a set when it is elected. It is repeated later: an
+    operation that a failed step-down interrupted leaves a complete output to the same primary, and routers and
+    secondaries leave idle ones.
     """
 
     def __init__(self, node: DataNode) -> None:

@@ -65,8 +65,9 @@ class ConfigServers:
         return str(rows[0]["host"])
 
     async def database_timestamps(self, names: Sequence[str]) -> dict[str, Timestamp]:
-        """The timestamps of those of the databases that are there. No config server that was deposed, or lags, answers.
-        Errors: those of `command`.
+        """Return the timestamps of the databases that exist, by name, from a linearizable read.
+
+        Errors: those of `command`; a deposed or lagging config server does not answer.
         """
         command = {
             "find": "databases", "filter": {"_id": {"$in": list(names)}}, "projection": {"version.timestamp": 1},

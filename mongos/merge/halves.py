@@ -64,7 +64,7 @@ class Halves:
         documents = joined(replies, Shape(sort=None if sort is None else sort.pattern()), targets)
         if documents is not None and self.merging.stages:
             documents = _run(self.merging, documents, clock)
-        # Of a batch that is just full the general way knows whether a cursor stays.
+        # For a batch that is just full, the cursor decides whether more documents follow.
         if documents is None or len(documents) >= batch or bytes_of(documents) > _MOST_GIVEN_BYTES:
             return None
         return documents

@@ -47,7 +47,7 @@ _LARGE_BYTES = _MOST_BYTES // 2
 
 
 def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable[Result]]) -> Relay | None:
-    """The getMore as one that is relayed, where it is of such a cursor. `run` carries it out the general way."""
+    """Return a relay of the getMore if its cursor reads one shard alone; else None. `run` decodes and merges instead."""
     raw, session = context.raw, context.session
     in_transaction = session is not None and session.transaction is not None
     if context.max_time_ms or in_transaction or not raw.startswith(_ASKED, 4):
@@ -93,7 +93,7 @@ class CursorRelay(AwaitedRelay):
         try:
             registry.checkout(cursor.id, self._namespace, lsid, None, context.owner)
         except CommandError:
-            # The general way says so.
+            # `run` reports the error.
             return False
         raw, upstream = context.raw, context.connection.upstream
         asked = b"".join((raw[:_ASKED_AT], _encoded(identity), raw[_ASKED_AT + 8 :]))

@@ -1,6 +1,6 @@
-"""Commands that the processes of a MongoDB cluster send each other, and those of this project do not.
+"""Internal commands of MongoDB 6.0 that this project does not use, with their required fields and databases.
 
-Names, fields and databases are those of MongoDB 6.0. Whoever is no member of the cluster is told so (Unauthorized).
+Users without the action `internal` get Unauthorized, as from MongoDB.
 """
 
 from __future__ import annotations

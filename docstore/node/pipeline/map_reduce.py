@@ -127,7 +127,7 @@ async def let_be_seen(
 ) -> OpTime | None:
     """Rename a complete temporary collection to the target if that does not exist, else merge it.
 
-    `version`: that of a router, which takes the target for one that is not sharded. Gives the optime of the last write.
+    `version`: the shard version of a router that takes the target to be unsharded. Return the optime of the last write.
     Errors: see `merge_temporary`; InterruptedDueToReplStateChange for what the next primary merges; those of
     `RemoteOutputs` for results of a router.
     """
@@ -241,7 +241,7 @@ async def merge_noted_outputs(node: DataNode) -> None:
 
 
 def is_temporary(collection: str) -> bool:
-    """Whether only operations make collections with such a name, for their results."""
+    """Return True for the name of a temporary collection, which only operations make, for their results."""
     if collection.startswith(TEMPORARY) or is_unconverted(collection):
         return True
     if not collection.startswith(OUT_TEMPORARY):

@@ -58,16 +58,19 @@ def dropped(name: str, timestamps: Iterable[Timestamp], known: Mapping[str, Any]
 
 
 def is_fenced(routing: Routing, fence: Mapping[str, Any] | None) -> bool:
-    """Whether the routing may show a database of a joined note, and is to be confirmed."""
+    """Return True if the routing may show a dropped database of a joined note, so that it must be confirmed."""
     version = routing.database
     return fence is not None and version is not None and version.timestamp <= fence[DROPPED_UNTIL]
 
 
 def joinable(notes: Iterable[dict[str, Any]], current: Mapping[str, Timestamp]) -> list[dict[str, Any]]:
-    """The notes whose incarnations the config servers have forgotten; `current`: the timestamps of their databases."""
+    """Return the notes whose incarnations the config servers have forgotten.
+
+    `current`: the timestamps of the databases that the config servers have, by name.
+    """
     return [note for note in notes if note["_id"] not in current or current[note["_id"]] > note[DROPPED_UNTIL]]
 
 
 def joined(fence: Mapping[str, Any] | None, notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fence that takes the place of these notes, of one at least, and of the fence before."""
+    """Return the fence that replaces these notes (at least one) and the previous fence."""
     return {**dropped(FENCE, (note[DROPPED_UNTIL] for note in notes), fence), "joined": ObjectId()}

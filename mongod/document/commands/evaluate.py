@@ -22,7 +22,7 @@ from docstore.node.pipeline.stored_functions import stored_functions
 
 
 class EvalSwitch:
-    """Whether a process serves eval."""
+    """The switch that makes a process serve eval; off at first."""
 
     def __init__(self) -> None:
         self.on = False

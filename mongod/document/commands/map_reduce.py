@@ -179,7 +179,7 @@ async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResul
 
 
 def spill_directory(node: DataNode) -> Path:
-    """Where results are kept; emptied at the start of the process."""
+    """Return the directory for intermediate results, which is emptied at the start of the process."""
     return node.settings.dbpath / "_tmp"
 
 
