@@ -47,7 +47,7 @@ _LARGE_BYTES = _MOST_BYTES // 2
 
 
 def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable[Result]]) -> Relay | None:
-    """Return a relay of the getMore if its cursor reads one shard alone; else None. `run` decodes and merges instead."""
+    """Return a relay of the getMore if its cursor reads one shard alone, else None. `run` decodes and merges."""
     raw, session = context.raw, context.session
     in_transaction = session is not None and session.transaction is not None
     if context.max_time_ms or in_transaction or not raw.startswith(_ASKED, 4):
