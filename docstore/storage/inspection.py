@@ -99,6 +99,9 @@ class Inspection:
     logs: list[LogReading] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     torn: list[str] = field(default_factory=list)
+    readable: dict[str, int] = field(default_factory=dict)
+    """The bytes before the torn end of each file that has one, by name. RocksDB must not see that end: its reader of
+    records may loop for ever there."""
     stored_format: bytes | None = None
     """The stored format version, if it is known before the database is opened."""
     beyond_tear: list[int] = field(default_factory=list)
@@ -164,8 +167,9 @@ def _inspect_origin(path: Path, result: Inspection) -> None:
     try:
         if any(family.name == Family.META.name.lower() for family in version.families.values()):
             result.stored_format, identity = read_unopened(
-                path, Family.META, (FORMAT_KEY, DIRECTORY_IDENTITY_KEY), with_logs=result.marker is None
-            )
+                path, Family.META, (FORMAT_KEY, DIRECTORY_IDENTITY_KEY), result.readable,
+                with_logs=result.marker is None,
+            )  # fmt: skip
     except (StorageError, OSError) as error:
         result.damage.append(f"the database cannot be read: {error}")
         return
@@ -203,6 +207,10 @@ def _inspect_manifest(path: Path, result: Inspection, files: dict[str, int]) -> 
         if any(numbers.get(family) != number for family, number in result.marker.families.items()):
             result.damage.append(f"the file {name[:-1]} does not name the families of this directory")
             return
+    torn = files[name[:-1]] - version.readable
+    if torn:
+        result.torn.append(f"the last {torn} bytes of the file {name[:-1]}, which no flush had covered")
+        result.readable[name[:-1]] = version.readable
     result.version = version
 
 
@@ -224,6 +232,7 @@ def read_manifest(file: Path, mark: SyncedMark | None) -> Version | str:
         for record in read_records(content):
             if isinstance(record, LogRecord):
                 version.apply(record.payload)
+                version.readable = record.end
                 edits += 1
             elif record.end < len(content) or record.start < synced:
                 return f"the file {file.name} cannot be read from byte {record.start} on"
@@ -276,6 +285,7 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
             result.torn.append(
                 f"the last {log.size - log.readable} bytes of the log {number:06}.log, which no flush had covered"
             )
+            result.readable[f"{number:06}.log"] = log.readable
     if version is not None and len(result.damage) == known:
         _inspect_order(result, version, synced)
 

@@ -76,8 +76,10 @@ def open_locked(
     if state.stored_format is not None:
         refuse_unknown_format(directory, state.stored_format)
     for torn in state.torn:
-        LOG.warning("The torn end of a log is dropped", path=str(directory), dropped=torn)
+        LOG.warning("A torn end is dropped", path=str(directory), dropped=torn)
     on_sound()
+    for name, size in state.readable.items():
+        os.truncate(directory / name, size)
     for number in state.beyond_tear:
         os.truncate(directory / f"{number:06}.log", 0)
     if state.kind in (Kind.NEW, Kind.UNFINISHED):

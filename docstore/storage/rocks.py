@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -327,10 +327,13 @@ def _sync_logs(path: str) -> None:
             os.close(descriptor)
 
 
-def read_unopened(path: Path, family: Family, keys: Sequence[bytes], *, with_logs: bool) -> list[bytes | None]:
+def read_unopened(
+    path: Path, family: Family, keys: Sequence[bytes], readable: Mapping[str, int], *, with_logs: bool
+) -> list[bytes | None]:
     """Return the values of keys in a directory that no process has open, without changing it. Errors: StorageError.
 
     The whole family is read, so damage in it is an error. `with_logs`: include the write-ahead logs.
+    `readable`: how many bytes of files with a torn end are read.
     """
     name = family.name.lower()
     options = Options(raw_mode=True)
@@ -340,7 +343,11 @@ def read_unopened(path: Path, family: Family, keys: Sequence[bytes], *, with_log
     with tempfile.TemporaryDirectory() as links:
         for file in engine_files(path):
             if file.name not in ("LOCK", _CONFIGURATION) and (with_logs or file.suffix != ".log"):
-                Path(links, file.name).symlink_to(file.resolve())
+                if file.name in readable:
+                    # RocksDB may read on for ever in a torn end.
+                    Path(links, file.name).write_bytes(file.read_bytes()[: readable[file.name]])
+                else:
+                    Path(links, file.name).symlink_to(file.resolve())
         try:
             database = Rdict(links, options, column_families={name: options}, access_type=AccessType.read_only())
             try:

@@ -178,6 +178,8 @@ class Version:
     last_sequence: int = 0
     logless_sequences: set[int] = field(default_factory=set)
     """The sequence numbers of ingested files, which appear in no log. (Files with a single change are included.)"""
+    readable: int = 0
+    """Bytes of the MANIFEST up to the end of its last edit."""
 
     @property
     def first_log(self) -> int:

@@ -92,6 +92,19 @@ def test_a_torn_end_that_was_never_synced_is_dropped(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize("files", ["MANIFEST-*", "*.log"])
+def test_a_torn_end_is_not_given_to_a_reader_that_would_not_come_back(tmp_path: Path, files: str) -> None:
+    """Such a head of a record, with a length that goes beyond the end, keeps RocksDB's own reader for ever."""
+    live_copy(tmp_path / "db", tmp_path / "copy")
+    file = max((tmp_path / "copy").glob(files), key=lambda each: each.stat().st_size)
+    with file.open("ab") as end:
+        end.write(bytes.fromhex("fa1408c42d8805") + bytes(range(1, 256)) * 6)
+    assert len(inspect(tmp_path / "copy").torn) == 1
+    engine = open_engine("rocksdb", str(tmp_path / "copy"))
+    assert len(list(engine.keys(Family.RECORDS, b"", b"\xff"))) == 100
+    engine.close()
+
+
 def test_a_directory_in_which_a_process_ended_while_it_was_made_is_made_anew(tmp_path: Path) -> None:
     Marker("1", MAKING).write(tmp_path)
     (tmp_path / "CURRENT").write_text("MANIFEST-000009\n")
