@@ -41,33 +41,33 @@ class Event:
         self.full: bytes | None = None
         self._assembled: dict[bool, bytes] = {}
         identifier: Value | None = None
-        behind = b""
+        details = b""
         kind = operation.kind
         if operation.of_view or kind in _MADE:
             description = None if kind == "drop" else _description(operation)
             if description is not None:
                 identifier = ddl_identifier(kind, description)
-                behind = b"\x03operationDescription\0" + description + _state_before(operation)
+                details = b"\x03operationDescription\0" + description + _state_before(operation)
         elif kind == "rename":
-            behind = b"\x03operationDescription\0" + _rename_description(operation)
+            details = b"\x03operationDescription\0" + _rename_description(operation)
         elif kind not in ("drop", "dropDatabase"):
             self.document_key = _document_key(operation)
             identifier = OBJECT, self.document_key
-            behind = b"\x03documentKey\0" + self.document_key
+            details = b"\x03documentKey\0" + self.document_key
             if kind == "update":
-                behind += b"\x03updateDescription\0" + update_description(operation.o)
+                details += b"\x03updateDescription\0" + update_description(operation.o)
             else:
                 self.full = operation.o if kind != "delete" else None
-        self._behind = behind
+        self._behind = details
         self.token = EventToken(operation.timestamp, operation.index, operation.uuid, identifier)
 
     def document(self, *, expanded: bool) -> bytes:
         """Return the event for a stream without images."""
-        made = self._assembled.get(expanded)
-        if made is None:
+        document = self._assembled.get(expanded)
+        if document is None:
             full = b"" if self.full is None else b"\x03fullDocument\0" + self.full
-            made = self._assembled[expanded] = self._document(expanded, full, b"")
-        return made
+            document = self._assembled[expanded] = self._document(expanded, full, b"")
+        return document
 
     def with_images(self, *, expanded: bool, full: bytes | None, asked_full: bool, before: bytes | None) -> bytes:
         """Return the event with the encoded field `fullDocumentBeforeChange` at its end.
@@ -98,14 +98,14 @@ class Event:
         kind = operation.kind.encode() + b"\0"
         name = _namespace_document(operation.db, operation.collection)
         front = operation.session
-        behind = self._behind
+        details = self._behind
         if operation.kind == "rename":
             target_db, _, target = operation.target.partition(".")
             front += b"\x03to\0" + document_from(_namespace_fields(target_db, target))
-            behind = self._behind if expanded else b""
+            details = self._behind if expanded else b""
         elif expanded and operation.kind == "update" and self.document_key is not None:
             described = update_description(operation.o, expanded=True)
-            behind = b"\x03documentKey\0" + self.document_key + b"\x03updateDescription\0" + described
+            details = b"\x03documentKey\0" + self.document_key + b"\x03updateDescription\0" + described
         uuid = b""
         if expanded and operation.uuid is not None and not operation.of_view:
             uuid = _UUID_HEAD + operation.uuid
@@ -115,7 +115,7 @@ class Event:
                     front, b"\x03_id\0", self.token.raw,
                     b"\x02operationType\0", len(kind).to_bytes(_LENGTH, "little"), kind,
                     b"\x11clusterTime\0", operation.timestamp.to_bytes(8, "little"),
-                    uuid, operation.wall, full, b"\x03ns\0", name, behind, before,
+                    uuid, operation.wall, full, b"\x03ns\0", name, details, before,
                 )
             )
         )  # fmt: skip
@@ -140,10 +140,10 @@ class StreamOperation(Operation):
 
 def shown(operation: StreamOperation) -> Shown:
     """Return the event of a document's change for streams without images and expanded events; cached."""
-    made = operation.shown
-    if made is None:
-        made = operation.shown = _shown(operation)
-    return made
+    event = operation.shown
+    if event is None:
+        event = operation.shown = _shown(operation)
+    return event
 
 
 def _shown(operation: StreamOperation) -> Shown:
@@ -154,9 +154,9 @@ def _shown(operation: StreamOperation) -> Shown:
         event = event_of(operation)
         return event.document(expanded=False), event.token.raw, timestamp
     kind = operation.kind
-    behind = full = b""
+    details = full = b""
     if kind == "update":
-        behind = b"\x03updateDescription\0" + update_description(operation.o)
+        details = b"\x03updateDescription\0" + update_description(operation.o)
     elif kind != "delete":
         full = b"\x03fullDocument\0" + operation.o
     document = enclosed(
@@ -164,7 +164,7 @@ def _shown(operation: StreamOperation) -> Shown:
             (
                 operation.session, b"\x03_id\0", token, _TYPES[kind], timestamp.to_bytes(8, "little"), operation.wall,
                 full, b"\x03ns\0", _namespace_document(operation.db, operation.collection), b"\x03documentKey\0", key,
-                behind,
+                details,
             )
         )
     )  # fmt: skip

@@ -32,5 +32,5 @@ def current_document(store: Store, view: Reader, operation: Operation) -> bytes 
     coll = store.catalog.by_uuid(UUID(bytes=operation.uuid))
     identity = get_field(operation.o2, "_id")
     assert identity is not None, "a document has an _id"
-    found = None if coll is None else coll.by_id(view, identity)
-    return None if found is None else found[1]
+    match = None if coll is None else coll.by_id(view, identity)
+    return None if match is None else match[1]

@@ -68,10 +68,10 @@ def open_change_stream(
     Errors: InvalidOptions, InvalidNamespace, CommandNotSupportedOnView, IllegalOperation, ChangeStreamHistoryLost,
     those of tokens.
     """
-    options, rest = change_stream_of(pipeline)
+    options, remaining = change_stream_of(pipeline)
     check_stream_concern(context)
-    asked = StreamOptions(scope_asked(context, collection, options), options, large=arguments["largeEvents"])
-    stream = stream_of(node_of(context), asked, rest)
+    stream_options = StreamOptions(scope_asked(context, collection, options), options, large=arguments["largeEvents"])
+    stream = stream_of(node_of(context), stream_options, remaining)
     batch_size = batch_size_of(arguments)
     filling = StreamFilling(context, stream, 101 if batch_size is None else batch_size, arguments["batchBytes"])
     return first_reply(context, filling)

@@ -37,15 +37,15 @@ _OF_VIEWS = {"insert": "create", "update": "modify", "delete": "drop"}
 
 def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
     """Return the operations of an entry. Errors: ChangeStreamHistoryLost if a transaction's entries were truncated."""
-    told = document_entry(entry)
-    if told is not None:
-        found = _of_document(told, EntryFields(told[5], told[6]), 0)
-        return () if found is None else (found,)
+    change = document_entry(entry)
+    if change is not None:
+        stream_operation = _of_document(change, EntryFields(change[5], change[6]), 0)
+        return () if stream_operation is None else (stream_operation,)
     fields = {name: (code, data) for name, code, data in elements(entry)}
     op = fields["op"][1][4:-1]
     if op == b"n":
-        told_of = _of_noop(fields)
-        return () if told_of is None else (told_of,)
+        noop_event = _of_noop(fields)
+        return () if noop_event is None else (noop_event,)
     if op != b"c" or "fromMigrate" in fields:
         return ()
     o = fields["o"][1]
@@ -54,8 +54,8 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
     if name == ABORT:
         return ()
     if name not in ("applyOps", COMMIT):
-        found = _operation(entry, EntryFields(timestamp, wall), 0)
-        return () if found is None else (found,)
+        stream_operation = _operation(entry, EntryFields(timestamp, wall), 0)
+        return () if stream_operation is None else (stream_operation,)
     if get_field(o, PARTIAL) is not None or get_field(o, PREPARE) is not None:
         return ()
     session = b""
@@ -69,24 +69,24 @@ def operations_in(entry: bytes, oplog: Oplog) -> Sequence[StreamOperation]:
     if inner is None:
         raise history_lost()
     common = EntryFields(timestamp, wall, session)
-    found_of = (_operation(operation, common, index) for index, operation in enumerate(inner))
-    return [each for each in found_of if each is not None]
+    candidates = (_operation(operation, common, index) for index, operation in enumerate(inner))
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 def _of_noop(fields: dict[str, Value]) -> StreamOperation | None:
     """Return the shardCollection event of a no-op entry, or None for other no-ops."""
-    told = fields.get("o2")
-    if told is None or "ui" not in fields or elements(told[1])[0][0] != SHARDED:
+    o2 = fields.get("o2")
+    if o2 is None or "ui" not in fields or elements(o2[1])[0][0] != SHARDED:
         return None
     entry = EntryFields(int.from_bytes(fields["ts"][1], "little"), fields["wall"][1])
-    return StreamOperation(SHARDED, fields["ns"][1][4:-1].decode(), told[1], None, fields["ui"][1][5:], entry, 0)
+    return StreamOperation(SHARDED, fields["ns"][1][4:-1].decode(), o2[1], None, fields["ui"][1][5:], entry, 0)
 
 
 def _operation(raw: bytes, entry: EntryFields, index: int) -> StreamOperation | None:
     """Return one operation, from an entry or from an element of one."""
-    told = document_entry(raw)
-    if told is not None:
-        return _of_document(told, entry, index)
+    change = document_entry(raw)
+    if change is not None:
+        return _of_document(change, entry, index)
     fields = {name: (code, data) for name, code, data in elements(raw)}
     if "fromMigrate" in fields or fields["op"][1][4:-1] != b"c":
         return None
@@ -98,8 +98,8 @@ def _of_document(told: DocumentEntry, entry: EntryFields, index: int) -> StreamO
     kind = _DOCUMENTS[op]
     if op == UPDATE and get_field(o, "$v") is None:
         kind = "replace"
-    made = StreamOperation(kind, _text(namespace), o, o2, uuid, entry, index)
-    return _of_view(made) if made.collection == SYSTEM_VIEWS else made
+    operation = StreamOperation(kind, _text(namespace), o, o2, uuid, entry, index)
+    return _of_view(operation) if operation.collection == SYSTEM_VIEWS else operation
 
 
 @lru_cache(maxsize=256)
@@ -128,7 +128,7 @@ def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index
     text = data[4:-1].decode() if kind != "dropDatabase" else ""
     changed = db if kind == "dropDatabase" else text if kind == "rename" else f"{db}.{text}"
     o2, ui = fields.get("o2"), fields.get("ui")
-    made = StreamOperation(
+    operation = StreamOperation(
         kind,
         changed,
         fields["o"][1],
@@ -138,7 +138,7 @@ def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index
         index,
     )
     if kind == "rename":
-        target = get_field(made.o, "to")
+        target = get_field(operation.o, "to")
         assert target is not None, "a rename without a target"
-        made.target = target[1][4:-1].decode()
-    return made
+        operation.target = target[1][4:-1].decode()
+    return operation

@@ -44,17 +44,19 @@ class Scope:
 
 def scope_of(db: str, collection: str | None, *, expanded: bool, whole_cluster: bool) -> Scope:
     """Return the scope of a stream opened on this namespace. Errors: InvalidOptions, InvalidNamespace."""
-    shown = f"{db}.{collection or '$cmd.aggregate'}"
+    namespace = f"{db}.{collection or '$cmd.aggregate'}"
     if whole_cluster:
         if db != "admin" or collection is not None:
             raise CommandError(
                 Code.InvalidOptions,
                 "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database, and with "
-                f"no collection name; found {shown}",
+                f"no collection name; found {namespace}",
             )
         return Scope("", "", expanded)
     if db in INTERNAL:
         raise CommandError(Code.InvalidNamespace, f"$changeStream may not be opened on the internal {db} database")
     if collection is not None and collection.startswith("system."):
-        raise CommandError(Code.InvalidNamespace, f"$changeStream may not be opened on the internal {shown} collection")
+        raise CommandError(
+            Code.InvalidNamespace, f"$changeStream may not be opened on the internal {namespace} collection"
+        )
     return Scope(db, collection or "", expanded)

@@ -121,10 +121,10 @@ class SharedReader:
             self._restart(position)
         if position < self.start:
             return None
-        place = len(self._operations)
-        while place and self._operations[place - 1].timestamp > position:
-            place -= 1
-        return self._first + place
+        index = len(self._operations)
+        while index and self._operations[index - 1].timestamp > position:
+            index -= 1
+        return self._first + index
 
     def _restart(self, position: int) -> None:
         """Empty the cache and continue at the packed timestamp `position`.
@@ -138,13 +138,13 @@ class SharedReader:
 
     def operations(self, number: int, most: int) -> Sequence[StreamOperation] | None:
         """Return about `most` operations from `number` on, in whole entries; None if they have left the cache."""
-        place, kept = number - self._first, self._operations
-        if place < 0:
+        index, operations = number - self._first, self._operations
+        if index < 0:
             return None
-        end = min(place + most, len(kept))
-        while 0 < end < len(kept) and kept[end].timestamp == kept[end - 1].timestamp:
+        end = min(index + most, len(operations))
+        while 0 < end < len(operations) and operations[end].timestamp == operations[end - 1].timestamp:
             end += 1
-        return kept[place:end]
+        return operations[index:end]
 
     def advance(self, deadline: float) -> None:
         """Read newly committed entries until `deadline`."""
@@ -158,11 +158,11 @@ class SharedReader:
             timestamp = entry_optime(entry).timestamp
             if timestamp > committed:
                 break
-            found = operations_in(entry, self.oplog)
-            if found:
-                self._operations += found
+            operations = operations_in(entry, self.oplog)
+            if operations:
+                self._operations += operations
                 self._bytes += len(entry)
-                self._wake(found)
+                self._wake(operations)
             self.end = timestamp
             if read % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:
                 break
@@ -173,17 +173,15 @@ class SharedReader:
     def _trim(self) -> None:
         if len(self._operations) <= MOST_OPERATIONS and self._bytes <= MOST_BYTES:
             return
-        kept = MOST_OPERATIONS // 2 if self._bytes <= MOST_BYTES else len(self._operations) // 4
-        gone = len(self._operations) - kept
+        retained_count = MOST_OPERATIONS // 2 if self._bytes <= MOST_BYTES else len(self._operations) // 4
+        cut = len(self._operations) - retained_count
         # An entry's operations stay or go together, because `start` is a timestamp.
-        while gone < len(self._operations) and (
-            self._operations[gone].timestamp == self._operations[gone - 1].timestamp
-        ):
-            gone += 1
-        self.start = self._operations[gone - 1].timestamp
-        self._first += gone
-        self._bytes = self._bytes * (len(self._operations) - gone) // len(self._operations)
-        del self._operations[:gone]
+        while cut < len(self._operations) and (self._operations[cut].timestamp == self._operations[cut - 1].timestamp):
+            cut += 1
+        self.start = self._operations[cut - 1].timestamp
+        self._first += cut
+        self._bytes = self._bytes * (len(self._operations) - cut) // len(self._operations)
+        del self._operations[:cut]
 
     # Waiting streams
 

@@ -118,31 +118,31 @@ class ChangeStream:
     # Methods of a cursor's source
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        taken: list[bytes] = []
+        documents: list[bytes] = []
         room = max_bytes
         ready = self._ready
         clock = self._node.clock
-        while len(taken) < max_docs:
+        while len(documents) < max_docs:
             if ready:
                 document = ready[0][0]
-                if taken and len(document) > room:
-                    return Documents(taken, False)
+                if documents and len(document) > room:
+                    return Documents(documents, False)
                 room -= len(document)
-                taken.append(document)
+                documents.append(document)
                 _, self._token, self._token_time = ready.popleft()
                 continue
             if self._end is not None:
-                return Documents(taken, True)
-            if taken and clock() >= deadline:
-                return Documents(taken, False)
+                return Documents(documents, True)
+            if documents and clock() >= deadline:
+                return Documents(documents, False)
             if not self._pending and not self._read(deadline):
-                return Documents(taken, False, at_end=self._is_at_end(self._reader.committed))
+                return Documents(documents, False, at_end=self._is_at_end(self._reader.committed))
             self._make_ready()
             if self.lacks_view:
-                return Documents(taken, False, at_end=True)
+                return Documents(documents, False, at_end=True)
             if not ready and clock() >= deadline:
-                return Documents(taken, False)
-        return Documents(taken, self.is_invalidated)
+                return Documents(documents, False)
+        return Documents(documents, self.is_invalidated)
 
     def wait(self, timeout: float) -> Signal | None:
         """Return a signal with a timeout in seconds for further events; None if there may be some now."""
@@ -205,21 +205,21 @@ class ChangeStream:
                 if not self._read_alone(deadline):
                     return False
                 continue
-            found = reader.operations(self._number, _READ_AHEAD)
-            if found is None:
+            operations = reader.operations(self._number, _READ_AHEAD)
+            if operations is None:
                 self._number = None
                 continue
-            if not found:
+            if not operations:
                 reader.advance(deadline)
-                found = reader.operations(self._number, _READ_AHEAD)
-                if found is None:
+                operations = reader.operations(self._number, _READ_AHEAD)
+                if operations is None:
                     continue
-            if not found:
+            if not operations:
                 self._position = max(self._position, reader.end)
                 return False
-            self._number += len(found)
-            self._take(found)
-            self._position = found[-1].timestamp
+            self._number += len(operations)
+            self._take(operations)
+            self._position = operations[-1].timestamp
         return True
 
     def _read_alone(self, deadline: float) -> bool:
@@ -245,20 +245,20 @@ class ChangeStream:
         return True
 
     def _take(self, operations: Sequence[StreamOperation]) -> None:
-        takes, known = self._scope.takes, self._known
+        takes, decisions = self._scope.takes, self._known
         before = len(self._pending)
-        for each in operations:
-            if each.of_document:
+        for operation in operations:
+            if operation.of_document:
                 # Of a collection's document changes a stream takes all or none.
-                wanted = known.get(each.namespace)
-                if wanted is None:
-                    if len(known) >= _MOST_KNOWN:
-                        known.clear()
-                    wanted = known[each.namespace] = takes(each)
+                in_scope = decisions.get(operation.namespace)
+                if in_scope is None:
+                    if len(decisions) >= _MOST_KNOWN:
+                        decisions.clear()
+                    in_scope = decisions[operation.namespace] = takes(operation)
             else:
-                wanted = takes(each)
-            if wanted:
-                self._pending.append(each)
+                in_scope = takes(operation)
+            if in_scope:
+                self._pending.append(operation)
         self.taken += len(self._pending) - before
 
     # Building events
@@ -323,23 +323,23 @@ class ChangeStream:
         if not self._lets_pass(document):
             return
         if self._awaited is not None:
-            shown = display((OBJECT, token))
-            raise fatal(f"cannot resume stream; the resume token was not found. {shown}")
+            token_text = display((OBJECT, token))
+            raise fatal(f"cannot resume stream; the resume token was not found. {token_text}")
         made.append((document, token, timestamp))
 
     def _document(self, event: Event, operation: StreamOperation) -> bytes | None:
         """Return the event with the requested images; None if a view must be fetched first."""
-        asked, kind = self._asked, operation.kind
+        stream_options, kind = self._asked, operation.kind
         expanded = self._scope.expanded
-        full = asked.wants_full and kind == "update"
-        before = asked.wants_before and kind in _CHANGED
+        full = stream_options.wants_full and kind == "update"
+        before = stream_options.wants_before and kind in _CHANGED
         if operation.of_view or not (full or before):
             return event.document(expanded=expanded)
         image = post = None
-        how = asked.options.full_document
+        how = stream_options.options.full_document
         if before or (full and how != LOOKUP):
             image = pre_image(self._node.store, operation)
-            if image is None and before and asked.options.before_change == REQUIRED:
+            if image is None and before and stream_options.options.before_change == REQUIRED:
                 raise _no_image("pre-image for all update, delete and replace events", "pre-image", operation)
         if full and how == LOOKUP:
             if self._view is None:
@@ -349,10 +349,10 @@ class ChangeStream:
             post = None if image is None else post_image(image, operation)
             if post is None and how == REQUIRED:
                 raise _no_image("post-image for all update events", "post-image", operation)
-        shown = None
+        field = None
         if before:
-            shown = b"\x0afullDocumentBeforeChange\0" if image is None else b"\x03fullDocumentBeforeChange\0" + image
-        return event.with_images(expanded=expanded, full=post, asked_full=full, before=shown)
+            field = b"\x0afullDocumentBeforeChange\0" if image is None else b"\x03fullDocumentBeforeChange\0" + image
+        return event.with_images(expanded=expanded, full=post, asked_full=full, before=field)
 
     # Document lookups
 
@@ -394,13 +394,13 @@ def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filt
         ):
             break
         filters.append(stage.filter)
-    rest = replace(pipeline, stages=pipeline.stages[len(filters) :])
-    return filters, rest
+    remaining = replace(pipeline, stages=pipeline.stages[len(filters) :])
+    return filters, remaining
 
 
 def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
-    filters, rest = leading_filters(pipeline, asked)
-    return (compile_filter(conjunction(filters)) if filters else None), rest
+    filters, remaining = leading_filters(pipeline, asked)
+    return (compile_filter(conjunction(filters)) if filters else None), remaining
 
 
 def _no_image(which: str, image: str, operation: StreamOperation) -> CommandError:

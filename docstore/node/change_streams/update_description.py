@@ -15,10 +15,10 @@ _Parts = tuple[str | int, ...]
 def update_description(o: bytes, *, expanded: bool = False) -> bytes:
     """Return the description for the `o` of an update entry with a diff."""
     diff = get_field(o, "diff")
-    found = _Changes()
+    changes = _Changes()
     if diff is not None:
-        found.of_document(diff[1], "", ())
-    return found.described(expanded=expanded)
+        changes.of_document(diff[1], "", ())
+    return changes.described(expanded=expanded)
 
 
 class _Changes:
@@ -56,9 +56,9 @@ class _Changes:
                 self._inside(f"{path}.{name[1:]}", data, (*parts, int(name[1:])))
 
     def _note(self, path: str, parts: _Parts, last: str | int) -> None:
-        whole = (*parts, last)
-        if any(isinstance(part, str) and (part.isdecimal() or "." in part) for part in whole):
-            self._ambiguous[path] = whole
+        components = (*parts, last)
+        if any(isinstance(part, str) and (part.isdecimal() or "." in part) for part in components):
+            self._ambiguous[path] = components
 
     def described(self, *, expanded: bool) -> bytes:
         removed = [from_python(path) for path in self._removed]
@@ -72,6 +72,8 @@ class _Changes:
             ("truncatedArrays", ARRAY, array_from(truncated)),
         ]
         if expanded and self._ambiguous:
-            parts = ((path, ARRAY, array_from(map(from_python, whole))) for path, whole in self._ambiguous.items())
+            parts = (
+                (path, ARRAY, array_from(map(from_python, components))) for path, components in self._ambiguous.items()
+            )
             fields.append(("disambiguatedPaths", OBJECT, document_from(parts)))
         return document_from(fields)
