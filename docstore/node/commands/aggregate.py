@@ -60,7 +60,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     if pipeline.is_change_stream:
         return _run_change_stream(context, arguments, collection, pipeline)
     context = context.about(_namespace(context, collection, pipeline))
-    shown = context.namespace
+    client_namespace = context.namespace
     resolved = None if is_about_view(pipeline) else viewed(context)
     if resolved is not None:
         check_reads_input(pipeline)
@@ -81,7 +81,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
-    return run_steps(context, _run(context, arguments, pipeline, shown, hint))
+    return run_steps(context, _run(context, arguments, pipeline, client_namespace, hint))
 
 
 def _run_change_stream(context: Context, arguments: Arguments, collection: str | None, pipeline: Pipeline) -> Response:

@@ -32,8 +32,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     backup = await backups.open()
     reply["backupId"] = backup.identity
     reply["files"] = [
-        {"name": each.name, "size": Int64(each.size), "modified": Int64(each.modified)}
-        for each in backup.files.values()
+        {"name": file.name, "size": Int64(file.size), "modified": Int64(file.modified)}
+        for file in backup.files.values()
     ]
     if isinstance(node.replication, ReplicaSet):
         reply["after"], reply["until"] = backup.after.to_document(), backup.until.to_document()

@@ -56,8 +56,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     series = series_of(node.store, namespace)
     if series is not None:
         about = context.about(series.buckets.ns)
-        asked = SeriesChange(node, arguments, series, context.services.switches.face)
-        return await change(about, reply, lambda unit: _change_series(about, arguments, unit, asked, reply))
+        series_change = SeriesChange(node, arguments, series, context.services.switches.face)
+        return await change(about, reply, lambda unit: _change_series(about, arguments, unit, series_change, reply))
     if arguments["timeseries"] is not None:
         raise CommandError(Code.InvalidOptions, "option only supported on a time-series collection: timeseries")
     key = None if arguments["index"] is None else await shard_key_of(node, namespace)
@@ -161,13 +161,13 @@ def _change_view(context: Context, arguments: Arguments, unit: WriteUnitOfWork) 
 def _change_index(
     context: Context, unit: WriteUnitOfWork, collection: Collection, raw: bytes, key: ShardKey | None
 ) -> dict[str, Any]:
-    asked = parse_fields("collMod.index", raw, _INDEX)
-    index = _index(collection, asked)
-    seconds, hidden = asked["expireAfterSeconds"], asked["hidden"]
-    if seconds is None and hidden is None and asked["unique"] is None:
+    options = parse_fields("collMod.index", raw, _INDEX)
+    index = _index(collection, options)
+    seconds, hidden = options["expireAfterSeconds"], options["hidden"]
+    if seconds is None and hidden is None and options["unique"] is None:
         raise CommandError(Code.InvalidOptions, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
-    if asked["unique"] is not None:
-        _check_unique(index, asked["unique"])
+    if options["unique"] is not None:
+        _check_unique(index, options["unique"])
     if seconds is not None:
         if seconds < 0:
             raise CommandError(Code.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
@@ -197,18 +197,18 @@ def _index(collection: Collection, asked: Arguments) -> Index:
     if name is not None and key is not None:
         raise CommandError(Code.InvalidOptions, "Cannot specify both key pattern and name.")
     if name is not None:
-        found = [index for index in collection.indexes.values() if index.name == name]
+        matches = [index for index in collection.indexes.values() if index.name == name]
     else:
-        found = [index for index in collection.indexes.values() if index.key_id == encode_key((OBJECT, key))]
-    if found and found[0].spec.clustered:
+        matches = [index for index in collection.indexes.values() if index.key_id == encode_key((OBJECT, key))]
+    if matches and matches[0].spec.clustered:
         if asked["hidden"] is not None:
             raise CommandError(6011800, "The 'hidden' option is not supported for a clusteredIndex")
-        found = []
-    if not found:
+        matches = []
+    if not matches:
         raise CommandError(Code.IndexNotFound, f"cannot find index {name or 'of that key'} for ns {collection.ns}")
-    if len(found) > 1:
-        raise CommandError(Code.AmbiguousIndexKeyPattern, f"{len(found)} indexes have that key: name one")
-    return found[0]
+    if len(matches) > 1:
+        raise CommandError(Code.AmbiguousIndexKeyPattern, f"{len(matches)} indexes have that key: name one")
+    return matches[0]
 
 
 def _check_unique(index: Index, unique: bool) -> None:

@@ -69,13 +69,13 @@ def _count_view(context: Context, arguments: Arguments, resolved: ResolvedView) 
     stages = filter_stages(arguments["query"]) + range_stages(arguments["skip"], abs(arguments["limit"]))
     query_context, hint = query_context_of(context, arguments), hint_of(arguments["hint"])
     source = yield from open_view(context, resolved, stages, query_context, hint)
-    found = 0
+    count = 0
     try:
         while True:
             batch = source.next_batch(_STEP_DOCUMENTS, MAX_BATCH_BYTES, step_end(node_of(context)))
-            found += len(batch.documents)
+            count += len(batch.documents)
             if batch.exhausted:
-                return {"n": number(found)}
+                return {"n": number(count)}
             yield PAUSE
     finally:
         source.close()

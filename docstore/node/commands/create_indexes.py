@@ -43,14 +43,14 @@ async def run(context: Context, arguments: Arguments) -> Result:
     check_writable(context.namespace)
     ignore_unknown = arguments["ignoreUnknownIndexOptions"]
     node = node_of(context)
-    given = arguments["indexes"]
+    raw_specs = arguments["indexes"]
     series = series_of(node.store, context.namespace)
     if series is not None:
-        given = [bucket_spec(series, raw) for raw in given]
+        raw_specs = [bucket_spec(series, raw) for raw in raw_specs]
         context = context.about(series.buckets.ns)
     existing = node.store.collection(context.namespace)
     collation = None if existing is None else existing.collation
-    specs = [_spec(raw, ignore_unknown, collation) for raw in given]
+    specs = [_spec(raw, ignore_unknown, collation) for raw in raw_specs]
     if not context.services.switches.face.has_compound_wildcards:
         check_no_compound_wildcard(specs)
     if not specs:
@@ -61,31 +61,31 @@ async def run(context: Context, arguments: Arguments) -> Result:
     concern = None if quorum is None else concern_of(context, quorum)
     if any(spec.unique for spec in specs):
         check_new_indexes(await shard_key_of(node, context.namespace), specs)
-    collection, created, wanted = await _enter(context, specs)
+    collection, created, missing_specs = await _enter(context, specs)
     before = len(collection.counted_indexes)
-    reply: dict[str, Any] = {"numIndexesBefore": before, "numIndexesAfter": before + len(wanted)}
-    if wanted or created:
+    reply: dict[str, Any] = {"numIndexesBefore": before, "numIndexesAfter": before + len(missing_specs)}
+    if missing_specs or created:
         reply["createdCollectionAutomatically"] = created
-    if not wanted:
+    if not missing_specs:
         reply["note"] = "all indexes already exist"
         return await change(context, reply, lambda unit: None)
     if node.replication.set_name is not None and collection.replicates:
         reply["commitQuorum"] = VOTERS if quorum is None else quorum
     if node.transaction is not None:
         node.transaction.check_new_index(collection)
-    if len(wanted) < len(specs):
+    if len(missing_specs) < len(specs):
         reply["note"] = "index already exists"
-    note_index_builds(context, collection.ns, wanted, STARTED)
+    note_index_builds(context, collection.ns, missing_specs, STARTED)
     try:
         if collection.count == 0:
             target = collection
-            done = await change(context, reply, lambda unit: _create(context, unit, target, wanted))
+            done = await change(context, reply, lambda unit: _create(context, unit, target, missing_specs))
         else:
-            done = await _build(context, collection, wanted, reply)
+            done = await _build(context, collection, missing_specs, reply)
     except BaseException:
-        note_index_builds(context, collection.ns, wanted, ABORTED)
+        note_index_builds(context, collection.ns, missing_specs, ABORTED)
         raise
-    note_index_builds(context, collection.ns, wanted, SUCCEEDED)
+    note_index_builds(context, collection.ns, missing_specs, SUCCEEDED)
     if concern is not None:
         await wait_for_quorum(context, concern)
     return done
@@ -117,13 +117,15 @@ async def _enter(context: Context, specs: list[IndexSpec]) -> tuple[Collection, 
     store, builds = node_of(context).store, _builds(context)
     while True:
         await enter_change(context)
-        found = store.collection(context.namespace)
-        collection = found or make_collection(store, context.namespace)
-        wanted = missing(collection, specs)
-        others = [build for spec in wanted if (build := builds.get((collection.uuid, spec.name))) is not None]
-        if not others:
-            return collection, found is None, wanted
-        await finish_steps(context, _ended(others[0]))
+        existing_collection = store.collection(context.namespace)
+        collection = existing_collection or make_collection(store, context.namespace)
+        missing_specs = missing(collection, specs)
+        running_builds = [
+            build for spec in missing_specs if (build := builds.get((collection.uuid, spec.name))) is not None
+        ]
+        if not running_builds:
+            return collection, existing_collection is None, missing_specs
+        await finish_steps(context, _ended(running_builds[0]))
 
 
 def _ended(build: asyncio.Event) -> Steps[None]:
@@ -136,7 +138,7 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
     Errors: those of `is_among`; for a duplicate IndexAlreadyExists (OperationFailed if there are documents); 6100906,
     6243700 for conflicts with the clustered index.
     """
-    wanted: list[IndexSpec] = []
+    missing_specs: list[IndexSpec] = []
     own = collection.id_index.spec
     for spec in specs:
         if spec.is_id:
@@ -151,14 +153,14 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
                 f"{shown(spec.raw)}, clusteredIndex: {shown(own.raw)}"
             )
             raise refused(spec.raw, reason, 6100906)
-        if spec in wanted or is_among(spec, wanted):
+        if spec in missing_specs or is_among(spec, missing_specs):
             raise CommandError(
                 Code.OperationFailed if collection.count else Code.IndexAlreadyExists,
                 f"Identical index already exists: {spec.name}",
             )
         if not is_among(spec, (index.spec for index in collection.indexes.values())):
-            wanted.append(spec)
-    return wanted
+            missing_specs.append(spec)
+    return missing_specs
 
 
 def _create(context: Context, unit: WriteUnitOfWork, collection: Collection, specs: list[IndexSpec]) -> None:

@@ -23,10 +23,10 @@ _OWN = ENVELOPE_FIELDS | {"currentOp", "$all", "$ownOps"}
 
 def run(context: Context, _arguments: Arguments) -> Result:
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
-    wanted = compile_filter(parse_filter(bson.encode(conditions)))
+    predicate = compile_filter(parse_filter(bson.encode(conditions)))
     # The reference accepts any value for the two options.
-    found = in_progress(context, connections=bool(context.body.get("$all")), own=bool(context.body.get("$ownOps")))
-    reply: dict[str, Any] = {"inprog": [entry for entry in found if wanted.matches(from_python(entry)[1])]}
+    operations = in_progress(context, connections=bool(context.body.get("$all")), own=bool(context.body.get("$ownOps")))
+    reply: dict[str, Any] = {"inprog": [entry for entry in operations if predicate.matches(from_python(entry)[1])]}
     if node_of(context).store.write_lock.held:
         reply["fsyncLock"] = True
         reply["info"] = "use db.fsyncUnlock() to terminate the fsync write/snapshot lock"

@@ -42,9 +42,9 @@ async def run(context: Context, arguments: Arguments) -> Result:
                 uuids[collection.name] = Binary.from_uuid(collection.uuid, UuidRepresentation.STANDARD)
     finally:
         snapshot.close()
-    whole = hashlib.md5("".join(hashes.values()).encode(), usedforsecurity=False)
+    digest = hashlib.md5("".join(hashes.values()).encode(), usedforsecurity=False)
     reply: dict[str, Any] = {"host": node.settings.address, "collections": hashes, "capped": capped, "uuids": uuids}
-    return reply | {"md5": whole.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
+    return reply | {"md5": digest.hexdigest(), "timeMillis": int((node.clock() - began) * 1000)}
 
 
 async def _digest(slices: Slices, store: Store, collection: Collection, snapshot: Snapshot) -> str:

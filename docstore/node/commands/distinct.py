@@ -38,16 +38,18 @@ def run(context: Context, arguments: Arguments) -> Response:
     check_field_path(arguments["key"])
     if context.namespace == OPLOG_NS:
         raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by distinct")
-    found = distinct_at_once(context, node_of(context), arguments)
-    if found is not None:
-        few = found.few_in_order()
-        return run_steps(context, _reply(context, found)) if few is None else _enclosed(context, array_from(few))
+    values = distinct_at_once(context, node_of(context), arguments)
+    if values is not None:
+        ordered = values.few_in_order()
+        return (
+            run_steps(context, _reply(context, values)) if ordered is None else _enclosed(context, array_from(ordered))
+        )
     return run_steps(context, _run(context, arguments, viewed(context)))
 
 
 def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) -> Steps[Result]:
     query_context = query_context_of(context, arguments)
-    found = DistinctValues(arguments["key"], query_context.collation)
+    distinct_values = DistinctValues(arguments["key"], query_context.collation)
     if resolved is None:
         source = yield from _open(context, arguments, query_context)
     else:
@@ -59,7 +61,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
         until = step_end(node)
         while True:
             batch = allowing(REFUSED, partial(source.next_batch, _STEP_DOCUMENTS, _STEP_BYTES, until))
-            allowing(PAUSED, found.add, batch.documents)
+            allowing(PAUSED, distinct_values.add, batch.documents)
             if batch.exhausted:
                 break
             if node.clock() >= until:
@@ -67,7 +69,7 @@ def _run(context: Context, arguments: Arguments, resolved: ResolvedView | None) 
                 until = step_end(node)
     finally:
         source.close()
-    return (yield from _reply(context, found))
+    return (yield from _reply(context, distinct_values))
 
 
 def _open(context: Context, arguments: Arguments, query_context: QueryContext) -> Steps[DocumentSource]:

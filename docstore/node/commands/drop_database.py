@@ -25,11 +25,11 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.IllegalOperation, f"Dropping the '{context.db}' database is prohibited.")
     store = node_of(context).store
     count = len(store.namespaces(context.db))
-    while len(left := store.namespaces(context.db)) > _AT_ONCE:
+    while len(namespaces := store.namespaces(context.db)) > _AT_ONCE:
         # The acknowledged unit drops the rest and records that it was the database.
         await enter_change(context)
         with store.unit() as unit:
-            for namespace in left[:_AT_ONCE]:
+            for namespace in namespaces[:_AT_ONCE]:
                 if store.collection(namespace) is not None:
                     store.drop_collection(unit, namespace)
             unit.commit()

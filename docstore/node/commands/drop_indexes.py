@@ -20,20 +20,20 @@ from docstore.node.timeseries.series import series_of
 
 async def run(context: Context, arguments: Arguments) -> Result:
     store = node_of(context).store
-    asked: Value = arguments["index"]
+    choice: Value = arguments["index"]
     reply: dict[str, Any] = {}
     series = series_of(store, context.namespace)
     if series is not None:
-        asked = bucket_choice(series, asked)
+        choice = bucket_choice(series, choice)
         context = context.about(series.buckets.ns)
     key = await shard_key_of(node_of(context), context.namespace)
 
     def act(unit: WriteUnitOfWork) -> None:
         collection = existing(context, context.namespace)
         reply["nIndexesWas"] = len(collection.counted_indexes)
-        if drops_all(asked):
+        if drops_all(choice):
             reply["msg"] = "non-_id indexes dropped for collection"
-        for index in droppable(key, collection, chosen_indexes(collection, asked), every=drops_all(asked)):
+        for index in droppable(key, collection, chosen_indexes(collection, choice), every=drops_all(choice)):
             store.drop_index(unit, collection, index.name)
 
     return await change(context, reply, act)

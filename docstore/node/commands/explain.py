@@ -87,10 +87,10 @@ def _of_statement(name: str, inner: Arguments, query_context: QueryContext) -> Q
     """Return the query context of the statement of an update or delete, which may have its own collation."""
     if name not in _STATEMENTS:
         return query_context
-    given = get_field(_only(inner[_STATEMENTS[name]]), "collation")
-    if given is None or given[0] != OBJECT or given[1] == EMPTY_DOCUMENT:
+    collation = get_field(_only(inner[_STATEMENTS[name]]), "collation")
+    if collation is None or collation[0] != OBJECT or collation[1] == EMPTY_DOCUMENT:
         return query_context
-    return replace(query_context, collation=parse_collation(given[1]))
+    return replace(query_context, collation=parse_collation(collation[1]))
 
 
 def _stages(name: str, inner: Arguments) -> list[bytes]:
@@ -122,8 +122,8 @@ def _distinct(inner: Arguments, query_context: QueryContext) -> Subject:
         needs=frozenset((path,)),
         distinct=DistinctPath(path, by_element=True),
     )
-    shown = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
-    return Subject(query, projection=document_from(shown))
+    projection_fields = [(path, *from_python(1))] + ([("_id", *from_python(0))] if path != "_id" else [])
+    return Subject(query, projection=document_from(projection_fields))
 
 
 def _find_and_modify(inner: Arguments, query_context: QueryContext) -> Subject:

@@ -91,14 +91,14 @@ def _bytes_of(value: Value) -> bytes:
 
 
 def _summed(context: Context, source: DocumentSource) -> Steps[_Sum]:
-    node, found = node_of(context), _Sum()
+    node, checksum = node_of(context), _Sum()
     until = step_end(node)
     while True:
         batch = source.next_batch(_STEP_DOCUMENTS, _STEP_BYTES, until)
         for chunk in batch.documents:
-            found.add(chunk)
+            checksum.add(chunk)
         if batch.exhausted:
-            return found
+            return checksum
         if node.clock() >= until:
             yield PAUSE
             until = step_end(node)

@@ -12,8 +12,8 @@ from docstore.node.node import node_of
 
 
 def run(context: Context, arguments: Arguments) -> Result:
-    asked = to_python(arguments.value)
-    names = [CHANGE_STREAM_OPTIONS] if asked == "*" else asked if isinstance(asked, list) else [asked]
+    argument = to_python(arguments.value)
+    names = [CHANGE_STREAM_OPTIONS] if argument == "*" else argument if isinstance(argument, list) else [argument]
     if not names:
         raise CommandError(
             Code.BadValue, "Must supply at least one cluster server parameter name to getClusterParameter"

@@ -54,15 +54,15 @@ def run(context: Context, arguments: Arguments) -> Response:
 
 
 def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> Steps[Result]:
-    shown = f"{context.db}.$cmd.listCollections"
-    yield from enter_read(context, shown)
+    namespace = f"{context.db}.$cmd.listCollections"
+    yield from enter_read(context, namespace)
     store = node_of(context).store
-    given = collections_filter(context, arguments)
-    asked = None if given is None else parse_filter(given)
-    wanted = None if asked is None else compile_filter(asked)
-    entries = _entries(store, context.db, None if asked is None else _name_in(asked))
-    source = MadeSource(_shown(entries, wanted, name_only=arguments["nameOnly"]), node_of(context).clock)
-    return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=shown))
+    raw_filter = collections_filter(context, arguments)
+    tree = None if raw_filter is None else parse_filter(raw_filter)
+    predicate = None if tree is None else compile_filter(tree)
+    entries = _entries(store, context.db, None if tree is None else _name_in(tree))
+    source = MadeSource(_shown(entries, predicate, name_only=arguments["nameOnly"]), node_of(context).clock)
+    return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=namespace))
 
 
 def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
@@ -72,7 +72,7 @@ def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
     else:
         own, view = store.collection(f"{database}.{name}"), find_view(store, f"{database}.{name}")
         collections, views = [] if own is None else [own], [] if view is None else [view]
-    entries: list[_Entry] = [(each.name, "collection", partial(describe, each)) for each in collections]
+    entries: list[_Entry] = [(coll.name, "collection", partial(describe, coll)) for coll in collections]
     entries += [(view.name, _kind_of(store, view), partial(describe_view, store, view)) for view in views]
     if database == "local" and store.oplog is not None and name in (None, _OPLOG_NAME):
         entries.append((_OPLOG_NAME, "collection", partial(describe_oplog, store.oplog)))
@@ -82,8 +82,8 @@ def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
 
 def _name_in(asked: Filter) -> str | None:
     """Return the name that the filter requires, or None."""
-    wanted = equalities(asked).get("name")
-    return text_of(wanted) if wanted is not None and wanted[0] == STRING else None
+    name_value = equalities(asked).get("name")
+    return text_of(name_value) if name_value is not None and name_value[0] == STRING else None
 
 
 def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:
@@ -134,8 +134,8 @@ def describe_view(store: Store, view: ViewDefinition) -> bytes:
     series = series_of(store, view.ns)
     if series is None:
         return _description(view.name, "view", view.options())
-    kept = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
-    return _description(view.name, "timeseries", document_from(kept))
+    fields = [field for field in elements(series.buckets.options.raw) if field[0] in _OF_SERIES]
+    return _description(view.name, "timeseries", document_from(fields))
 
 
 def describe_oplog(oplog: Oplog) -> bytes:

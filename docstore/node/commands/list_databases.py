@@ -24,13 +24,13 @@ _ALWAYS_THERE = frozenset(("admin", "config", "local"))
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    wanted = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
-    shown = shown_databases(context, arguments)
+    predicate = compile_filter(parse_filter(arguments["filter"])) if arguments["filter"] is not None else None
+    is_visible = shown_databases(context, arguments)
     databases: list[dict[str, Any]] = []
     total = 0
     slices = Slices(context)
     stored = frozenset(node.store.databases())
-    for name in filter(shown, sorted(stored | _ALWAYS_THERE)):
+    for name in filter(is_visible, sorted(stored | _ALWAYS_THERE)):
         entry: dict[str, Any] = {"name": name}
         size = 0
         if not arguments["nameOnly"]:
@@ -42,7 +42,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
                     size += sizes.storage + sum(sizes.indexes.values())
             entry["sizeOnDisk"] = Int64(size)
             entry["empty"] = name not in stored
-        if wanted is None or wanted.matches(from_python(entry)[1]):
+        if predicate is None or predicate.matches(from_python(entry)[1]):
             databases.append(entry)
             total += size
     if arguments["nameOnly"]:

@@ -17,18 +17,18 @@ from docstore.node.read.plan_shapes import planned_collection
 
 async def run(context: Context, _arguments: Arguments) -> Result:
     collection = await planned_collection(context)
-    return {"filters": [] if collection is None else [_shown(each) for each in collection.index_filters.all()]}
+    return {"filters": [] if collection is None else [_shown(entry) for entry in collection.index_filters.all()]}
 
 
 def _shown(index_filter: IndexFilter) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    document: dict[str, Any] = {
         "query": RawBSONDocument(index_filter.query),
         "sort": RawBSONDocument(index_filter.sort),
         "projection": RawBSONDocument(index_filter.projection),
     }
     if index_filter.collation is not None:
-        shown["collation"] = RawBSONDocument(index_filter.collation)
-    return shown | {"indexes": [value_of(*each) for each in index_filter.indexes]}
+        document["collation"] = RawBSONDocument(index_filter.collation)
+    return document | {"indexes": [value_of(*index) for index in index_filter.indexes]}
 
 
 COMMAND = PLAN_CACHE_LIST_FILTERS.command(run)

@@ -24,33 +24,33 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise _bad("required field query missing")
     query = named_query(context, arguments)
     assert query is not None, "it was given"
-    given = (arguments[name] for name in ("query", "sort", "projection"))
-    shown, sort, projection = (EMPTY_DOCUMENT if each is None else each[1] for each in given)
-    asked = None if arguments["collation"] is None else parse_collation(arguments["collation"][1])
-    collation = None if asked is None else asked.raw
-    collection.index_filters.put(query, IndexFilter(shown, sort, projection, collation, indexes))
+    shape_values = (arguments[name] for name in ("query", "sort", "projection"))
+    query_document, sort, projection = (EMPTY_DOCUMENT if value is None else value[1] for value in shape_values)
+    parsed_collation = None if arguments["collation"] is None else parse_collation(arguments["collation"][1])
+    collation = None if parsed_collation is None else parsed_collation.raw
+    collection.index_filters.put(query, IndexFilter(query_document, sort, projection, collation, indexes))
     collection.plans.clear()
     return {}
 
 
 def _indexes(arguments: Arguments) -> tuple[Value, ...]:
     """Return the distinct key patterns and names of the argument. Errors: BadValue for other values, and for none."""
-    given = arguments["indexes"]
-    if given is None:
+    argument = arguments["indexes"]
+    if argument is None:
         raise _bad("required field indexes missing")
-    code, data = given
+    code, data = argument
     if code != ARRAY:
         raise _bad("required field indexes must be an array")
-    found: dict[bytes, Value] = {}
-    for each in values(data):
-        if each[0] not in (OBJECT, STRING):
+    indexes: dict[bytes, Value] = {}
+    for index in values(data):
+        if index[0] not in (OBJECT, STRING):
             raise _bad("each item in indexes must be an object or string")
-        if each == (OBJECT, EMPTY_DOCUMENT):
+        if index == (OBJECT, EMPTY_DOCUMENT):
             raise _bad("index specification cannot be empty")
-        found.setdefault(encode_key(each), each)
-    if not found:
+        indexes.setdefault(encode_key(index), index)
+    if not indexes:
         raise _bad("required field indexes must contain at least one index")
-    return tuple(found.values())
+    return tuple(indexes.values())
 
 
 def _bad(reason: str) -> CommandError:

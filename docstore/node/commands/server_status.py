@@ -35,9 +35,9 @@ _TRANSACTIONS = (
 def _of_transactions(node: DataNode) -> dict[str, Int64]:
     transactions = transactions_of(node)
     settings, are_open = transactions.settings, transactions.sessions.open
-    active = sum(each.busy for each in are_open)
-    found = dict.fromkeys(_TRANSACTIONS, Int64(0))
-    found |= {
+    active = sum(transaction.busy for transaction in are_open)
+    metrics = dict.fromkeys(_TRANSACTIONS, Int64(0))
+    metrics |= {
         "currentActive": Int64(active),
         "currentInactive": Int64(len(are_open) - active),
         "currentOpen": Int64(len(are_open)),
@@ -45,7 +45,7 @@ def _of_transactions(node: DataNode) -> dict[str, Int64]:
         "totalCommitted": Int64(settings.committed),
         "totalStarted": Int64(settings.started),
     }
-    return found
+    return metrics
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
@@ -64,9 +64,9 @@ def run(context: Context, _arguments: Arguments) -> Result:
     body = context.body
     for name, section in SECTIONS.items():
         if body.get(name, 1):
-            made = section(context, node)
-            if made is not None:
-                reply[name] = made
+            document = section(context, node)
+            if document is not None:
+                reply[name] = document
     return reply
 
 

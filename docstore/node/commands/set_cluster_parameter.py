@@ -13,10 +13,10 @@ from docstore.node.node import node_of
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    given = document_to_python(arguments.value)
-    if len(given) != 1:
+    assignment = document_to_python(arguments.value)
+    if len(assignment) != 1:
         raise CommandError(Code.IllegalOperation, "one cluster parameter is set at a time")
-    ((name, value),) = given.items()
+    ((name, value),) = assignment.items()
     checked = checked_value(name, value)
     node = node_of(context)
     if node.replication.set_name is None:

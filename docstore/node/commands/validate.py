@@ -68,18 +68,18 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 def check_options(arguments: Arguments) -> None:
     """Reject contradictory options. Errors: InvalidOptions."""
-    given = [name for name in _OPTIONS if arguments[name]]
-    if "metadata" in given and len(given) > 1:
+    options = [name for name in _OPTIONS if arguments[name]]
+    if "metadata" in options and len(options) > 1:
         raise CommandError(
             Code.InvalidOptions, "validate with { metadata: true } is not supported with any other options"
         )
     for other in ("full", "enforceFastCount", "repair"):
-        if "background" in given and other in given:
+        if "background" in options and other in options:
             raise CommandError(
                 Code.InvalidOptions,
                 f"validate with both {{ background: true }} and {{ {other}: true }} is not supported",
             )
-    if "repair" in given:
+    if "repair" in options:
         raise CommandError(
             Code.CommandNotSupported, "validate repairs nothing; start the node once with --repair instead"
         )

@@ -26,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> Result:
         return {"apiVersionErrors": []}
     node = node_of(context)
     databases = [arguments["db"]] if arguments["db"] else sorted(node.store.databases())
-    return {"apiVersionErrors": [each for name in databases for each in _errors(node, name, arguments["collection"])]}
+    return {"apiVersionErrors": [error for name in databases for error in _errors(node, name, arguments["collection"])]}
 
 
 def _errors(node: DataNode, database: str, only: str | None) -> Iterator[dict[str, Any]]:
