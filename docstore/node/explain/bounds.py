@@ -55,7 +55,7 @@ def field_intervals(
     return {
         path: ["[MinKey, MaxKey]" if direction > 0 else "[MaxKey, MinKey]"]
         if path not in bounded
-        else [interval_text(found, direction, folded=folded) for found in bounded[path].ranges]
+        else [interval_text(value_range, direction, folded=folded) for value_range in bounded[path].ranges]
         for path, direction in fields
     }
 
@@ -65,8 +65,8 @@ def scan_intervals(
 ) -> dict[str, list[str]]:
     """Return the intervals of each field in the order of a scan in that direction."""
     turned = [(path, (towards or 1) * direction) for path, towards in fields]
-    found = field_intervals(turned, bounds, folded=folded)
-    return {path: found[path] if towards > 0 else found[path][::-1] for path, towards in turned}
+    intervals = field_intervals(turned, bounds, folded=folded)
+    return {path: intervals[path] if towards > 0 else intervals[path][::-1] for path, towards in turned}
 
 
 def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> str:
@@ -167,11 +167,11 @@ def _value(key: bytes, folded: bool) -> str | None:
     """Return the text of a complete encoded value; None for a bound between values, and for rare types."""
     if field_end(key, 0, 0) != len(key):
         return None
-    kind, rest = key[0], key[1:]
+    kind, payload = key[0], key[1:]
     if folded and kind == _TEXT:
-        return _folded(rest[:-1])
-    shown = _SHOWN.get(kind)
-    return _CONSTANTS.get(kind) if shown is None else shown(rest)
+        return _folded(payload[:-1])
+    formatter = _SHOWN.get(kind)
+    return _CONSTANTS.get(kind) if formatter is None else formatter(payload)
 
 
 def _positive(magnitude: bytes) -> str | None:

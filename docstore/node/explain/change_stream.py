@@ -46,8 +46,8 @@ _TRUE = (BOOL, b"\1")
 
 def explain_change_stream(context: Context, collection: str | None, pipeline: Pipeline) -> Result:
     """Return the explain reply without execution statistics. Errors: those of opening the stream."""
-    told = _Told(context, collection, pipeline)
-    stages = [told.cursor, *told.steps, *told.given_out, *map(shown_stage, told.behind.stages)]
+    report = _Told(context, collection, pipeline)
+    stages = [report.cursor, *report.steps, *report.given_out, *map(shown_stage, report.behind.stages)]
     return {"explainVersion": "1", "stages": stages, **frame(context)}
 
 
@@ -55,12 +55,12 @@ def explain_run_of_change_stream(
     context: Context, collection: str | None, pipeline: Pipeline, *, all_plans: bool
 ) -> Steps[Result]:
     """Return the explain reply with execution statistics. Errors: those of the stream too."""
-    node, told = node_of(context), _Told(context, collection, pipeline)
+    node, report = node_of(context), _Told(context, collection, pipeline)
     began = node.clock()
-    scanned = yield from _scanned(node, told.start)
-    stream = stream_of(node, told.asked, told.filtered)
+    scanned = yield from _scanned(node, report.start)
+    stream = stream_of(node, report.asked, report.filtered)
     feed, events = Feed(), 0
-    running = RunningPipeline(told.behind)
+    running = RunningPipeline(report.behind)
     try:
         stages = running.over_events(context, feed)
         while True:
@@ -77,29 +77,29 @@ def explain_run_of_change_stream(
     finally:
         stream.close()
         running.close()
-    cursor = told.cursor["$cursor"]
+    cursor = report.cursor["$cursor"]
     cursor["executionStats"] = _cursor_stats(cursor["queryPlanner"]["winningPlan"], *scanned, seconds)
     if all_plans:
         cursor["executionStats"]["allPlansExecution"] = []
-    shown = [told.cursor | stage_stats(scanned[1], seconds)]
-    shown += [each | stage_stats(stream.taken, seconds) for each in told.steps]
-    shown += [each | stage_stats(events, seconds) for each in told.given_out]
-    return {"explainVersion": "1", "stages": [*shown, *running.shown(runs=True)], **frame(context)}
+    stage_documents = [report.cursor | stage_stats(scanned[1], seconds)]
+    stage_documents += [step | stage_stats(stream.taken, seconds) for step in report.steps]
+    stage_documents += [step | stage_stats(events, seconds) for step in report.given_out]
+    return {"explainVersion": "1", "stages": [*stage_documents, *running.shown(runs=True)], **frame(context)}
 
 
 class _Told:
     """A stream's stages in display order: oplog scan, steps from entries to events, image steps, the user's stages."""
 
     def __init__(self, context: Context, collection: str | None, pipeline: Pipeline) -> None:
-        options, rest = change_stream_of(pipeline)
+        options, remaining = change_stream_of(pipeline)
         check_stream_concern(context)
         self.asked = StreamOptions(scope_asked(context, collection, options), options)
         self.start = beginning(node_of(context), options)
-        filters, self.behind = leading_filters(rest, self.asked)
-        self.filtered = replace(rest, stages=rest.stages[: len(filters)])
-        wanted = [] if options.expanded else [{"operationType": {"$in": list(_TYPES)}}]
-        wanted += [filter_document(each) for each in filters]
-        match = [{"$match": wanted[0] if len(wanted) == 1 else {"$and": wanted}}] if wanted else []
+        filters, self.behind = leading_filters(remaining, self.asked)
+        self.filtered = replace(remaining, stages=remaining.stages[: len(filters)])
+        conditions = [] if options.expanded else [{"operationType": {"$in": list(_TYPES)}}]
+        conditions += [filter_document(tree) for tree in filters]
+        match = [{"$match": conditions[0] if len(conditions) == 1 else {"$and": conditions}}] if conditions else []
         self.cursor = _cursor(self.start)
         self.steps = _steps(pipeline, options, self.start)
         self.given_out = [*match, *_images(self.asked), *_met(options)]
@@ -109,27 +109,27 @@ def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
     """Return (committed oplog entries from `start` on, those of them that pass the scan's filter)."""
     oplog, committed = node.store.oplog, cast("CommitProgress", node.replication).committed.timestamp
     assert oplog is not None, "the stage is refused on a node without one"
-    examined = given = 0
+    examined = matches = 0
     until = step_end(node)
     for entry in oplog.scan(node.engine, start - 1):
         if entry_optime(entry).timestamp > committed:
             break
         examined += 1
-        given += get_field(entry, "fromMigrate") != _TRUE
+        matches += get_field(entry, "fromMigrate") != _TRUE
         if examined % _ENTRIES_PER_LOOK == 0 and node.clock() >= until:
             yield PAUSE
             until = step_end(node)
-    return examined, given
+    return examined, matches
 
 
 def _cursor_stats(scan: dict[str, Any], examined: int, given: int, seconds: float) -> dict[str, Any]:
     """Return the statistics of the scan, which has reached the end of the oplog but is not exhausted."""
     milliseconds = round(seconds * 1000)
-    places = {name: scan[name] for name in ("direction", "minRecord")}
+    scan_fields = {name: scan[name] for name in ("direction", "minRecord")}
     stages = {
         "stage": scan["stage"], "filter": scan["filter"], "nReturned": given,
         "executionTimeMillisEstimate": milliseconds, "works": examined + 1, "advanced": given,
-        "needTime": examined - given, "needYield": 0, "saveState": 0, "restoreState": 0, "isEOF": 0, **places,
+        "needTime": examined - given, "needYield": 0, "saveState": 0, "restoreState": 0, "isEOF": 0, **scan_fields,
         "docsExamined": examined,
     }  # fmt: skip
     return {
@@ -152,20 +152,20 @@ def _cursor(start: int) -> dict[str, Any]:
 
 def _steps(pipeline: Pipeline, options: ChangeStreamOptions, start: int) -> list[dict[str, Any]]:
     """Return the steps from entries to events."""
-    given = document_to_python(pipeline.stages[0].raw)["$changeStream"]
-    places = {name: given[name] for name in ("resumeAfter", "startAfter") if given.get(name) is not None}
-    shown: dict[str, Any] = dict(places or {"startAtOperationTime": unpack_timestamp(start)})
-    shown |= {"fullDocument": options.full_document, "fullDocumentBeforeChange": options.before_change}
-    shown |= {name: True for name in ("showExpandedEvents", "allChangesForCluster") if given.get(name)}
+    spec = document_to_python(pipeline.stages[0].raw)["$changeStream"]
+    resume_points = {name: spec[name] for name in ("resumeAfter", "startAfter") if spec.get(name) is not None}
+    transform: dict[str, Any] = dict(resume_points or {"startAtOperationTime": unpack_timestamp(start)})
+    transform |= {"fullDocument": options.full_document, "fullDocumentBeforeChange": options.before_change}
+    transform |= {name: True for name in ("showExpandedEvents", "allChangesForCluster") if spec.get(name)}
     steps = [
         {"stage": "internalUnwindTransaction"},
-        {"stage": "internalTransform", "options": shown},
+        {"stage": "internalTransform", "options": transform},
         {"stage": "internalCheckInvalidate"},
     ]
     token = options.token
     if token is None or token.is_mark:
-        place = high_water_mark(start) if token is None else token.raw
-        steps.append({"stage": "internalCheckResumability", "resumeToken": RawBSONDocument(place)})
+        raw_token = high_water_mark(start) if token is None else token.raw
+        steps.append({"stage": "internalCheckResumability", "resumeToken": RawBSONDocument(raw_token)})
     return [{"$changeStream": step} for step in steps]
 
 

@@ -62,8 +62,8 @@ class Subject:
 
 async def explain_query(context: Context, subject: Subject, verbosity: str) -> Result:
     """Return the explain reply for a command that searches one collection."""
-    found = await explained(context, subject, verbosity)
-    return {"explainVersion": "1", **found, **frame(context)}
+    sections = await explained(context, subject, verbosity)
+    return {"explainVersion": "1", **sections, **frame(context)}
 
 
 Over = Callable[[Context, View, DocumentSource], Stream]
@@ -78,14 +78,14 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
         collection = node.store.collection(context.namespace)
         indexes = usable_indexes(collection)
         plan, winning, planner = allowing(PAUSED, lambda: _planned(context, subject, view, collection, indexes))
-        found: dict[str, Any] = {"queryPlanner": planner}
+        reply: dict[str, Any] = {"queryPlanner": planner}
         if verbosity != "queryPlanner":
-            found["executionStats"] = await _measured(context, subject, view, collection, indexes, plan, winning, over)
+            reply["executionStats"] = await _measured(context, subject, view, collection, indexes, plan, winning, over)
         if verbosity == "allPlansExecution":
-            found["executionStats"]["allPlansExecution"] = []
+            reply["executionStats"]["allPlansExecution"] = []
     finally:
         view.release()
-    return found
+    return reply
 
 
 def _planned(
@@ -99,7 +99,7 @@ def _planned(
         plan = plan_find(collection, query, view.reader, view.owned, indexes, kept=False)
     winning = _stages(subject, plan, view)
     parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
-    rejected = [_stages(subject, each, view) for each in plan.rejected]
+    rejected = [_stages(subject, candidate, view) for candidate in plan.rejected]
     limited = collection is not None and collection.index_filters.of_query(query) is not None
     section = query_planner(
         context.namespace, query, winning, rejected, parsed=parsed, collation=subject.collation, limited=limited
@@ -168,13 +168,13 @@ async def _measured(
             failure = error
         finally:
             source.close()
-    found: dict[str, Any] = {"executionSuccess": failure is None}
+    section: dict[str, Any] = {"executionSuccess": failure is None}
     if failure is not None:
-        found |= {"errorMessage": failure.message, "errorCode": failure.code}
+        section |= {"errorMessage": failure.message, "errorCode": failure.code}
     run = Run(stats, returns_matches=subject.returns_matches, upserts=subject.upserts)
-    given = stats.matched if subject.returns_matches else stats.returned
-    return found | {
-        "nReturned": given if subject.stage is None or subject.returns_matches else 0,
+    document_count = stats.matched if subject.returns_matches else stats.returned
+    return section | {
+        "nReturned": document_count if subject.stage is None or subject.returns_matches else 0,
         "executionTimeMillis": round((node.clock() - began) * 1000),
         "totalKeysExamined": stats.keys_examined,
         "totalDocsExamined": stats.docs_examined,

@@ -92,7 +92,7 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {f"${op.value}": to_python(value)}
         case In(path, values, patterns):
             return path, {
-                "$in": [*map(to_python, paced(values)), *(Regex(each.pattern, each.options) for each in patterns)]
+                "$in": [*map(to_python, paced(values)), *(Regex(regex.pattern, regex.options) for regex in patterns)]
             }
         case RegexMatch(path, pattern, options):
             condition: dict[str, Any] = {"$regex": pattern}
@@ -122,12 +122,12 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
 
 def _inner(tree: Filter) -> dict[str, Any]:
     """Return the conditions on an array element; those on the element itself have no path."""
-    shown = filter_document(tree)
-    found: dict[str, Any] = {}
-    for part in shown.get("$and", [shown]):
+    document = filter_document(tree)
+    conditions: dict[str, Any] = {}
+    for part in document.get("$and", [document]):
         for path, condition in part.items():
             if path == "" and isinstance(condition, dict):
-                found.update(condition)
+                conditions.update(condition)
             else:
-                found[path] = condition
-    return found
+                conditions[path] = condition
+    return conditions

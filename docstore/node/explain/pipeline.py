@@ -45,30 +45,30 @@ async def explain_aggregate(
             await running.run_own(context)
         return {"explainVersion": "1", "stages": running.shown(runs), **frame(context, command)}
     collection = node_of(context).store.collection(context.namespace)
-    query, rest = located(pipeline, collection, context.namespace).find_query(hint)
-    running = RunningPipeline(rest)
+    query, remaining = located(pipeline, collection, context.namespace).find_query(hint)
+    running = RunningPipeline(remaining)
     subject = Subject(query, collation=pipeline.query_context.collation)
     try:
-        found = await explained(context, subject, verbosity, running.over if rest.stages else None)
+        sections = await explained(context, subject, verbosity, running.over if remaining.stages else None)
     finally:
         running.close()
-    if not rest.stages:
-        planner = _optimized(found.pop("queryPlanner"))
-        return {"explainVersion": "1", "queryPlanner": planner, **found, **frame(context, command)}
-    cursor: dict[str, Any] = {"$cursor": found}
+    if not remaining.stages:
+        planner = _optimized(sections.pop("queryPlanner"))
+        return {"explainVersion": "1", "queryPlanner": planner, **sections, **frame(context, command)}
+    cursor: dict[str, Any] = {"$cursor": sections}
     if runs:
-        cursor |= stage_stats(found["executionStats"]["nReturned"], 0.0)
+        cursor |= stage_stats(sections["executionStats"]["nReturned"], 0.0)
     return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context, command)}
 
 
 def _optimized(planner: dict[str, Any]) -> dict[str, Any]:
     """Return the section of a find as part of a pipeline, which one field distinguishes from a find command's."""
-    shown: dict[str, Any] = {}
+    section: dict[str, Any] = {}
     for name, value in planner.items():
         if name == "maxIndexedOrSolutionsReached":
-            shown["optimizedPipeline"] = True
-        shown[name] = value
-    return shown
+            section["optimizedPipeline"] = True
+        section[name] = value
+    return section
 
 
 class RunningPipeline:
@@ -116,19 +116,19 @@ class RunningPipeline:
 
     def shown(self, runs: bool) -> list[dict[str, Any]]:
         """Return the stages, with their statistics if they ran."""
-        found = [
-            shown_stage(stage) | (self._stage_figures(place) if runs else {})
-            for place, stage in enumerate(self._stages)
+        documents = [
+            shown_stage(stage) | (self._stage_figures(position) if runs else {})
+            for position, stage in enumerate(self._stages)
         ]
         if self._target is not None:
-            found.append(shown_stage(self._target) | (stage_stats(0, 0.0) if runs else {}))
-        return found
+            documents.append(shown_stage(self._target) | (stage_stats(0, 0.0) if runs else {}))
+        return documents
 
     def _stage_figures(self, place: int) -> dict[str, Any]:
         stream = self._streams[place]
         # The last stage of each segment has the time of that segment alone.
         segments = self._streams[SEGMENT_STAGES - 1 : place : SEGMENT_STAGES]
-        execution_stats = stage_stats(stream.returned, stream.seconds + sum(each.seconds for each in segments))
+        execution_stats = stage_stats(stream.returned, stream.seconds + sum(segment.seconds for segment in segments))
         disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
         if isinstance(stream.stage, SortStage):
             size = self._streams[place - 1].size if place else stream.size
@@ -147,11 +147,11 @@ def shown_stage(stage: Stage) -> dict[str, Any]:
         return {"$sort": {"sortKey": dict(stage.sort.fields), **limit}}
     if isinstance(stage, Unwind):
         return {"$unwind": _unwind_options(stage, {"path": "$" + stage.path})}
-    shown: dict[str, Any] = document_to_python(stage.raw)
+    document: dict[str, Any] = document_to_python(stage.raw)
     if isinstance(stage, Lookup) and stage.unwind is not None:
-        kept = {"preserveNullAndEmptyArrays": stage.unwind.keep_empty}
-        shown["$lookup"]["unwinding"] = _unwind_options(stage.unwind, {}) | kept
-    return shown
+        options = {"preserveNullAndEmptyArrays": stage.unwind.keep_empty}
+        document["$lookup"]["unwinding"] = _unwind_options(stage.unwind, {}) | options
+    return document
 
 
 def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:

@@ -44,10 +44,10 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """Return the tree as `winningPlan` shows it."""
-        shown: dict[str, Any] = {"stage": self.name}
+        document: dict[str, Any] = {"stage": self.name}
         if self.condition is not None:
-            shown["filter"] = self.condition
-        return shown | self.details | inputs_shown(self.name, [each.document() for each in self.inputs])
+            document["filter"] = self.condition
+        return document | self.details | inputs_shown(self.name, [stage.document() for stage in self.inputs])
 
 
 def inputs_shown(name: str, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,14 +68,14 @@ def query_planner(
     limited: bool = False,
 ) -> dict[str, Any]:
     """Return the `queryPlanner` section. `parsed`: show the filter; `limited`: an index filter applies to the shape."""
-    shown: dict[str, Any] = {"namespace": namespace, "indexFilterSet": limited}
+    section: dict[str, Any] = {"namespace": namespace, "indexFilterSet": limited}
     if parsed:
-        shown["parsedQuery"] = filter_document(query.filter)
+        section["parsedQuery"] = filter_document(query.filter)
     if collation is not None:
-        shown["collation"] = document_to_python(collation.raw)
+        section["collation"] = document_to_python(collation.raw)
     if parsed:
-        shown |= plan_hashes(query, winning)
-    return shown | {
+        section |= plan_hashes(query, winning)
+    return section | {
         "maxIndexedOrSolutionsReached": False,
         "maxIndexedAndSolutionsReached": False,
         "maxScansToExplodeReached": False,
@@ -96,7 +96,7 @@ def _short_hash(text: str) -> str:
 
 def _index_names(stage: Stage) -> list[str]:
     own = [stage.details["indexName"]] if "indexName" in stage.details else []
-    return own + [name for each in stage.inputs for name in _index_names(each)]
+    return own + [name for child in stage.inputs for name in _index_names(child)]
 
 
 def find_stages(
@@ -155,8 +155,8 @@ class _FindBuilder:
         elif self._projection is not None:
             kind = "DEFAULT" if not _is_simple(self._projection) else "COVERED" if self._covered else "SIMPLE"
             # The projection that distinct uses is shown without fields.
-            shown = document_to_python(self._projection) if self._query.needs is None else {}
-            self.put(f"PROJECTION_{kind}", transformBy=shown)
+            fields = document_to_python(self._projection) if self._query.needs is None else {}
+            self.put(f"PROJECTION_{kind}", transformBy=fields)
             self._projection = None
 
 
@@ -194,9 +194,9 @@ def access_stage(plan: Plan, *, covered: bool = False, sort: Sort = UNSORTED) ->
             stage = _near_scan(nearest)
             return stage if condition is None else Stage("FETCH", condition, inputs=[stage])
         case Union(branches):
-            return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(each) for each in branches])])
+            return Stage("FETCH", condition, inputs=[Stage("OR", inputs=[_branch(branch) for branch in branches])])
         case Merge(branches):
-            scans = [index_scan(each) for each in branches]
+            scans = [index_scan(branch) for branch in branches]
             merged = Stage("SORT_MERGE", details={"sortPattern": dict(sort.fields)}, inputs=scans)
             return Stage("FETCH", condition, inputs=[merged])
 
@@ -221,7 +221,7 @@ def _text_match(access: IndexScan, text: TextSearch) -> Stage:
     assert isinstance(index, Index), "plans are made over a collection's own indexes"
     search, _ = text.matcher.settled
     details: dict[str, Any] = {
-        "indexPrefix": {path: _value_of(found) for path, found in _prefix(access)},
+        "indexPrefix": {path: _value_of(bound) for path, bound in _prefix(access)},
         "indexName": index.name,
         "parsedTextQuery": {
             "terms": sorted(search.terms),
@@ -242,7 +242,7 @@ def _value_of(bounds: FieldBounds) -> Any:
 def _prefix(access: IndexScan) -> list[tuple[str, FieldBounds]]:
     """Return the bounds of the fields before the text."""
     return [
-        (path, found) for (path, direction), found in zip(access.index.fields, access.bounds, strict=False) if direction
+        (path, bound) for (path, direction), bound in zip(access.index.fields, access.bounds, strict=False) if direction
     ]
 
 
@@ -259,9 +259,9 @@ def index_scan(access: IndexScan) -> Stage:
     details = index_details(index)
     folded = index.collation is not None
     if access.wildcard is not None and len(index.fields) > 1:
-        shown = _compound_wildcard_fields(access, access.wildcard)
-        details["keyPattern"] = dict(shown)
-        intervals = field_intervals(shown, access.bounds, folded=folded)
+        fields = _compound_wildcard_fields(access, access.wildcard)
+        details["keyPattern"] = dict(fields)
+        intervals = field_intervals(fields, access.bounds, folded=folded)
     elif access.wildcard is not None:
         path = access.wildcard.path
         details["keyPattern"] = {"$_path": 1, path: 1}
@@ -277,13 +277,13 @@ def index_scan(access: IndexScan) -> Stage:
 
 def _compound_wildcard_fields(access: IndexScan, wildcard: WildcardBounds) -> list[tuple[str, int]]:
     """Return the key pattern of a compound wildcard index with the actual path."""
-    found: list[tuple[str, int]] = []
+    fields: list[tuple[str, int]] = []
     for path, direction in access.index.fields:
         if direction:
-            found.append((path, direction))
+            fields.append((path, direction))
         else:
-            found += [(PATH_FIELD, 1), (wildcard.path, 1)] if wildcard.path else [(PATH_FIELD, 1)]
-    return found
+            fields += [(PATH_FIELD, 1), (wildcard.path, 1)] if wildcard.path else [(PATH_FIELD, 1)]
+    return fields
 
 
 def count_scan(access: IndexScan) -> Stage | None:
@@ -299,8 +299,10 @@ def count_scan(access: IndexScan) -> Stage | None:
         fields = ((inner, 1),)
         details["keyPattern"] = {PATH_FIELD: 1, inner: 1}
         keys |= {"startKey": {PATH_FIELD: inner}, "endKey": {PATH_FIELD: inner}}
-    for place, (path, direction) in enumerate(fields):
-        edges = range_edges(bounds[place].ranges[0]) if place < len(bounds) else ((MinKey(), True), (MaxKey(), True))
+    for position, (path, direction) in enumerate(fields):
+        edges = (
+            range_edges(bounds[position].ranges[0]) if position < len(bounds) else ((MinKey(), True), (MaxKey(), True))
+        )
         if edges is None:
             return None
         for name, (value, inclusive) in zip(

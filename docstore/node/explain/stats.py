@@ -54,15 +54,15 @@ def execution(stage: Stage, run: Run) -> dict[str, Any]:
 
 def _measured(stage: Stage, run: Run) -> tuple[dict[str, Any], ExecutionStats]:
     if stage.name in ("OR", "SORT_MERGE"):
-        inputs = [_branch(each, run, place) for place, each in enumerate(stage.inputs)]
+        inputs = [_branch(child, run, position) for position, child in enumerate(stage.inputs)]
     else:
-        inputs = [_measured(each, run) for each in stage.inputs]
+        inputs = [_measured(child, run) for child in stage.inputs]
     own, extra = _STATS.get(stage.name, _passing)(stage, run, [stats for _, stats in inputs])
-    shown: dict[str, Any] = {"stage": stage.name}
+    stage_document: dict[str, Any] = {"stage": stage.name}
     if stage.condition is not None:
-        shown["filter"] = stage.condition
-    shown |= own.shown() | stage.details | extra
-    return shown | inputs_shown(stage.name, [document for document, _ in inputs]), own
+        stage_document["filter"] = stage.condition
+    stage_document |= own.shown() | stage.details | extra
+    return stage_document | inputs_shown(stage.name, [document for document, _ in inputs]), own
 
 
 def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], ExecutionStats]:
@@ -72,9 +72,9 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Executi
         execution_stats = ExecutionStats(1, 0, True)
         extra: dict[str, Any] = {}
     else:
-        within = examined.keys - examined.seeks - examined.ended_by_key
-        given = examined.documents if stage.details["isMultiKey"] and run.stats.examined is not examined else within
-        execution_stats, extra = _index_stats(stage, examined, given, run.stats.exhausted)
+        keys = examined.keys - examined.seeks - examined.ended_by_key
+        advanced = examined.documents if stage.details["isMultiKey"] and run.stats.examined is not examined else keys
+        execution_stats, extra = _index_stats(stage, examined, advanced, run.stats.exhausted)
     return {"stage": stage.name} | execution_stats.shown() | stage.details | extra, execution_stats
 
 
@@ -100,8 +100,8 @@ def _collection_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Me
 
 def _index_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
     stats = run.stats
-    given = stats.matched if stats.covered or stats.counted else stats.docs_examined
-    return _index_stats(stage, stats.examined, given, stats.exhausted)
+    advanced = stats.matched if stats.covered or stats.counted else stats.docs_examined
+    return _index_stats(stage, stats.examined, advanced, stats.exhausted)
 
 
 def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> Measured:
@@ -117,9 +117,9 @@ def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> M
 
 def _distinct_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
     stats = run.stats
-    given = stats.matched if stats.covered else stats.docs_examined
+    advanced = stats.matched if stats.covered else stats.docs_examined
     works = stats.keys_examined + int(stats.exhausted and not stats.examined.ended_by_key)
-    return ExecutionStats(works, given, stats.exhausted), {"keysExamined": stats.keys_examined}
+    return ExecutionStats(works, advanced, stats.exhausted), {"keysExamined": stats.keys_examined}
 
 
 def _count_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
@@ -132,15 +132,15 @@ def _covered_projection(stage: Stage, run: Run, inputs: list[ExecutionStats]) ->
 
 
 def _or(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
-    tested, documents = sum(each.advanced for each in inputs), run.stats.docs_examined
-    works = sum(each.works for each in inputs)
+    tested, documents = sum(branch.advanced for branch in inputs), run.stats.docs_examined
+    works = sum(branch.works for branch in inputs)
     dropped = {"dupsTested": tested, "dupsDropped": tested - documents}
     return ExecutionStats(works, documents, run.stats.exhausted), dropped
 
 
 def _sort_merge(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
-    tested, documents = sum(each.advanced for each in inputs), run.stats.docs_examined
-    works = sum(each.works for each in inputs) + documents
+    tested, documents = sum(branch.advanced for branch in inputs), run.stats.docs_examined
+    works = sum(branch.works for branch in inputs) + documents
     dropped = {"dupsTested": tested, "dupsDropped": run.stats.examined.keys - documents}
     return ExecutionStats(works, documents, run.stats.exhausted), dropped
 
@@ -188,8 +188,8 @@ def _update(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
 
 
 def _write(run: Run, inputs: list[ExecutionStats]) -> ExecutionStats:
-    given = run.stats.matched if run.returns_matches else 0
-    return ExecutionStats(_works_to_the_end(_below(run, inputs)), given, True)
+    advanced = run.stats.matched if run.returns_matches else 0
+    return ExecutionStats(_works_to_the_end(_below(run, inputs)), advanced, True)
 
 
 def _passing(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measured:
