@@ -74,16 +74,18 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     None, with nothing done, otherwise. A cursor keeps the documents beyond the first batch.
     """
     stages: list[bytes] = arguments["pipeline"]
-    given = arguments.given()
-    if not given.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
+    options = arguments.given()
+    if not options.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
         return None
-    if given.get("batchBytes", _MOST_GIVEN_BYTES) < _MOST_GIVEN_BYTES:
+    if options.get("batchBytes", _MOST_GIVEN_BYTES) < _MOST_GIVEN_BYTES:
         return None
     if namespace in node.store.catalog.collections:
         collection = node.store.collection(namespace)
-        known, collation = (False, None) if collection is None else collation_of(collection, given.get("collation"))
-        return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if known else None
-    resolved = None if "collation" in given else _view(context, node, namespace)
+        is_valid, collation = (
+            (False, None) if collection is None else collation_of(collection, options.get("collation"))
+        )
+        return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if is_valid else None
+    resolved = None if "collation" in options else _view(context, node, namespace)
     if resolved is None:
         return None
     return _of_view(context, node, resolved, stages, batch_size_of(arguments))
@@ -149,18 +151,18 @@ def _at_once(
     if pieces is None:
         near = nearness_of(stages) if collation is None else None
         return None if near is None else _by_distance(context, node, collection, near, batch)
-    filter_, behind, more = pieces
-    found = _found(context, node, collection, filter_, behind, collation)
-    if found is None:
+    filter_, piece, unions = pieces
+    scan = _found(context, node, collection, filter_, piece, collation)
+    if scan is None:
         return None
-    source, state = found
+    source, state = scan
 
     def work(step: _Step) -> list[bytes]:
         if isinstance(source, BoundScan):
-            documents = step.documents(source, state.owned, behind)
+            documents = step.documents(source, state.owned, piece)
         else:
-            documents = step.through(source, behind.pipeline)
-        for union, next_stages in more:
+            documents = step.through(source, piece.pipeline)
+        for union, next_stages in unions:
             documents += step.united(union)
             documents = step.through(documents, next_stages.pipeline)
         return documents
@@ -186,13 +188,13 @@ def _answered(
     if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
         # If the batch is exactly full, the general path decides whether a cursor stays.
         return None
-    rest = kept_source(documents[size:])
-    if rest is None:
+    remaining = kept_source(documents[size:])
+    if remaining is None:
         return None
     step.used()
     if len(documents) < size:
         return whole_reply(context, documents)
-    return opened_reply(context, documents[:size], rest)
+    return opened_reply(context, documents[:size], remaining)
 
 
 def _by_distance(
@@ -211,8 +213,8 @@ def _by_distance(
     near, state = scan
 
     def work(step: _Step) -> list[bytes]:
-        found = step.nearest(near, state.owned, nearest_limit(nearness.pipeline))
-        return step.through(stage.at(path).measured(found), nearness.behind)
+        documents = step.nearest(near, state.owned, nearest_limit(nearness.pipeline))
+        return step.through(stage.at(path).measured(documents), nearness.behind)
 
     return _answered(context, node, state, batch, work)
 
@@ -286,18 +288,18 @@ class _Step:
             return self.through(behind.counted.documents(count), behind.pipeline)
         find = behind.find
         most = find.limit or MOST_LOOKS + 1
-        found = bound.documents(self._reader, most, owned, skip=find.skip, needs=behind.needs)
-        if found is None:
+        documents = bound.documents(self._reader, most, owned, skip=find.skip, needs=behind.needs)
+        if documents is None:
             raise _More
-        return self.through(found, behind.pipeline)
+        return self.through(documents, behind.pipeline)
 
     def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
         """Return the `wanted` nearest documents by distance (0: all)."""
-        found = bound.documents(self._reader, wanted or MOST_LOOKS + 1, owned)
-        if found is None:
+        documents = bound.documents(self._reader, wanted or MOST_LOOKS + 1, owned)
+        if documents is None:
             raise _More
         self._bound.append(bound)
-        return found
+        return documents
 
     def through(self, given: list[bytes], pipeline: Pipeline) -> list[bytes]:
         """Return the output of the pipeline over these documents."""
@@ -312,25 +314,25 @@ class _Step:
     def measured(self, series: Series, filter_: bytes, behind: SeriesPiece) -> list[bytes]:
         """Return the output of the stages over the measurements of a time-series collection that match a filter."""
         node, until = self._node, self._until
-        asked = asking(series, filter_)
-        if asked is None:
+        query = asking(series, filter_)
+        if query is None:
             raise _More
         first = behind.first if behind.sorted_by == series.definition.time_field else None
-        buckets = asked.newest_by_index(self._reader, first) if first and behind.direction < 0 else None
+        buckets = query.newest_by_index(self._reader, first) if first and behind.direction < 0 else None
         if buckets is None:
-            buckets = asked.buckets(self._reader, node.clock, node.clock() + FIRST_STEP_SECONDS)
+            buckets = query.buckets(self._reader, node.clock, node.clock() + FIRST_STEP_SECONDS)
             if buckets is None:
                 raise _More
             if first is not None:
-                buckets = asked.of_newest(buckets, behind.direction, first)
-        measured = asked.measurements(behind.wanted)
+                buckets = query.of_newest(buckets, behind.direction, first)
+        measured = query.measurements(behind.wanted)
         if behind.counted is not None:
             count = sum(map(measured.count, buckets))
             return self.through(behind.counted.documents(count), behind.pipeline)
-        found = taken_apart(buckets, measured.of, node.clock, until)
-        if found is None:
+        documents = taken_apart(buckets, measured.of, node.clock, until)
+        if documents is None:
             raise _More
-        return self.through(found, behind.pipeline)
+        return self.through(documents, behind.pipeline)
 
     def _environment(self) -> Environment:
         return Environment(clock=self._node.clock, buffers=self._buffers, foreign=self)
@@ -345,13 +347,13 @@ class _Step:
         pieces = pieces_of([raw for _, raw in stages]) if all(code == OBJECT for code, _ in stages) else None
         if pieces is None or pieces[2]:
             raise _More
-        filter_, behind, _ = pieces
+        filter_, piece, _ = pieces
         collection = self._collection(text_of(coll))
-        counted = behind.counted is not None
-        bound = bound_scan(collection, filter_, self._reader, sort=behind.find.sort, counted=counted)
+        counted = piece.counted is not None
+        bound = bound_scan(collection, filter_, self._reader, sort=piece.find.sort, counted=counted)
         if bound is None or not (bound.parts or self._state.newest):
             raise _More
-        return self.documents(bound, None, behind)
+        return self.documents(bound, None, piece)
 
     def close(self) -> None:
         """Release the buffers from the accounting."""
@@ -369,9 +371,13 @@ class _Step:
             raise _More
         filter_, predicate = _asked(first)
         find = in_find([stage.raw for stage in pipeline.stages[1:4]])
-        found = self._found(self._collection(namespace), filter_, find, predicate)
-        rest = replace(pipeline, stages=pipeline.stages[1 + find.stages :])
-        return rest.open(DocumentList(found), self._environment()) if rest.stages else DocumentList(found)
+        documents = self._found(self._collection(namespace), filter_, find, predicate)
+        remaining = replace(pipeline, stages=pipeline.stages[1 + find.stages :])
+        return (
+            remaining.open(DocumentList(documents), self._environment())
+            if remaining.stages
+            else DocumentList(documents)
+        )
 
     def equality(self, namespace: str, path: str, collation: Collation | None) -> Equality | None:
         """Return a lookup by one query per document, if an index on the path is multikey.
@@ -405,23 +411,23 @@ class _Step:
         bound = bound_scan(collection, filter_, self._reader, sort=find.sort)
         if bound is None or not (bound.parts or self._state.newest):
             raise _More
-        found = bound.documents(self._reader, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
-        if found is None:
+        documents = bound.documents(self._reader, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
+        if documents is None:
             raise _More
         self._bound.append(bound)
-        return found
+        return documents
 
 
 def _asked(match: Match) -> tuple[bytes, Predicate | None]:
     """Split a `$match` into (a filter without `$expr` that selects a superset, the predicate for the rest or None)."""
     fields = elements(elements(match.raw)[0][2])
-    plain = [each for each in fields if each[0] != "$expr"]
+    plain = [condition for condition in fields if condition[0] != "$expr"]
     if len(plain) == len(fields):
         return elements(match.raw)[0][2], None
     names = {name for name, _, _ in plain}
     for test in conjuncts(match.filter):
-        for each in test.implied() if isinstance(test, DocumentTest) and test.implied is not None else ():
-            if isinstance(each, Comparison) and has_free_value(each) and each.path not in names:
-                plain.append((each.path, *each.value))
-                names.add(each.path)
+        for condition in test.implied() if isinstance(test, DocumentTest) and test.implied is not None else ():
+            if isinstance(condition, Comparison) and has_free_value(condition) and condition.path not in names:
+                plain.append((condition.path, *condition.value))
+                names.add(condition.path)
     return document_from(plain), compile_filter(match.filter)

@@ -40,8 +40,8 @@ def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> N
     """
     if context.shard_version is None or not pipeline.others:
         return
-    given = arguments["otherVersions"]
-    named = set() if given is None else {name for name, _, _ in elements(given)}
+    versions = arguments["otherVersions"]
+    named = set() if versions is None else {name for name, _, _ in elements(versions)}
     read = _read(node_of(context).store, context.db, pipeline.others, pipeline.query_context)
     if not named.issuperset(read):
         raise CommandError(
@@ -53,18 +53,18 @@ def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> N
 
 def _read(store: Store, database: str, names: Iterable[str], query_context: QueryContext) -> set[str]:
     """Return the collections with these names, and those that views among them are defined on and read."""
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name in found:
+    collections: set[str] = set()
+    remaining = list(names)
+    while remaining:
+        name = remaining.pop()
+        if name in collections:
             continue
-        found.add(name)
+        collections.add(name)
         view = resolve_view(store, f"{database}.{name}")
         if view is not None:
-            left.append(view.ns.partition(".")[2])
-            left += parse_pipeline(view.pipeline, query_context=query_context).others
-    return found
+            remaining.append(view.ns.partition(".")[2])
+            remaining += parse_pipeline(view.pipeline, query_context=query_context).others
+    return collections
 
 
 def may_read_others(context: Context, arguments: Arguments) -> bool:
@@ -100,6 +100,6 @@ def view_with_others(context: Context, arguments: Arguments) -> Steps[View]:
 
 
 def _versions(context: Context, arguments: Arguments) -> Iterator[tuple[str, bytes]]:
-    given = arguments["otherVersions"]
-    for name, _, version in [] if given is None else elements(given):
+    versions = arguments["otherVersions"]
+    for name, _, version in [] if versions is None else elements(versions):
         yield f"{context.db}.{name}", version

@@ -116,21 +116,21 @@ class LocalCollections:
         environment = self.environment(collection)
         if pipeline.has_source:
             return pipeline.open_own(environment)
-        query, rest = self.split(collection, pipeline, None)
-        found = FindStream(self.find(collection, query), nearest_limit(rest))
-        return rest.open(found, environment) if rest.stages else found
+        query, remaining = self.split(collection, pipeline, None)
+        stream = FindStream(self.find(collection, query), nearest_limit(remaining))
+        return remaining.open(stream, environment) if remaining.stages else stream
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
         """Split a pipeline into its find and the stages over it; the find sorts only if an index provides the order."""
         pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
-        query, rest = pipeline.find_query(hint)
+        query, remaining = pipeline.find_query(hint)
         if query.sort.fields and not query.sort.measures:
             collection = self._node.store.collection(namespace)
             plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
             if not plan.provides_sort:
                 execution_of(self._context).sorts = True
                 return pipeline.find_query(hint, with_sort=False)
-        return query, rest
+        return query, remaining
 
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
         """Return the source of a pipeline's leading find."""
@@ -171,8 +171,8 @@ class LocalCollections:
         stats = PlanStats(Plan(access, None, provides_sort=False))
         count_uses(collection, access)
         execution_of(self._context).add(lambda: stats)
-        found = fetched_by_keys(collection, cast("Index", access.index), keys, self._reader, stats.examined)
-        return FindStream(ScanSource(Taking(found, None, None, self._node.clock), 0))
+        matches = fetched_by_keys(collection, cast("Index", access.index), keys, self._reader, stats.examined)
+        return FindStream(ScanSource(Taking(matches, None, None, self._node.clock), 0))
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
         execution = execution_of(self._context)

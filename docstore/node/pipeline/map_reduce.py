@@ -141,8 +141,8 @@ async def let_be_seen(
             return unit.commit()
     notes = store.collection(UNFINISHED) or make_collection(store, UNFINISHED)
     with store.unit() as unit:
-        known = {} if version is None else {"version": RawBSONDocument(version)}
-        unit.insert(notes, bson.encode({"_id": temporary, "into": namespace, "bypass": bypass, **known}))
+        version_field = {} if version is None else {"version": RawBSONDocument(version)}
+        unit.insert(notes, bson.encode({"_id": temporary, "into": namespace, "bypass": bypass, **version_field}))
         unit.commit()
     node.outputs.add(temporary)
     try:
@@ -257,8 +257,8 @@ def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
     collection = node.store.collection(UNFINISHED)
     if collection is None:
         return {}
-    found = map(document_to_python, node.engine.values(Family.RECORDS, collection.prefix, collection.end))
-    return {note["_id"]: note for note in found}
+    documents = map(document_to_python, node.engine.values(Family.RECORDS, collection.prefix, collection.end))
+    return {note["_id"]: note for note in documents}
 
 
 def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
@@ -268,10 +268,10 @@ def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:
     notes = node.store.collection(UNFINISHED)
     if notes is None:
         return
-    left = list(notes.records(node.engine))
-    if len(left) == 1:
+    records = list(notes.records(node.engine))
+    if len(records) == 1:
         node.store.drop_collection(unit, UNFINISHED)
         return
-    for record_id, raw in left:
+    for record_id, raw in records:
         if document_to_python(raw)["_id"] == temporary:
             unit.remove(notes, record_id, raw)

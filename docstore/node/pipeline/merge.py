@@ -56,12 +56,12 @@ class MergeOutput:
     def begin(self) -> None:
         """Check the `on` fields. Errors: 51183 without a unique index on exactly these."""
         collection = self._node.store.collection(self._namespace)
-        wanted = set(self._stage.on or ())
+        join_fields = set(self._stage.on or ())
         indexes = [] if collection is None else list(collection.indexes.values())
         if self._stage.on is None or (self._by_id and collection is None):
             return
         rules = self._stage.query_context.collation
-        if any(_identifies(index, wanted) and index.collation == rules for index in indexes):
+        if any(_identifies(index, join_fields) and index.collation == rules for index in indexes):
             return
         raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
 
@@ -125,10 +125,10 @@ class MergeOutput:
             assert collection is not None, "it is made before anything is inserted"
             if self._stage.matched in _BY_SETTING:
                 document = _seeded(document, identity)
-            made = prepare(document, _new_id, self._node.timestamp)
+            new_document = prepare(document, _new_id, self._node.timestamp)
             if self._validator is not None:
-                self._validator.check_new(made)
-            unit.insert(collection, made)
+                self._validator.check_new(new_document)
+            unit.insert(collection, new_document)
         elif self._stage.not_matched is WhenNotMatched.FAIL:
             self._unmatched = True
 
@@ -138,8 +138,8 @@ class MergeOutput:
         tree: Filter = And(tuple(Comparison(path, Op.EQ, value) for path, value in identity))
         if collection.collation is not None:
             tree = collated(tree, collection.collation)
-        found = find_matches(collection, tree, unit, clock=self._node.clock)
-        return next((match for match in found if match is not None), None)
+        matches = find_matches(collection, tree, unit, clock=self._node.clock)
+        return next((match for match in matches if match is not None), None)
 
     def _change(
         self, unit: WriteUnitOfWork, collection: Collection, match: Match, document: bytes, identity: Identity
@@ -163,14 +163,14 @@ class MergeOutput:
         if matched is WhenMatched.FAIL:
             raise _duplicate(identity)
         if matched is WhenMatched.REPLACE:
-            made = document
+            after = document
         elif matched is WhenMatched.MERGE:
             fields = {name: (name, code, data) for name, code, data in elements(before)}
             fields.update({name: (name, code, data) for name, code, data in sorted(elements(document))})
-            made = document_from(fields.values())
+            after = document_from(fields.values())
         else:
-            made = self._stage.update(document, self._stored_under)(before)
-        return _with_id_of(before, made)
+            after = self._stage.update(document, self._stored_under)(before)
+        return _with_id_of(before, after)
 
 
 def _duplicate(identity: Identity) -> CommandError:
@@ -209,8 +209,8 @@ def _with_id_of(before: bytes, made: bytes) -> bytes:
     fields = elements(made)
     if new is not None and fields[0][0] == "_id":
         return made
-    kept = old if new is None else new
-    return document_from([("_id", *kept), *(field for field in fields if field[0] != "_id")])
+    id_value = old if new is None else new
+    return document_from([("_id", *id_value), *(field for field in fields if field[0] != "_id")])
 
 
 def _new_id() -> bytes:

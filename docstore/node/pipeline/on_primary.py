@@ -84,8 +84,8 @@ class PrimaryTarget:
         return {"writeConcern": {"w": 1} if context.write_concern.w == 0 else context.write_concern.document()}
 
     async def _written(self, command: dict[str, Any], statements: Mapping[str, list[bytes]]) -> dict[str, Any]:
-        kept = {name: value for name, value in self._context.body.items() if name in WRITE_FIELDS}
-        body = bson.encode({**command, "ordered": False, **kept, **self._concern()})
+        write_fields = {name: value for name, value in self._context.body.items() if name in WRITE_FIELDS}
+        body = bson.encode({**command, "ordered": False, **write_fields, **self._concern()})
         reply = document_to_python(await self._sent(self._database, body, statements))
         if reply["opTime"]["t"] != self._term:
             raise CommandError(

@@ -73,8 +73,8 @@ def write_results(
     On a secondary the primary writes them.
     """
     node = node_of(context)
-    made = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
-    node.outputs.add(made)
+    temporary = f"{stage.database or context.db}.{OUT_TEMPORARY}{uuid4()}"
+    node.outputs.add(temporary)
     try:
         database = stage.database or context.db
         check_target(stage, database)
@@ -84,11 +84,11 @@ def write_results(
         primary = primary_elsewhere(node)
         if primary is not None:
             target = PrimaryTarget(context, node, primary, namespace)
-            failed = yield from write_on_primary(context, target, stage, source, made=split_namespace(made)[1])
+            failed = yield from write_on_primary(context, target, stage, source, made=split_namespace(temporary)[1])
         else:
-            last = yield from _write_here(node, namespace, stage, source, made=made, bypass=bypass)
+            last = yield from _write_here(node, namespace, stage, source, made=temporary, bypass=bypass)
     finally:
-        node.outputs.discard(made)
+        node.outputs.discard(temporary)
         source.close()
     if primary is None:
         failed = yield wait_for_write(context, last, concern)
@@ -162,15 +162,15 @@ class OutOutput:
         check_takes_documents(store, self._namespace)
         unit = store.unit()
         try:
-            made = store.create_collection(unit, self._made, NO_OPTIONS if target is None else target.options)
+            collection = store.create_collection(unit, self._made, NO_OPTIONS if target is None else target.options)
             for index in () if target is None else target.indexes.values():
                 if not index.is_id:
-                    store.create_index(unit, made, index.spec)
+                    store.create_index(unit, collection, index.spec)
         except BaseException:
             unit.abort()
             raise
         self._commit(unit)
-        self._validator = validator_of(self._node, made, bypass=self._bypass)
+        self._validator = validator_of(self._node, collection, bypass=self._bypass)
 
     def write(self, documents: list[bytes], until: float) -> int:
         collection = self._collection()

@@ -98,21 +98,21 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
     if not stages or sum(map(len, stages)) > _MOST_BYTES:
         return None
     filter_, at = _in_front(stages)
-    unions = [place for place in range(at, len(stages)) if stages[place].startswith(_UNION, _NAME_AT)]
+    unions = [position for position in range(at, len(stages)) if stages[position].startswith(_UNION, _NAME_AT)]
     ends = [*unions, len(stages)]
-    behind = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True)
-    if behind is None or (unions and collation is not None):
+    piece = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True)
+    if piece is None or (unions and collation is not None):
         return None
-    others: list[tuple[bytes, Piece]] = []
-    for place, end in zip(unions, ends[1:], strict=True):
+    union_pieces: list[tuple[bytes, Piece]] = []
+    for position, end in zip(unions, ends[1:], strict=True):
         union, following = (
-            _of_stage(stages[place], _UNION),
-            _parsed(tuple(stages[place + 1 : end]), None, in_front=False),
+            _of_stage(stages[position], _UNION),
+            _parsed(tuple(stages[position + 1 : end]), None, in_front=False),
         )
         if union is None or following is None:
             return None
-        others.append((union, following))
-    return filter_, behind, others
+        union_pieces.append((union, following))
+    return filter_, piece, union_pieces
 
 
 def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
@@ -123,8 +123,8 @@ def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
     if sum(map(len, stages)) > _MOST_BYTES:
         return None
     filter_, at = _in_front(stages)
-    behind = _over_measurements(tuple(stages[at:]))
-    return None if behind is None else (filter_, behind)
+    piece = _over_measurements(tuple(stages[at:]))
+    return None if piece is None else (filter_, piece)
 
 
 def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
@@ -132,11 +132,11 @@ def _in_front(stages: Sequence[bytes]) -> tuple[bytes, int]:
     filter_ = _of_stage(stages[0], _MATCH) if stages else None
     at = 0 if filter_ is None else 1
     filter_ = filter_ or EMPTY_DOCUMENT
-    while at < len(stages) and (more := _of_stage(stages[at], _MATCH)) is not None:
-        both = _both(filter_, more)
-        if both is None:
+    while at < len(stages) and (stage_filter := _of_stage(stages[at], _MATCH)) is not None:
+        conjunction = _both(filter_, stage_filter)
+        if conjunction is None:
             break
-        filter_ = both
+        filter_ = conjunction
         at += 1
     return filter_, at
 
@@ -158,8 +158,8 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
         return None
     if any(_METADATA in stage for stage in stages):
         return None
-    behind = _parsed(tuple(stages[1:]), None, in_front=False)
-    if behind is None:
+    piece = _parsed(tuple(stages[1:]), None, in_front=False)
+    if piece is None:
         return None
     try:
         (stage,) = parse_pipeline(stages[:1], query_context=new_context()).stages
@@ -167,7 +167,7 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
         return None
     if not isinstance(stage, GeoNear):
         return None
-    return Nearness(stage, Pipeline((stage, *behind.pipeline.stages)), behind.pipeline)
+    return Nearness(stage, Pipeline((stage, *piece.pipeline.stages)), piece.pipeline)
 
 
 def _of_stage(stage: bytes, name: bytes) -> bytes | None:
@@ -180,16 +180,16 @@ def _of_stage(stage: bytes, name: bytes) -> bytes | None:
 
 def _both(one: bytes, other: bytes) -> bytes | None:
     """Return the conjunction of two filters, or None if both constrain the same field."""
-    fields, more = elements(one), elements(other)
-    if not {name for name, _, _ in fields}.isdisjoint(name for name, _, _ in more):
+    fields, other_fields = elements(one), elements(other)
+    if not {name for name, _, _ in fields}.isdisjoint(name for name, _, _ in other_fields):
         return None
-    return document_from([*fields, *more])
+    return document_from([*fields, *other_fields])
 
 
 @lru_cache(maxsize=256)
 def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front: bool) -> Piece | None:
     """Parse the stages behind the leading `$match` or behind a `$unionWith`; None if they do not qualify."""
-    if not all(map(_is_plain, stages)) or (collation is not None and any(_LOOKUP in each for each in stages)):
+    if not all(map(_is_plain, stages)) or (collation is not None and any(_LOOKUP in raw for raw in stages)):
         return None
     find = in_find(stages) if in_front else InFind()
     try:
@@ -237,23 +237,23 @@ def _needs(pipeline: Pipeline) -> frozenset[str] | None:
 def in_find(stages: Sequence[bytes]) -> InFind:
     """Return the part of these stages that a find executes: a leading sort, skip and limit."""
     fields = [elements(raw)[0] for raw in stages[:3]]
-    taken, sort = 0, EMPTY_DOCUMENT
+    stage_count, sort = 0, EMPTY_DOCUMENT
     if fields and fields[0][:2] == ("$sort", OBJECT):
-        taken, sort = 1, fields[0][2]
+        stage_count, sort = 1, fields[0][2]
     numbers = {"$skip": 0, "$limit": 0}
     for name in numbers:
-        if len(fields) > taken and fields[taken][0] == name and fields[taken][1] in (INT32, INT64):
-            numbers[name] = int.from_bytes(fields[taken][2], "little", signed=True)
-            taken += 1
-    return InFind(taken, sort, numbers["$skip"], numbers["$limit"])
+        if len(fields) > stage_count and fields[stage_count][0] == name and fields[stage_count][1] in (INT32, INT64):
+            numbers[name] = int.from_bytes(fields[stage_count][2], "little", signed=True)
+            stage_count += 1
+    return InFind(stage_count, sort, numbers["$skip"], numbers["$limit"])
 
 
 def _is_asked_by_filter(stage: Lookup) -> bool:
     """Return True if the foreign documents are found by an equality or by a pipeline that begins with `$match`."""
     if stage.keyed is not None:
         return True
-    begun = bool(stage.pipeline.stages) and isinstance(stage.pipeline.stages[0], Match)
-    return stage.collection is not None and (stage.local is not None or begun)
+    begins_with_match = bool(stage.pipeline.stages) and isinstance(stage.pipeline.stages[0], Match)
+    return stage.collection is not None and (stage.local is not None or begins_with_match)
 
 
 def _is_plain(stage: bytes) -> bool:

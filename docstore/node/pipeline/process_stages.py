@@ -45,23 +45,23 @@ def process_documents(context: Context, namespace: str, name: str, options: byte
 
 def _collection_statistics(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
     node = node_of(context)
-    asked = parse_fields("$collStats", options, _COLLECTION)
+    arguments = parse_fields("$collStats", options, _COLLECTION)
     stored = stored_count(node, namespace)
-    found = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
-    if asked["latencyStats"] is not None:
-        parse_fields("$collStats.latencyStats", asked["latencyStats"], _LATENCIES)
-        found["latencyStats"] = context.services.metrics.latencies(namespace)
-    if asked["storageStats"] is not None:
+    statistics = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
+    if arguments["latencyStats"] is not None:
+        parse_fields("$collStats.latencyStats", arguments["latencyStats"], _LATENCIES)
+        statistics["latencyStats"] = context.services.metrics.latencies(namespace)
+    if arguments["storageStats"] is not None:
         if stored is None and series_of(node.store, namespace) is None:
             check_no_view(node.store, namespace)
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to measure")
-        found["storageStats"] = namespace_stats(node, namespace, _scale(asked["storageStats"]))
-    if asked["count"] is not None:
+        statistics["storageStats"] = namespace_stats(node, namespace, _scale(arguments["storageStats"]))
+    if arguments["count"] is not None:
         if stored is None:
             check_no_view(node.store, namespace)
             raise CommandError(Code.NamespaceNotFound, f"there is no collection {namespace} to count")
-        found["count"] = number(stored.count)
-    return [found]
+        statistics["count"] = number(stored.count)
+    return [statistics]
 
 
 def _scale(options: bytes) -> int:
@@ -93,32 +93,32 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
     collection = node.store.collection(namespace)
     if collection is None:
         raise CommandError(50933, f"collection '{namespace}' does not exist")
-    found: list[Mapping[str, Any]] = []
-    for kept in collection.plans.of_several():
-        query = FindQuery(filter=kept.tree, sort=kept.sort)
-        plan = kept.plan.bind(kept.tree)
+    documents: list[Mapping[str, Any]] = []
+    for cached_plan in collection.plans.of_several():
+        query = FindQuery(filter=cached_plan.tree, sort=cached_plan.sort)
+        plan = cached_plan.plan.bind(cached_plan.tree)
         assert plan is not None, "it was made for this filter"
         stage = find_stages(query, plan, owned=False)
         created: dict[str, Any] = {
-            "query": filter_document(kept.tree),
-            "sort": dict(kept.sort.fields),
+            "query": filter_document(cached_plan.tree),
+            "sort": dict(cached_plan.sort.fields),
             "projection": {},
         }
-        if kept.sort.collation is not None:
-            created["collation"] = RawBSONDocument(kept.sort.collation.raw)
-        found.append(
+        if cached_plan.sort.collation is not None:
+            created["collation"] = RawBSONDocument(cached_plan.sort.collation.raw)
+        documents.append(
             {
                 "version": "1",
                 **plan_hashes(query, stage),
                 "isActive": True,
-                "works": Int64(kept.works),
+                "works": Int64(cached_plan.works),
                 "createdFromQuery": created,
                 "cachedPlan": stage.document(),
                 "indexFilterSet": False,
                 "host": node.settings.address,
             }
         )
-    return found
+    return documents
 
 
 def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:

@@ -54,37 +54,37 @@ class PipelineSource(Evaluating):
         self._finished = False
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        taken: list[bytes] = []
+        documents: list[bytes] = []
         room = max_bytes
-        while len(taken) < max_docs and room > 0:
-            if self._at == 0 and 0 < len(self._ready) <= max_docs - len(taken):
+        while len(documents) < max_docs and room > 0:
+            if self._at == 0 and 0 < len(self._ready) <= max_docs - len(documents):
                 size = bytes_of(self._ready)
                 if size <= room:
                     self._at = len(self._ready)
                     room -= size
-                    taken += self._ready
+                    documents += self._ready
                     continue
             if self._at < len(self._ready):
                 raw = self._ready[self._at]
-                if taken and len(raw) > room:
+                if documents and len(raw) > room:
                     break
                 self._at += 1
                 room -= len(raw)
-                taken.append(raw)
+                documents.append(raw)
                 continue
             if self._finished:
-                return Documents(taken, True)
-            if taken and self._clock() >= deadline:
+                return Documents(documents, True)
+            if documents and self._clock() >= deadline:
                 break
             self._at = 0
             self._ready, self._finished = self._stream.next_batch(deadline)
             if not self._ready and not self._finished and self._clock() >= deadline:
                 break
         if self._ready or self._counted:
-            left = bytes_of(self._ready[self._at :])
-            self._buffers.change(left - self._counted)
-            self._counted = left
-        return Documents(taken, self._finished and self._at == len(self._ready))
+            buffered_bytes = bytes_of(self._ready[self._at :])
+            self._buffers.change(buffered_bytes - self._counted)
+            self._counted = buffered_bytes
+        return Documents(documents, self._finished and self._at == len(self._ready))
 
     def evaluates(self) -> bool:
         return not self._finished
@@ -114,8 +114,8 @@ def open_pipeline(
     if pipeline.has_source:
         own = pipeline.open_own(environment)
         return PipelineSource(own, buffers, partial(_close, None, spill), node.clock, long=long)
-    query, rest = collections.split(context.namespace, pipeline, hint)
-    counted = counted_group(rest.stages)
+    query, remaining = collections.split(context.namespace, pipeline, hint)
+    counted = counted_group(remaining.stages)
     if counted is not None:
         collection = node.store.collection(context.namespace)
         clock, newest = node.clock, view.newest
@@ -124,16 +124,20 @@ def open_pipeline(
             collection, query, view.reader, owned=view.owned, clock=clock, newest=newest, exact=execution.exact
         )
         execution.add(counting.plan_stats)
-        stream = Pipeline(rest.stages[1:], rest.query_context).open(CountStream(counting, counted), environment)
+        stream = Pipeline(remaining.stages[1:], remaining.query_context).open(
+            CountStream(counting, counted), environment
+        )
         return PipelineSource(stream, buffers, partial(_close, None, spill), node.clock, long=long)
     source = collections.find(context.namespace, query, view.owned)
-    if not rest.stages:
+    if not remaining.stages:
         return ReleasingSource(source, partial(_close, None, spill, buffers))
-    drawn = drawn_documents(node.store.collection(context.namespace), query, rest, view.reader, view.owned, node.rng)
+    drawn = drawn_documents(
+        node.store.collection(context.namespace), query, remaining, view.reader, view.owned, node.rng
+    )
     if drawn is None:
-        stream = rest.open(FindStream(source, nearest_limit(rest)), environment)
+        stream = remaining.open(FindStream(source, nearest_limit(remaining)), environment)
     else:
-        stream = Pipeline(rest.stages[1:], rest.query_context).open(DocumentList(drawn), environment)
+        stream = Pipeline(remaining.stages[1:], remaining.query_context).open(DocumentList(drawn), environment)
     return PipelineSource(stream, buffers, partial(_close, source, spill), node.clock, long=long)
 
 

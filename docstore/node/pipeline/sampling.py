@@ -51,19 +51,19 @@ def drawn_documents(
     span = collection.next_record_id - lowest
     if span > _THINNEST * collection.count:
         return None
-    found: dict[int, bytes] = {}
+    sample: dict[int, bytes] = {}
     room = _MOST_BYTES
     for _ in range(_DRAWS_EACH * size + _DRAWS):
-        if len(found) == size or room < 0:
+        if len(sample) == size or room < 0:
             break
         record_id = lowest + int(dice() * span)
-        raw = None if record_id in found else collection.record(reader, record_id)
+        raw = None if record_id in sample else collection.record(reader, record_id)
         if raw is not None and (owned is None or owned.matches(raw)):
-            found[record_id] = raw
+            sample[record_id] = raw
             room -= len(raw)
-    if len(found) < size:
+    if len(sample) < size:
         return None
-    documents = list(found.values())
+    documents = list(sample.values())
     return documents if first.mark != WILL_BE_MERGED else _numbered(documents, collection.count, dice)
 
 
@@ -73,7 +73,7 @@ def _numbered(documents: list[bytes], count: int, dice: Callable[[], float]) -> 
     Stored documents that the shard does not own count among them.
     """
     number, sent = 1.0, []
-    for left, document in zip(range(count, 0, -1), documents, strict=False):
-        number *= dice() ** (1 / left)
+    for remaining, document in zip(range(count, 0, -1), documents, strict=False):
+        number *= dice() ** (1 / remaining)
         sent.append(numbered(number, document))
     return sent
