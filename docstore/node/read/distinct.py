@@ -33,8 +33,8 @@ class DistinctValues:
 
     def few_in_order(self) -> list[Value] | None:
         """Return the values in order if they are few enough for one step; else None."""
-        found = self._values.found
-        return [found[key] for key in sorted(found)] if len(found) <= _AT_A_TIME else None
+        values_by_key = self._values.found
+        return [values_by_key[key] for key in sorted(values_by_key)] if len(values_by_key) <= _AT_A_TIME else None
 
     def in_order(self) -> Iterator[list[Value]]:
         """Yield the values in order of type and value, in batches; each step takes a few milliseconds."""
@@ -45,5 +45,5 @@ class DistinctValues:
             runs.append(part)
             yield []
         ordered = merged_runs(runs)
-        while found := [self._values.found[key] for (key,) in islice(ordered, _AT_A_TIME)]:
-            yield found
+        while batch := [self._values.found[key] for (key,) in islice(ordered, _AT_A_TIME)]:
+            yield batch

@@ -100,17 +100,17 @@ class OplogRange:
         )
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        found: list[bytes] = []
+        entries: list[bytes] = []
         status = scan(
             self._entries,
             self._selection.predicate,
-            found,
+            entries,
             self._selection.wanted(max_docs),
             max_bytes,
             self._clock,
             deadline,
         )
-        return Documents(self._selection.take(found), status == 0 or self._selection.satisfied)
+        return Documents(self._selection.take(entries), status == 0 or self._selection.satisfied)
 
     def close(self) -> None:
         self._entries = iter(())

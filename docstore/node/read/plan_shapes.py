@@ -60,11 +60,11 @@ def named_query(context: Context, arguments: Arguments) -> FindQuery | None:
 
 
 def _document(arguments: Arguments, name: str, kind: str) -> bytes | None:
-    given = arguments[name]
-    if given is None:
+    argument = arguments[name]
+    if argument is None:
         return None
-    code, data = given
+    code, data = argument
     if code != OBJECT:
         raise CommandError(Code.BadValue, f"{kind} field {name} must be an object")
-    found: bytes = data
-    return found
+    document: bytes = data
+    return document

@@ -34,8 +34,8 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
 
     Errors: those of `let` and the collation.
     """
-    node, given = node_of(context), arguments.given()
-    return under(query_context_at(node, given.get("let")), node, context.namespace, given.get("collation"))
+    node, options = node_of(context), arguments.given()
+    return under(query_context_at(node, options.get("let")), node, context.namespace, options.get("collation"))
 
 
 def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:
@@ -44,15 +44,15 @@ def under(query_context: QueryContext, node: DataNode, namespace: str, collation
     Errors: OptionNotSupportedOnView if a view has another collation; those of the collation.
     """
     collection = node.store.collection(namespace)
-    asked = collation is not None and collation != EMPTY_DOCUMENT
-    found = parse_collation(collation) if asked and collation is not None else None
+    is_explicit = collation is not None and collation != EMPTY_DOCUMENT
+    rules = parse_collation(collation) if is_explicit and collation is not None else None
     view = find_view(node.store, namespace) if collection is None else None
-    if view is not None and asked and view.collation != found:
+    if view is not None and is_explicit and view.collation != rules:
         raise other_collation(namespace)
-    if not asked:
+    if not is_explicit:
         owner = view or collection
-        found = None if owner is None else owner.collation
-    return query_context if found is None else replace(query_context, collation=found)
+        rules = None if owner is None else owner.collation
+    return query_context if rules is None else replace(query_context, collation=rules)
 
 
 def other_collation(view: str) -> CommandError:
@@ -66,8 +66,8 @@ def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
     changes = node.store.oplog is not None
     cluster_time = node.store.last_optime.timestamp if changes else int(now) << 32 | 1
     variables = expression_context.system_variables(int(now * 1000), cluster_time)
-    made = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING, changes=changes)
-    return made if let is None else expression_context.with_let(made, let)
+    query_context = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING, changes=changes)
+    return query_context if let is None else expression_context.with_let(query_context, let)
 
 
 def capped_size_of(value: Value | None) -> int:

@@ -61,16 +61,16 @@ class ListSource:
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
         del deadline
-        taken: list[bytes] = []
+        documents: list[bytes] = []
         size = 0
-        while self._at < len(self._documents) and len(taken) < max_docs:
+        while self._at < len(self._documents) and len(documents) < max_docs:
             raw = self._documents[self._at]
-            if taken and size + len(raw) > max_bytes:
+            if documents and size + len(raw) > max_bytes:
                 break
-            taken.append(raw)
+            documents.append(raw)
             size += len(raw)
             self._at += 1
-        return Documents(taken, self._at == len(self._documents))
+        return Documents(documents, self._at == len(self._documents))
 
     def close(self) -> None:
         self._documents = []
@@ -95,24 +95,24 @@ class MadeSource:
         self._next: bytes | None = None
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> Batch:
-        taken: list[bytes] = []
+        documents: list[bytes] = []
         size = 0
         while True:
             if self._next is None:
-                for made in self._made:
-                    self._next = made
-                    if made is not None or self._clock() >= deadline:
+                for document in self._made:
+                    self._next = document
+                    if document is not None or self._clock() >= deadline:
                         break
                 else:
-                    return Documents(taken, True)
+                    return Documents(documents, True)
             raw = self._next
-            if raw is None or len(taken) == max_docs or (taken and size + len(raw) > max_bytes):
-                return Documents(taken, False)
-            taken.append(raw)
+            if raw is None or len(documents) == max_docs or (documents and size + len(raw) > max_bytes):
+                return Documents(documents, False)
+            documents.append(raw)
             size += len(raw)
             self._next = None
             if self._clock() >= deadline:
-                return Documents(taken, False)
+                return Documents(documents, False)
 
     def close(self) -> None:
         self._made = iter(())

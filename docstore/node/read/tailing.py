@@ -66,11 +66,11 @@ class Selection:
     def take(self, documents: list[bytes]) -> list[bytes]:
         skipped = min(self._skip, len(documents))
         self._skip -= skipped
-        taken = documents[skipped:] if skipped else documents
+        window = documents[skipped:] if skipped else documents
         if self._left is not None:
-            taken = taken[: self._left]
-            self._left -= len(taken)
-        return taken if self._projection is None else [self._projection.apply(document) for document in taken]
+            window = window[: self._left]
+            self._left -= len(window)
+        return window if self._projection is None else [self._projection.apply(document) for document in window]
 
 
 class Tail:
@@ -104,19 +104,19 @@ class Tail:
         selection = self._selection
         if selection.satisfied:
             return Documents([], False, at_end=True)
-        found: list[bytes] = []
-        wanted, clock = selection.wanted(max_docs), self._node.clock
+        matches: list[bytes] = []
+        limit, clock = selection.wanted(max_docs), self._node.clock
         documents = self._log.documents_after(self._position) if selection.predicate is None else None
         if documents is not None:
-            status = scan(documents, None, found, wanted, max_bytes, clock, deadline)
-            reached = self._log.position_of(found[-1]) if found else None
+            status = scan(documents, None, matches, limit, max_bytes, clock, deadline)
+            reached = self._log.position_of(matches[-1]) if matches else None
         else:
-            passed = _Passed(self._log.after(self._position))
-            status = scan(passed, selection.predicate, found, wanted, max_bytes, clock, deadline)
-            reached = passed.position
+            entries = _Passed(self._log.after(self._position))
+            status = scan(entries, selection.predicate, matches, limit, max_bytes, clock, deadline)
+            reached = entries.position
         if reached is not None:
             self._position, self._seen = reached, True
-        return Documents(selection.take(found), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
+        return Documents(selection.take(matches), self._ends_empty and not self._seen, at_end=status == EXHAUSTED)
 
     async def wait(self, timeout: float) -> None:
         """Return when a document exists behind the last one read, or after `timeout` seconds."""
@@ -166,8 +166,8 @@ class CappedLog:
 
     def holds(self, position: int) -> bool:
         coll, store = self._collection, self._node.store
-        gone = store.collection(coll.ns) is not coll
-        return gone or coll.record(store.engine, position) is not None
+        is_dropped = store.collection(coll.ns) is not coll
+        return is_dropped or coll.record(store.engine, position) is not None
 
     async def wait(self, position: int, timeout: float) -> None:
         if self._collection.next_record_id > position + 1 or timeout <= 0:

@@ -69,17 +69,17 @@ def viewed(context: Context) -> ResolvedView | None:
 
     Errors: ViewDepthLimitExceeded; for routers CommandOnShardedViewNotSupportedOnMongod.
     """
-    found = resolve_view(node_of(context).store, context.namespace)
-    if found is not None and context.shard_version is not None:
-        rules = SIMPLE if found.collation is None else found.collation.raw
-        stages = [RawBSONDocument(stage) for stage in found.pipeline]
-        resolved = {"ns": found.ns, "pipeline": stages, "collation": RawBSONDocument(rules)}
+    view = resolve_view(node_of(context).store, context.namespace)
+    if view is not None and context.shard_version is not None:
+        rules = SIMPLE if view.collation is None else view.collation.raw
+        stages = [RawBSONDocument(stage) for stage in view.pipeline]
+        resolved = {"ns": view.ns, "pipeline": stages, "collation": RawBSONDocument(rules)}
         raise CommandError(
             Code.CommandOnShardedViewNotSupportedOnMongod,
             "a view is read by the router itself",
             extra={"resolvedView": resolved},
         )
-    return found
+    return view
 
 
 def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], query_context: QueryContext) -> Pipeline:
