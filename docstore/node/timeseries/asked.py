@@ -68,15 +68,15 @@ class Asked:
         Errors: those of regular expressions.
         """
         tests: list[PathPredicate] = []
-        for each in self.free:
-            test = compile_filter(each.condition(values))
+        for param_test in self.free:
+            test = compile_filter(param_test.condition(values))
             if not isinstance(test, PathPredicate):
                 return None
             tests.append(test)
         parts = [] if self.moved is None else [self.moved.predicate(values)]
         least, greatest = LEAST_TIME, GREATEST_TIME
-        for path, op, place in self.bounds:
-            value = values[place]
+        for path, op, position in self.bounds:
+            value = values[position]
             if not is_compared(value):
                 continue
             if op in _AT_LEAST:
@@ -88,8 +88,8 @@ class Asked:
                 least = max(least, time) if op in _AT_LEAST else least
                 greatest = min(greatest, time) if op in _AT_MOST else greatest
         buckets = None if not parts else parts[0] if len(parts) == 1 else And(parts)
-        rest = None if self.rest is None else self.rest.predicate(values)
-        return Bound(buckets, begun_between(least, greatest, definition.span_seconds), tests, rest)
+        predicate = None if self.rest is None else self.rest.predicate(values)
+        return Bound(buckets, begun_between(least, greatest, definition.span_seconds), tests, predicate)
 
 
 class _Sample:
@@ -116,16 +116,16 @@ def asked_of(raw: bytes, meta_field: str | None) -> tuple[Asked, list[Value], by
     if formed is None:
         return None
     form, values = formed
-    asked = _asked(_Sample(form, meta_field, raw, values))
-    return None if asked is None else (asked, values, form)
+    conditions = _asked(_Sample(form, meta_field, raw, values))
+    return None if conditions is None else (conditions, values, form)
 
 
 @lru_cache(maxsize=256)
 def _asked(sample: _Sample) -> Asked | None:
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     moved: list[Filter] = []
-    left: list[Filter] = []
-    known: list[Value] = []
+    residuals: list[Filter] = []
+    parameters: list[Value] = []
     try:
         # Parse the whole first: some checks need all of it. A context without a request refuses parts that depend on
         # one.
@@ -135,30 +135,32 @@ def _asked(sample: _Sample) -> Asked | None:
             renamed = of_metadata(condition, sample.meta_field)
             raw = condition if renamed is None else renamed
             tree = parse_filter(raw, query_context=new_context())
-            found = places_of(raw, own, tree)
-            if found is None:
+            own_positions = places_of(raw, own, tree)
+            if own_positions is None:
                 return None
-            places |= {each: place + len(known) for each, place in found.items()}
-            known += own
-            (left if renamed is None else moved).extend(conjuncts(tree))
+            positions |= {term: position + len(parameters) for term, position in own_positions.items()}
+            parameters += own
+            (residuals if renamed is None else moved).extend(conjuncts(tree))
     except CommandError:
         # The general path reports the error.
         return None
-    if known != sample.values:
+    if parameters != sample.values:
         return None
     bounds = [
-        (each.path, each.op, places[id(each)]) for each in left if isinstance(each, Comparison) and id(each) in places
+        (term.path, term.op, positions[id(term)])
+        for term in residuals
+        if isinstance(term, Comparison) and id(term) in positions
     ]
-    tests = tests_of(left, places)
-    assert all(top(each.path) != sample.meta_field for each in tests.free), "what is of the metadata alone is moved"
+    tests = tests_of(residuals, positions)
+    assert all(top(term.path) != sample.meta_field for term in tests.free), "what is of the metadata alone is moved"
     # Conditions on single fields with parameterised values are tested by column, all others by document.
-    others = Tests(tests.constant, (), tests.either, tests.of_elements)
-    has_rest = others.constant is not None or bool(others.either or others.of_elements)
-    fields = fields_of_filter(conjunction(left)) if has_rest else set[str]()
+    document_tests = Tests(tests.constant, (), tests.either, tests.of_elements)
+    has_rest = document_tests.constant is not None or bool(document_tests.either or document_tests.of_elements)
+    fields = fields_of_filter(conjunction(residuals)) if has_rest else set[str]()
     return Asked(
-        tests_of(moved, places) if moved else None,
+        tests_of(moved, positions) if moved else None,
         tests.free,
-        others if has_rest else None,
+        document_tests if has_rest else None,
         None if fields is None else frozenset(fields),
         tuple(bounds),
     )

@@ -40,13 +40,15 @@ class SeriesChange:
                 raise CommandError(Code.InvalidOptions, f"option not supported on a time-series collection: {name}")
         if "cappedSize" in arguments or "cappedMax" in arguments:
             raise CommandError(Code.InvalidOptions, "Collection must be capped.")
-        given = arguments["timeseries"]
+        raw_options = arguments["timeseries"]
         fields = _CUSTOM if face.has_custom_buckets else _FIELDS
-        parsed = None if given is None else parse_fields("collMod.timeseries", given, fields)
-        asked = None if parsed is None else parsed["granularity"]
+        parsed = None if raw_options is None else parse_fields("collMod.timeseries", raw_options, fields)
+        granularity = None if parsed is None else parsed["granularity"]
         self._custom = None if parsed is None else check_bucketing(parsed.given())
         granularities = tuple(GRANULARITIES)
-        self._granularity = None if asked is None else choice("collMod.timeseries.granularity", asked, granularities)
+        self._granularity = (
+            None if granularity is None else choice("collMod.timeseries.granularity", granularity, granularities)
+        )
 
     def standing(self) -> Series:
         """Return the collection in its current state. Errors: NamespaceNotFound."""

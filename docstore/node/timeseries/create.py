@@ -43,17 +43,17 @@ def created_series(node: DataNode, arguments: Arguments, namespace: str, face: F
     """
     if arguments["timeseries"] is None:
         return None
-    given = parse_fields("create.timeseries", arguments["timeseries"], _CUSTOM if face.has_custom_buckets else _FIELDS)
-    custom = check_bucketing(given.given())
-    asked = given["granularity"] or "seconds"
-    granularity = None if custom else choice("create.timeseries.granularity", asked, tuple(GRANULARITIES))
+    fields = parse_fields("create.timeseries", arguments["timeseries"], _CUSTOM if face.has_custom_buckets else _FIELDS)
+    custom = check_bucketing(fields.given())
+    granularity_name = fields["granularity"] or "seconds"
+    granularity = None if custom else choice("create.timeseries.granularity", granularity_name, tuple(GRANULARITIES))
     for name in _REFUSED:
         if name in arguments and arguments[name] is not False:
             raise CommandError(Code.InvalidOptions, f"{namespace}: 'timeseries' is not allowed with '{name}'")
     if arguments["pipeline"] is not None:
         raise CommandError(Code.InvalidOptions, "'pipeline' requires 'viewOn' to also be specified")
-    definition = TimeseriesDefinition(given["timeField"], given["metaField"], granularity, custom or 0)
-    _check(definition, namespace, given["bucketMaxSpanSeconds"])
+    definition = TimeseriesDefinition(fields["timeField"], fields["metaField"], granularity, custom or 0)
+    _check(definition, namespace, fields["bucketMaxSpanSeconds"])
     collation = arguments["collation"]
     expire_after = arguments["expireAfterSeconds"]
     return buckets_options(

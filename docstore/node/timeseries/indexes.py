@@ -35,9 +35,9 @@ def bucket_spec(series: Series, raw: bytes) -> bytes:
         raise CommandError(Code.InvalidOptions, "Text indexes are not supported on time-series collections")
     if get_field(raw, "partialFilterExpression") is not None:
         raise CommandError(Code.NotImplemented, "partial indexes of time-series collections are not supported")
-    made = bucket_key(series.definition, key[1])
+    key_document = bucket_key(series.definition, key[1])
     return document_from(
-        [(name, OBJECT, made) if name == "key" else (name, code, data) for name, code, data in elements(raw)]
+        [(name, OBJECT, key_document) if name == "key" else (name, code, data) for name, code, data in elements(raw)]
     )
 
 
@@ -49,24 +49,24 @@ def _is_set(value: Value) -> bool:
 
 def measured_specs(series: Series) -> list[bytes]:
     """Return the index specifications on measurements; bucket indexes without one are left out."""
-    found: list[bytes] = []
+    specs: list[bytes] = []
     for index in series.buckets.counted_indexes:
         key = measured_key(series.definition, index.spec.key)
         if key is not None:
             fields = elements(index.spec.raw)
-            found.append(document_from([("key", OBJECT, key) if field[0] == "key" else field for field in fields]))
-    return found
+            specs.append(document_from([("key", OBJECT, key) if field[0] == "key" else field for field in fields]))
+    return specs
 
 
 def measured_paths(series: Series) -> list[str]:
     """Return the indexed paths of measured fields."""
-    found: list[str] = []
+    paths: list[str] = []
     for index in series.buckets.secondary:
         key = measured_key(series.definition, index.spec.key)
         if key is not None:
-            found += [path for path, _, _ in elements(key)]
+            paths += [path for path, _, _ in elements(key)]
     of_others = (series.definition.meta_field, series.definition.time_field)
-    return [path for path in found if path.partition(".")[0] not in of_others]
+    return [path for path in paths if path.partition(".")[0] not in of_others]
 
 
 def bucket_choice(series: Series, asked: Value) -> Value:

@@ -90,8 +90,8 @@ class SeriesInserts:
         self._ordered = ordered
         self._session = session
         self._session_write = session_write
-        known = node.parts.get(OpenBuckets)
-        self._known: OpenBuckets = node.parts.setdefault(OpenBuckets, OpenBuckets()) if known is None else known
+        buckets = node.parts.get(OpenBuckets)
+        self._known: OpenBuckets = node.parts.setdefault(OpenBuckets, OpenBuckets()) if buckets is None else buckets
         self._at = 0
         self._filling: Filling | None = None
 
@@ -116,11 +116,11 @@ class SeriesInserts:
         return False
 
     def fail_rest(self, error: CommandError) -> None:
-        left = list(range(self._at, len(self._documents)))
+        positions = list(range(self._at, len(self._documents)))
         if self._filling is not None:
-            left += chain.from_iterable([draft.positions for draft in self._filling.drafts])
+            positions += chain.from_iterable([draft.positions for draft in self._filling.drafts])
             self._filling.give_up()
-        for position in sorted(left)[: 1 if self._ordered else None]:
+        for position in sorted(positions)[: 1 if self._ordered else None]:
             self.outcome.fail(position, error)
         self._at = len(self._documents)
 
@@ -221,7 +221,7 @@ class SeriesInserts:
 
     def _open(self, series: Series, filling: Filling, lanes: list[Lane]) -> None:
         """Read the open buckets of these series in their current state; fewer of them if they are large."""
-        buckets, engine, known = series.buckets, self._node.engine, self._known
+        buckets, engine, open_buckets = series.buckets, self._node.engine, self._known
         uuid, id_prefix, prefix = buckets.uuid.bytes, buckets.id_prefix, buckets.prefix
         entry_of, record_of = getter_of(engine, Family.INDEXES), getter_of(engine, Family.RECORDS)
         size = 0
@@ -229,15 +229,15 @@ class SeriesInserts:
             if size > GATHERED_BYTES:
                 return
             lane.opened = True
-            found = known.get(uuid + lane.key)
-            entry = None if found is None else entry_of(id_prefix + encode_key((OBJECT_ID, found[0])))
-            if found is None or entry is None:
+            open_bucket = open_buckets.get(uuid + lane.key)
+            entry = None if open_bucket is None else entry_of(id_prefix + encode_key((OBJECT_ID, open_bucket[0])))
+            if open_bucket is None or entry is None:
                 continue
             rid = entry[-RECORD_ID_BYTES:]
             raw = record_of(prefix + rid)
             assert raw is not None, f"{buckets.ns}: the _id index leads to no record"
             size += len(raw)
-            bucket = filling.stored(rid, raw, found[1])
+            bucket = filling.stored(rid, raw, open_bucket[1])
             if bucket is not None and series_key(bucket.meta) == lane.key:
                 lane.bucket = bucket
 
@@ -269,13 +269,13 @@ class SeriesInserts:
         """Add buckets to a unit, in one batch if each has one statement or statement ids do not matter."""
         buckets = series.buckets
         statements = None if self._session_write is None else [self._statements(draft.positions) for draft in drafts]
-        ids = None if statements is None else [each[0] for each in statements]
+        ids = None if statements is None else [bucket_statements[0] for bucket_statements in statements]
         new: list[int] = []
         old: list[int] = []
         single: list[int] = []
-        for place, draft in enumerate(drafts):
-            several = statements is not None and len(statements[place]) > 1
-            (single if several else new if draft.stored is None else old).append(place)
+        for index, draft in enumerate(drafts):
+            several = statements is not None and len(statements[index]) > 1
+            (single if several else new if draft.stored is None else old).append(index)
         if not (
             len(new) > 1 and unit.insert_each(buckets, _at(documents, new), None if ids is None else _at(ids, new))
         ):
@@ -284,12 +284,12 @@ class SeriesInserts:
             len(old) > 1 and self._replaced(unit, series, _at(drafts, old), _at(documents, old), ids and _at(ids, old))
         ):
             single += old
-        for place in sorted(single):
-            draft, stmt_id = drafts[place], None if statements is None else statements[place]
+        for index in sorted(single):
+            draft, stmt_id = drafts[index], None if statements is None else statements[index]
             if draft.stored is None:
-                unit.insert(buckets, documents[place], stmt_id=stmt_id)
+                unit.insert(buckets, documents[index], stmt_id=stmt_id)
             else:
-                before, after = draft.stored, documents[place]
+                before, after = draft.stored, documents[index]
                 operation = _operation(draft, before, after) if self._logs else None
                 rid = long_of(draft.rid)
                 unit.replace(buckets, rid, before, after, stmt_id=stmt_id, changed=_CHANGED, operation=operation)
@@ -330,4 +330,4 @@ def _enough(filling: Filling) -> bool:
 
 
 def _at(values: list[T], places: list[int]) -> list[T]:
-    return [values[place] for place in places]
+    return [values[index] for index in places]

@@ -57,18 +57,18 @@ def _hint(series: Series, hint: Value | None) -> Value | None:
 
 
 def _filter(series: Series, raw: bytes) -> bytes:
-    asked = [field for field in elements(raw) if field[0] not in _SAID_BESIDE]
-    if not asked:
-        return document_from(asked)
+    fields = [field for field in elements(raw) if field[0] not in _SAID_BESIDE]
+    if not fields:
+        return document_from(fields)
     if _computes(raw):
         raise _refused("Cannot use $expr when performing an update or delete on a time-series collection")
-    found = of_metadata(document_from(asked), series.definition.meta_field)
-    if found is None:
+    metadata_filter = of_metadata(document_from(fields), series.definition.meta_field)
+    if metadata_filter is None:
         raise _refused(
             "Cannot perform an update or delete on a time-series collection when querying on a field that is not the "
             f"metaField{_named(series)}"
         )
-    return found
+    return metadata_filter
 
 
 def _computes(raw: bytes) -> bool:
@@ -96,13 +96,13 @@ def _update(series: Series, raw: bytes) -> bytes:
 
 
 def _renamed(series: Series, path: str) -> str:
-    found = renamed_metadata(path, series.definition.meta_field)
-    if found is None:
+    metadata_path = renamed_metadata(path, series.definition.meta_field)
+    if metadata_path is None:
         raise _refused(
             "Cannot perform an update on a time-series collection which updates a field that is not the "
             f"metaField{_named(series)}"
         )
-    return found
+    return metadata_path
 
 
 def _named(series: Series) -> str:

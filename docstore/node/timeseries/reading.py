@@ -54,11 +54,11 @@ class Asking:
         coll = self.series.buckets
         if coll.plans.takes_long(self.key):
             return None
-        found = self._by_index(reader, clock, until) if coll.secondary else self._clustered(reader, clock, until)
-        if found is None or bytes_of(found) > _MOST_BYTES:
+        buckets = self._by_index(reader, clock, until) if coll.secondary else self._clustered(reader, clock, until)
+        if buckets is None or bytes_of(buckets) > _MOST_BYTES:
             coll.plans.took_long(self.key)
             return None
-        return found
+        return buckets
 
     def measurements(self, wanted: frozenset[str] | None) -> Measurements:
         """Return the unpacker for the matching measurements. `wanted`: the fields to read; None: any."""
@@ -79,12 +79,12 @@ class Asking:
         scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader, sort=order)
         if scan is None or scan.scan.order is not None:
             return None
-        found = scan.documents(reader, first + _MORE, None)
-        if found is None or len(found) < first:
-            return found
-        times = [greatest_time(raw, name) for raw in found]
-        needed = found[:first] + [
-            raw for raw, time in zip(found[first:], times[first:], strict=True) if time == times[first - 1]
+        buckets = scan.documents(reader, first + _MORE, None)
+        if buckets is None or len(buckets) < first:
+            return buckets
+        times = [greatest_time(raw, name) for raw in buckets]
+        needed = buckets[:first] + [
+            raw for raw, time in zip(buckets[first:], times[first:], strict=True) if time == times[first - 1]
         ]
         if len(needed) == first + _MORE:
             # Further buckets may have the same time.
@@ -101,14 +101,14 @@ class Asking:
             return buckets
         name = encoded_name(self.series.definition.time_field)
         times = [greatest_time(raw, name) for raw in buckets]
-        known = [time for time in times if time is not None]
-        if len(known) < len(times):
+        bucket_times = [time for time in times if time is not None]
+        if len(bucket_times) < len(times):
             return buckets
         if direction < 0:
-            least = sorted(known, reverse=True)[first - 1]
-            return [raw for raw, time in zip(buckets, known, strict=True) if time >= least]
-        most = sorted(known)[first - 1] + self.series.definition.span_seconds * 1000
-        return [raw for raw, time in zip(buckets, known, strict=True) if time <= most]
+            least = sorted(bucket_times, reverse=True)[first - 1]
+            return [raw for raw, time in zip(buckets, bucket_times, strict=True) if time >= least]
+        most = sorted(bucket_times)[first - 1] + self.series.definition.span_seconds * 1000
+        return [raw for raw, time in zip(buckets, bucket_times, strict=True) if time <= most]
 
     def _clustered(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
         coll, ends = self.series.buckets, self.bound.ends
@@ -122,20 +122,20 @@ class Asking:
         examined = Examined()
         entries: Iterator[bytes] = islice(reader.values(Family.INDEXES, low, high), MOST_LOOKS + 1)
         reading = cast("Iterator[bytes]", fetching(coll, entries, reader, examined, None, bare=True))
-        found: list[bytes] = []
-        status = scan(reading, self.bound.buckets, found, MOST_LOOKS + 1, _MOST_BYTES, clock, until)
-        return found if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
+        buckets: list[bytes] = []
+        status = scan(reading, self.bound.buckets, buckets, MOST_LOOKS + 1, _MOST_BYTES, clock, until)
+        return buckets if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
 
     def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
         """Return the buckets by an index on their greatest or least times; a bound on both would need two fields."""
         coll = self.series.buckets
-        said = self._said()
-        if not any(name.startswith("$") for name, _ in said) and not any(
-            index.fields[0][0] == name for index in coll.secondary for name, _ in said
+        conditions = self._said()
+        if not any(name.startswith("$") for name, _ in conditions) and not any(
+            index.fields[0][0] == name for index in coll.secondary for name, _ in conditions
         ):
             return self._clustered(reader, clock, until)
         for left_out in (_MIN, _MAX):
-            some: list[Value] = [(OBJECT, raw) for name, raw in said if not name.startswith((left_out, "_id"))]
+            some: list[Value] = [(OBJECT, raw) for name, raw in conditions if not name.startswith((left_out, "_id"))]
             scan = bound_scan(coll, document_from([("$and", *array_value(some))]), reader) if some else None
             # A condition without an index needs all buckets; the whole filter may still select an index.
             if scan is not None and not scan.scan.looks_through:
@@ -143,40 +143,40 @@ class Asking:
         else:
             return None
         most = min(max(1, _MOST_BYTES * coll.count // max(coll.size, 1)), MOST_LOOKS)
-        found = scan.documents(reader, most + 1, self.bound.buckets)
-        if found is None or len(found) > most:
+        buckets = scan.documents(reader, most + 1, self.bound.buckets)
+        if buckets is None or len(buckets) > most:
             return None
         scan.used()
-        return found
+        return buckets
 
     def _said(self) -> list[tuple[str, bytes]]:
         """Return the general path's conditions on buckets, with the field that each begins with."""
         definition = self.series.definition
         stage = UnpackBucket(b"", definition.time_field, definition.meta_field, definition.span_seconds)
         moved, _, implied = stage.over_buckets(parts_of(self.filter))
-        parts = [part for each in moved + implied for part in parts_of(each)]
+        parts = [part for condition in moved + implied for part in parts_of(condition)]
         return [(elements(part)[0][0], part) for part in parts]
 
 
 def asking(series: Series, filter_: bytes) -> Asking | None:
     """Parse a filter on measurements; None if it needs the general path. Errors: those of regular expressions."""
-    found = asked_of(filter_, series.definition.meta_field)
-    if found is None:
+    parts = asked_of(filter_, series.definition.meta_field)
+    if parts is None:
         return None
-    asked, values, form = found
-    bound = asked.bound(values, series.definition)
+    conditions, values, form = parts
+    bound = conditions.bound(values, series.definition)
     if bound is None:
         return None
-    return Asking(series, filter_, (form, _UNPACKED, False, None, None, ()), bound, asked.fields)
+    return Asking(series, filter_, (form, _UNPACKED, False, None, None, ()), bound, conditions.fields)
 
 
 def taken_apart(
     buckets: list[bytes], take: Callable[[bytes], list[bytes]], clock: Callable[[], float], until: float
 ) -> list[bytes] | None:
     """Return the measurements of buckets, or None if that takes too long. Errors: those of `Measurements`."""
-    found: list[bytes] = []
+    documents: list[bytes] = []
     for number, raw in enumerate(buckets):
         if number % _CLOCK_EVERY == 0 and clock() >= until:
             return None
-        found += take(raw)
-    return found
+        documents += take(raw)
+    return documents

@@ -121,7 +121,7 @@ def redefine_series(store: Store, unit: WriteUnitOfWork, series: Series, definit
 
 def check_no_series_in(store: Store, database: str) -> None:
     """Reject dropping a database's views if it has time-series collections. Errors: CommandFailed."""
-    if any(each.options.timeseries is not None for each in store.catalog.in_database(database)):
+    if any(collection.options.timeseries is not None for collection in store.catalog.in_database(database)):
         raise CommandError(
             Code.CommandFailed,
             f"cannot drop collection {database}.system.views when time-series collections are present.",

@@ -38,9 +38,9 @@ class SeriesCounters:
         self.measurements += measurements
         self.opened += full[TAKEN]
         self.closed = list(map(add, self.closed, full))
-        begun = sum(full)
-        self.inserts += begun
-        self.updates += len(written) - begun
+        new_buckets = sum(full)
+        self.inserts += new_buckets
+        self.updates += len(written) - new_buckets
         return measurements
 
 
@@ -50,8 +50,8 @@ class AllSeriesCounters(dict[UUID, SeriesCounters]):
 
 def counters_of(node: DataNode, series: Series) -> SeriesCounters:
     counters: AllSeriesCounters = node.parts.setdefault(AllSeriesCounters, AllSeriesCounters())
-    found = counters.get(series.buckets.uuid)
-    return counters.setdefault(series.buckets.uuid, SeriesCounters()) if found is None else found
+    series_counters = counters.get(series.buckets.uuid)
+    return counters.setdefault(series.buckets.uuid, SeriesCounters()) if series_counters is None else series_counters
 
 
 def series_section(node: DataNode, series: Series, scale: int) -> dict[str, Any]:
