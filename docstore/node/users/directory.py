@@ -68,8 +68,8 @@ class LocalUsers:
     async def was_used(self) -> bool:
         if self._raw(VERSIONS_NS, AUTH_SCHEMA) is not None:
             return True
-        kept = map(self._store.collection, SECURITY_NAMESPACES)
-        return any(collection is not None and collection.count > 0 for collection in kept)
+        collections = map(self._store.collection, SECURITY_NAMESPACES)
+        return any(collection is not None and collection.count > 0 for collection in collections)
 
     def invalidate(self) -> None:
         """Drop all cached users and roles."""
@@ -80,20 +80,20 @@ class LocalUsers:
         if raw is None:
             return None
         generation = self.generation
-        known = self._known.get(name)
-        if known is not None and known.generation == generation and known.raw == raw:
-            return known.user
+        cache_entry = self._known.get(name)
+        if cache_entry is not None and cache_entry.generation == generation and cache_entry.raw == raw:
+            return cache_entry.user
         try:
-            found = user_of(document_to_python(raw), self.graph)
+            user = user_of(document_to_python(raw), self.graph)
         except _INVALID as error:
             LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
             return None
-        if found.name != name:
+        if user.name != name:
             return None
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[name] = _Known(generation, raw, found)
-        return found
+        self._known[name] = _Known(generation, raw, user)
+        return user
 
     async def known_by(self, name: UserName, secret: bytes) -> KnownBy:
         raw = self._raw(USERS_NS, name.key)
@@ -103,20 +103,20 @@ class LocalUsers:
         else:
             self._raw(USERS_NS, _NOBODY.key)
         try:
-            found = credentials_of({"credentials": _field(_SOMEONE if raw is None else raw, "credentials")})
+            credentials = credentials_of({"credentials": _field(_SOMEONE if raw is None else raw, "credentials")})
         except _INVALID as error:
             LOG.warning("The document of a user is not one of a user", user=str(name), reason=repr(error))
-            found, raw = {}, None
+            credentials, raw = {}, None
         profile = self._ring_of(secret).profile(name)
         self._seen_key = self._seen_key if raw is None else name.key
-        return KnownBy(None if raw is None else found, profile)
+        return KnownBy(None if raw is None else credentials, profile)
 
     def _ring_of(self, secret: bytes) -> ProfileRing:
         """Return the ring of existing users, up to _MAX_PROFILES of them."""
         key = (self.generation, secret)
         if self._ring is None or self._ring[0] != key:
-            kept = islice(self._all_raw(USERS_NS), _MAX_PROFILES)
-            users = ((str(_field(raw, "_id")), _field(raw, "credentials")) for raw in kept)
+            documents = islice(self._all_raw(USERS_NS), _MAX_PROFILES)
+            users = ((str(_field(raw, "_id")), _field(raw, "credentials")) for raw in documents)
             self._ring = (key, ProfileRing(secret, users))
         return self._ring[1]
 
@@ -158,8 +158,8 @@ class LocalUsers:
 
     def _raw(self, namespace: str, key: str) -> bytes | None:
         collection = self._store.collection(namespace)
-        found = None if collection is None else collection.by_id(self._store.engine, from_python(key))
-        return None if found is None else found[1]
+        match = None if collection is None else collection.by_id(self._store.engine, from_python(key))
+        return None if match is None else match[1]
 
     def _all_raw(self, namespace: str) -> Iterator[bytes]:
         collection = self._store.collection(namespace)
@@ -168,8 +168,12 @@ class LocalUsers:
     def _all(self, namespace: str, field: str) -> Iterator[dict[str, Any]]:
         documents = map(document_to_python, self._all_raw(namespace))
         yield from sorted(
-            (each for each in documents if isinstance(each.get(field), str) and isinstance(each.get("db"), str)),
-            key=lambda each: (each[field], each["db"]),
+            (
+                document
+                for document in documents
+                if isinstance(document.get(field), str) and isinstance(document.get("db"), str)
+            ),
+            key=lambda document: (document[field], document["db"]),
         )
 
 

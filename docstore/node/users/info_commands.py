@@ -33,28 +33,31 @@ _MECHANISMS_SHOWN = ("SCRAM-SHA-1", "SCRAM-SHA-256", "external")
 
 def users_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
-    asked = to_python(arguments.value)
+    argument = to_python(arguments.value)
     in_detail = arguments["showPrivileges"] or arguments["showAuthenticationRestrictions"]
-    if _is_one(asked) or asked == {"forAllDBs": True}:
+    if _is_one(argument) or argument == {"forAllDBs": True}:
         if in_detail:
             raise CommandError(
                 Code.IllegalOperation, "Privilege or restriction details require exact-match usersInfo queries"
             )
-        everywhere = not _is_one(asked)
-        found: Iterable[dict[str, Any]] = (
-            each for each in users.user_documents() if everywhere or each["db"] == context.db
+        everywhere = not _is_one(argument)
+        user_documents: Iterable[dict[str, Any]] = (
+            document for document in users.user_documents() if everywhere or document["db"] == context.db
         )
     else:
-        if isinstance(asked, dict) and "forAllDBs" in asked:
+        if isinstance(argument, dict) and "forAllDBs" in argument:
             raise CommandError(Code.BadValue, "UserName contains an unknown field named: 'forAllDBs")
-        names = _names(user_name, asked, context.db)
+        names = _names(user_name, argument, context.db)
         documents = (users.user_document(name) for name in sorted(set(names)))
-        found = (each for each in documents if each is not None)
-    shown = [_user_in_detail(users, each, arguments) if in_detail else _user(each, arguments) for each in found]
+        user_documents = (document for document in documents if document is not None)
+    entries = [
+        _user_in_detail(users, document, arguments) if in_detail else _user(document, arguments)
+        for document in user_documents
+    ]
     if arguments["filter"] is not None:
-        wanted = compile_filter(parse_filter(arguments["filter"]))
-        shown = [each for each in shown if wanted.matches(from_python(each)[1])]
-    return {"users": shown}
+        predicate = compile_filter(parse_filter(arguments["filter"]))
+        entries = [document for document in entries if predicate.matches(from_python(document)[1])]
+    return {"users": entries}
 
 
 def _names(name_of: Callable[[Any, str], Name], asked: Any, db: str) -> list[Name]:
@@ -87,22 +90,22 @@ def _mechanisms(document: dict[str, Any]) -> list[str]:
 
 def _user(document: dict[str, Any], arguments: Arguments) -> dict[str, Any]:
     hidden = _hidden(arguments)
-    shown = {name: value for name, value in document.items() if name not in hidden}
-    return {**shown, "mechanisms": _mechanisms(document)}
+    fields = {name: value for name, value in document.items() if name not in hidden}
+    return {**fields, "mechanisms": _mechanisms(document)}
 
 
 def _user_in_detail(users: LocalUsers, document: dict[str, Any], arguments: Arguments) -> dict[str, Any]:
     hidden = _hidden(arguments)
-    shown: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in document.items():
         if name not in hidden:
-            shown[name] = value
+            fields[name] = value
         if name == "db":
-            shown["mechanisms"] = _mechanisms(document)
+            fields["mechanisms"] = _mechanisms(document)
     if arguments["showAuthenticationRestrictions"]:
-        shown.setdefault("authenticationRestrictions", [])
+        fields.setdefault("authenticationRestrictions", [])
     inheritance = users.graph.inherited(role_names(document.get("roles", ())))
-    return {**shown, **_inherited(inheritance, inheritance.roles), **_inherited_restrictions(inheritance)}
+    return {**fields, **_inherited(inheritance, inheritance.roles), **_inherited_restrictions(inheritance)}
 
 
 def _inherited(inheritance: Inheritance, roles: Iterable[RoleName]) -> dict[str, Any]:
@@ -117,36 +120,36 @@ def _inherited_restrictions(inheritance: Inheritance) -> dict[str, Any]:
 
 
 def _lists(restrictions: Iterable[Iterable[Restriction]]) -> list[list[dict[str, Any]]]:
-    return [[each.document() for each in one] for one in restrictions]
+    return [[restriction.document() for restriction in role_restrictions] for role_restrictions in restrictions]
 
 
 def roles_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
     privileges = _shows_privileges(arguments)
-    asked = to_python(arguments.value)
-    if _is_one(asked):
+    argument = to_python(arguments.value)
+    if _is_one(argument):
         if privileges is None:
             raise CommandError(Code.IllegalOperation, "Cannot get user fragment for all roles in a database")
-        names = [RoleName(each["role"], each["db"]) for each in users.role_documents() if each["db"] == context.db]
+        names = [RoleName(role["role"], role["db"]) for role in users.role_documents() if role["db"] == context.db]
         if arguments["showBuiltinRoles"]:
             names += builtin_roles.names_in(context.db)
     else:
-        names = _names(role_name, asked, context.db)
+        names = _names(role_name, argument, context.db)
     if privileges is None:
         inheritance = users.graph.inherited(names)
         roles = {"roles": [name.document() for name in names]}
         return {"userFragment": {**roles, **_inherited(inheritance, inheritance.roles)}}
     restrictions = arguments["showAuthenticationRestrictions"]
-    shown = _roles(users, names, privileges=privileges, restrictions=restrictions)
-    return {"roles": allowing(PAUSED, lambda: list(shown))}
+    entries = _roles(users, names, privileges=privileges, restrictions=restrictions)
+    return {"roles": allowing(PAUSED, lambda: list(entries))}
 
 
 def _shows_privileges(arguments: Arguments) -> bool | None:
     """Return True if privileges are shown; None: as a user fragment. Errors: BadValue."""
-    given = arguments["showPrivileges"]
-    if given is None:
+    argument = arguments["showPrivileges"]
+    if argument is None:
         return False
-    code, data = given
+    code, data = argument
     if code == BOOL or code in NUMBERS:
         return truth_of(code, data)
     if code == STRING and text_of(data) == "asUserFragment":
@@ -154,7 +157,7 @@ def _shows_privileges(arguments: Arguments) -> bool | None:
     raise CommandError(
         Code.BadValue,
         "Failed to parse 'showPrivileges'. 'showPrivileges' should either be a boolean or the string 'asUserFragment',"
-        " given: showPrivileges: " + (f'"{text_of(data)}"' if code == STRING else str(to_python(given))),
+        " given: showPrivileges: " + (f'"{text_of(data)}"' if code == STRING else str(to_python(argument))),
     )
 
 
@@ -167,20 +170,20 @@ def _roles(
         if role is None:
             continue
         builtin = builtin_roles.is_builtin(name)
-        shown: dict[str, Any] = {"db": name.db, "role": name.role} if builtin else {"_id": name.key, **name.document()}
-        contained = {"roles": [each.document() for each in role.roles]}
+        entry: dict[str, Any] = {"db": name.db, "role": name.role} if builtin else {"_id": name.key, **name.document()}
+        contained = {"roles": [parent.document() for parent in role.roles]}
         own = {"privileges": role.privileges.documents()} if privileges else {}
-        shown |= contained | own if builtin else own | contained
+        entry |= contained | own if builtin else own | contained
         inheritance = users.graph.inherited([name])
-        inherited = _inherited(inheritance, [each for each in inheritance.roles if each != name])
+        inherited = _inherited(inheritance, [parent for parent in inheritance.roles if parent != name])
         if restrictions:
-            shown["authenticationRestrictions"] = _lists([role.restrictions] if role.restrictions else [])
-        shown["inheritedRoles"] = inherited["inheritedRoles"]
+            entry["authenticationRestrictions"] = _lists([role.restrictions] if role.restrictions else [])
+        entry["inheritedRoles"] = inherited["inheritedRoles"]
         if privileges:
-            shown["inheritedPrivileges"] = inherited["inheritedPrivileges"]
+            entry["inheritedPrivileges"] = inherited["inheritedPrivileges"]
         if restrictions:
-            shown |= _inherited_restrictions(inheritance)
-        yield {**shown, "isBuiltin": builtin}
+            entry |= _inherited_restrictions(inheritance)
+        yield {**entry, "isBuiltin": builtin}
 
 
 def invalidate(context: Context, _arguments: Arguments) -> Result:

@@ -33,13 +33,13 @@ class Records:
 
     def _made(self, namespace: str) -> Collection:
         store, unit = self._node.store, self._unit
-        found = store.collection(namespace)
-        if found is None:
-            found = store.create_collection(unit, namespace)
+        collection = store.collection(namespace)
+        if collection is None:
+            collection = store.create_collection(unit, namespace)
             index = _INDEXES.get(namespace)
             if index is not None:
-                store.create_index(unit, found, parse_index_spec(bson.encode(index)))
-        return found
+                store.create_index(unit, collection, parse_index_spec(bson.encode(index)))
+        return collection
 
     def insert(self, namespace: str, document: Mapping[str, Any]) -> None:
         """Insert a document. Errors: DuplicateKey."""
@@ -53,27 +53,27 @@ class Records:
             self._unit.insert(versions, bson.encode(_SCHEMA))
 
     def find(self, namespace: str, key: str) -> dict[str, Any] | None:
-        found = self._found(namespace, key)
-        return None if found is None else document_to_python(found[1])
+        match = self._found(namespace, key)
+        return None if match is None else document_to_python(match[1])
 
     def replace(self, namespace: str, document: Mapping[str, Any]) -> None:
         """Replace the document with the same `_id`."""
-        found = self._found(namespace, document["_id"])
-        assert found is not None, "it was read in this unit"
+        match = self._found(namespace, document["_id"])
+        assert match is not None, "it was read in this unit"
         raw = bson.encode(document)
-        if raw != found[1]:
-            self._unit.replace(self._made(namespace), *found, raw)
+        if raw != match[1]:
+            self._unit.replace(self._made(namespace), *match, raw)
 
     def remove(self, namespace: str, key: str) -> bool:
         """Remove a document; return True if it existed."""
-        found = self._found(namespace, key)
-        if found is not None:
-            self._unit.remove(self._made(namespace), *found)
-        return found is not None
+        match = self._found(namespace, key)
+        if match is not None:
+            self._unit.remove(self._made(namespace), *match)
+        return match is not None
 
     def remove_where(self, namespace: str, chosen: Callable[[dict[str, Any]], bool]) -> int:
         """Remove the documents that `chosen` selects; return their number."""
-        keys = [each["_id"] for each in self.all(namespace) if chosen(each)]
+        keys = [document["_id"] for document in self.all(namespace) if chosen(document)]
         return sum(self.remove(namespace, key) for key in keys)
 
     def all(self, namespace: str) -> list[dict[str, Any]]:

@@ -41,8 +41,10 @@ def _given_roles(context: Context, arguments: Arguments) -> list[RoleName]:
 
 
 def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
-    given = arguments["authenticationRestrictions"]
-    return restriction_list(context.command.name, None if given is None else [document_to_python(raw) for raw in given])
+    restrictions = arguments["authenticationRestrictions"]
+    return restriction_list(
+        context.command.name, None if restrictions is None else [document_to_python(raw) for raw in restrictions]
+    )
 
 
 def _check_grantable(context: Context, role: RoleName, names: Iterable[RoleName]) -> None:
@@ -152,10 +154,10 @@ async def drop_all_roles(context: Context, _arguments: Arguments) -> Result:
     reply: dict[str, Any] = {}
 
     def act(records: Records) -> None:
-        gone = [each for each in records.all(ROLES_NS) if each.get("db") == context.db]
-        names = [{"role": each.get("role"), "db": each.get("db")} for each in gone]
-        reply["n"] = records.remove_where(ROLES_NS, lambda each: bool(each.get("db") == context.db))
-        _take_from_all(records, lambda each: each in names)
+        roles = [role for role in records.all(ROLES_NS) if role.get("db") == context.db]
+        names = [{"role": role.get("role"), "db": role.get("db")} for role in roles]
+        reply["n"] = records.remove_where(ROLES_NS, lambda role: bool(role.get("db") == context.db))
+        _take_from_all(records, lambda role: role in names)
 
     return await change_records(context, ROLES_NS, act, reply)
 
@@ -166,21 +168,21 @@ def _take_from_all(records: Records, gone: Any) -> None:
         for document in records.all(namespace):
             roles = document.get("roles")
             if isinstance(roles, list) and any(map(gone, roles)):
-                records.replace(namespace, {**document, "roles": [each for each in roles if not gone(each)]})
+                records.replace(namespace, {**document, "roles": [role for role in roles if not gone(role)]})
 
 
 async def _change_privileges(context: Context, arguments: Arguments, *, granting: bool) -> Result:
     name = RoleName(arguments.value, context.db)
     if not arguments["privileges"]:
         raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "privileges" array')
-    given = _given_privileges(arguments)
+    privilege_changes = _given_privileges(arguments)
     if granting:
-        check_reach(name, given)
+        check_reach(name, privilege_changes)
 
     def act(records: Records) -> None:
         present = _present(records, name)
         privileges = privileges_of_documents(present.get("privileges", []))
-        for resource, actions in given.items():
+        for resource, actions in privilege_changes.items():
             if granting:
                 privileges.grant(resource, actions)
             else:

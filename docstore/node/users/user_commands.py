@@ -57,10 +57,10 @@ async def _credentials(
     if not password and mechanisms != (SHA_1,):
         raise CommandError(50687, "Error preflighting UTF-8 conversion: U_STRING_NOT_TERMINATED_WARNING")
     try:
-        made = await context.services.access.credentials(name.user, password, mechanisms, digested=digested)
+        credentials = await context.services.access.credentials(name.user, password, mechanisms, digested=digested)
     except NotPreparable as error:
         raise _refused_password(error) from None
-    return {each.mechanism: each.document() for each in made}
+    return {credential.mechanism: credential.document() for credential in credentials}
 
 
 def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
@@ -85,8 +85,10 @@ def documents_of(names: Iterable[RoleName]) -> list[dict[str, str]]:
 
 
 def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
-    given = arguments["authenticationRestrictions"]
-    return restriction_list(context.command.name, None if given is None else [document_to_python(raw) for raw in given])
+    restrictions = arguments["authenticationRestrictions"]
+    return restriction_list(
+        context.command.name, None if restrictions is None else [document_to_python(raw) for raw in restrictions]
+    )
 
 
 async def create_user(context: Context, arguments: Arguments) -> Result:
@@ -236,8 +238,8 @@ async def _change_roles(context: Context, arguments: Arguments, *, granting: boo
 def changed_roles(present: list[Any], names: Iterable[RoleName], granting: bool) -> list[Any]:
     """Return a list of roles with `names` added or removed."""
     documents = documents_of(names)
-    kept = [each for each in present if granting or each not in documents]
-    return kept + [each for each in documents if granting and each not in present]
+    roles = [role for role in present if granting or role not in documents]
+    return roles + [role for role in documents if granting and role not in present]
 
 
 async def grant_roles(context: Context, arguments: Arguments) -> Result:
