@@ -61,9 +61,9 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
         batches.append(_batch(context, arguments, run, ordered))
         yield PAUSE
     last: OpTime | None = None
-    for place, (run, (inner, statements)) in enumerate(zip(runs, batches, strict=True)):
+    for index, (run, (inner, statements)) in enumerate(zip(runs, batches, strict=True)):
         work = drive(inner, statements)
-        yield from (begun(work) if place else work)
+        yield from (begun(work) if index else work)
         yield from _take(tally, run, statements.outcome, ordered=ordered)
         last = statements.outcome.last or last
         if ordered and statements.outcome.errors:

@@ -54,10 +54,10 @@ def delete_statement(raw: bytes) -> DeleteStatement:
 
     Errors: Location40414, Location40415, TypeMismatch, FailedToParse for the limit.
     """
-    given = elements(raw)
-    if len(given) == 2 and given[0][:2] == ("q", OBJECT) and given[1] in _LIMITS:
+    raw_fields = elements(raw)
+    if len(raw_fields) == 2 and raw_fields[0][:2] == ("q", OBJECT) and raw_fields[1] in _LIMITS:
         # Most drivers send this form: skip the general parser.
-        return DeleteStatement(given[0][2], given[1] == _LIMITS[0])
+        return DeleteStatement(raw_fields[0][2], raw_fields[1] == _LIMITS[0])
     fields = parse_fields("delete.deletes", raw, _FIELDS)
     limit = _number_or_nothing(fields["limit"])
     if limit not in (0, 1):
@@ -100,9 +100,9 @@ class DeleteWork(SearchingWork):
         if search is None:
             identity = identity_of(self._tree, collection.collation)
             if identity is not None and self._statement.hint is None and target.within is None:
-                found = target.look_up(collection, identity, owned)
-                if found is not None:
-                    self._remove(collection, [found], joined=True)
+                match = target.look_up(collection, identity, owned)
+                if match is not None:
+                    self._remove(collection, [match], joined=True)
                 return True
             target.read_past()
             hint = hint_of(self._statement.hint)
@@ -143,37 +143,37 @@ class DeleteWork(SearchingWork):
 
     def _parsed(self) -> Filter:
         """Return the filter. Errors: Overtaken, with the result cached."""
-        statement, target, apart = self._statement, self._target, self._evaluated
+        statement, target, evaluation = self._statement, self._target, self._evaluated
         if target.let is None and statement.collation is None:
-            found = identity_filter(statement.filter, target.collation)
-            if found is not None:
-                return found
+            tree = identity_filter(statement.filter, target.collation)
+            if tree is not None:
+                return tree
         parse = partial(parse_filter, statement.filter, query_context=target.query_context(statement.collation))
-        if apart is None:
+        if evaluation is None:
             return parse()
-        apart.begin()
-        self._tree = apart.aside(parse)
-        apart.check()
+        evaluation.begin()
+        self._tree = evaluation.aside(parse)
+        evaluation.check()
         return self._tree
 
     def _remove(self, collection: Collection, matches: list[Match], *, joined: bool = False) -> None:
-        apart = self._evaluated
-        if apart is not None:
-            apart.begin()
+        evaluation = self._evaluated
+        if evaluation is not None:
+            evaluation.begin()
         elif takes_long(collection, matches):
             self._target.go_apart()
         size = sum([len(before) for _, before in matches]) if joined else 0
         unit = self._target.joined(collection, size) if joined else self._target.unit()
         try:
-            many = apart is None and self._stmt_id is None and len(matches) > 1
-            if not many or not unit.remove_each(collection, matches):
+            is_batch = evaluation is None and self._stmt_id is None and len(matches) > 1
+            if not is_batch or not unit.remove_each(collection, matches):
                 for record_id, before in matches:
-                    ahead = None if apart is None else apart.keys(collection, (before,))
-                    unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=ahead)
+                    index_keys = None if evaluation is None else evaluation.keys(collection, (before,))
+                    unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=index_keys)
         except BaseException:
             unit.abort()
             raise
         self._target.commit(unit)
-        if apart is not None:
-            apart.committed()
+        if evaluation is not None:
+            evaluation.committed()
         self._target.outcome.n += self._target.counted([before for _, before in matches])

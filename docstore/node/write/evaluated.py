@@ -92,10 +92,10 @@ class Evaluated:
                 self._kept[before] = error
             else:
                 self._kept[before] = None if after is before else after
-        kept = self._kept[before]
-        if isinstance(kept, CommandError):
-            raise kept
-        return before if kept is None else kept
+        outcome = self._kept[before]
+        if isinstance(outcome, CommandError):
+            raise outcome
+        return before if outcome is None else outcome
 
     def keys(
         self, coll: Collection, documents: tuple[bytes, ...], changed: frozenset[bytes] | None = None
@@ -120,9 +120,9 @@ class Evaluated:
         self.begin()
         if self._made is None:
             self._made = self.aside(modification.upsert)
-        ahead = None if coll is None else self.keys(coll, (self._made,))
+        index_keys = None if coll is None else self.keys(coll, (self._made,))
         self.check()
-        return self._made, ahead
+        return self._made, index_keys
 
     def committed(self) -> None:
         """Drop the cached results after a commit."""

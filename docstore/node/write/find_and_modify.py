@@ -84,9 +84,9 @@ class FindAndModifyWork(SearchingWork):
         if search is None:
             identity = identity_of(request.tree, collection.collation)
             if identity is not None and request.hint is None:
-                found = target.look_up(collection, identity, owned)
-                if found is not None:
-                    self._with_match(collection, found)
+                match = target.look_up(collection, identity, owned)
+                if match is not None:
+                    self._with_match(collection, match)
                 else:
                     self._without_match(collection)
                 return True
@@ -117,8 +117,8 @@ class FindAndModifyWork(SearchingWork):
         try:
             if modification is None:
                 image = Image("preImage", before)
-                ahead = None if scripted is None else scripted.keys(collection, (before,))
-                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image, ahead=ahead)
+                index_keys = None if scripted is None else scripted.keys(collection, (before,))
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image, ahead=index_keys)
                 after = None
             else:
                 after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
@@ -128,10 +128,10 @@ class FindAndModifyWork(SearchingWork):
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     changed = modification.changed
-                    ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
+                    index_keys = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(
                         collection, record_id, before, after, stmt_id=self._stmt_id, image=image,
-                        changed=changed, paths=modification.paths, ahead=ahead,
+                        changed=changed, paths=modification.paths, ahead=index_keys,
                     )  # fmt: skip
             if scripted is not None:
                 scripted.check()
@@ -161,20 +161,22 @@ class FindAndModifyWork(SearchingWork):
             self._answer = FindAndModifyResult(0, False, None)
             return
         scripted = self._evaluated
-        made, ahead = (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
-        self._target.check_new(made)
+        document, index_keys = (
+            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
+        )
+        self._target.check_new(document)
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
         validator = self._target.validator(collection)
         if validator is not None:
-            validator.check_new(made)
+            validator.check_new(document)
         unit = self._target.unit()
         try:
-            unit.insert(collection, made, stmt_id=self._stmt_id, ahead=ahead)
+            unit.insert(collection, document, stmt_id=self._stmt_id, ahead=index_keys)
         except BaseException:
             unit.abort()
             raise
         self._target.commit(unit)
-        self._answer = self._inserted(made)
+        self._answer = self._inserted(document)
 
     def _inserted(self, made: bytes, retried: int | None = None) -> FindAndModifyResult:
         identity = get_field(made, "_id")
@@ -193,9 +195,9 @@ class FindAndModifyWork(SearchingWork):
                 40606, "the command of this retry differs from the one that was executed: it was another kind of write"
             )
         if operation == "i":
-            made = get_field(entry, "o")
-            assert made is not None, "an oplog entry without o"
-            self._answer = self._inserted(made[1], self._stmt_id)
+            document = get_field(entry, "o")
+            assert document is not None, "an oplog entry without o"
+            self._answer = self._inserted(document[1], self._stmt_id)
         else:
             value = self._image(entry)
             self._answer = FindAndModifyResult(1, None if removes else True, value, None, self._stmt_id)
@@ -203,8 +205,8 @@ class FindAndModifyWork(SearchingWork):
 
     def _image(self, entry: bytes) -> bytes:
         """Return the image that the first reply held. Errors: 40613 if the entry that holds it is gone."""
-        wanted = "postImageOpTime" if self._request.new else "preImageOpTime"
-        link = get_field(entry, wanted)
+        link_field = "postImageOpTime" if self._request.new else "preImageOpTime"
+        link = get_field(entry, link_field)
         oplog = self._target.node.store.oplog
         assert oplog is not None, "statements are remembered with an oplog only"
         if link is None:

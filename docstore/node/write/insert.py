@@ -103,15 +103,15 @@ class Inserts:
 
     def _made(self, position: int) -> bytes:
         """Return a document in its stored form. Errors: those of `prepare`."""
-        known = self._prepared.get(position) if self._prepared else None
-        return prepare(self._documents[position], _new_id, self._node.timestamp) if known is None else known
+        document = self._prepared.get(position) if self._prepared else None
+        return prepare(self._documents[position], _new_id, self._node.timestamp) if document is None else document
 
     def outlives(self, _error: CommandError) -> bool:
         return False
 
     def fail_rest(self, error: CommandError) -> None:
-        rest = range(self._at, self._at + 1 if self._ordered else len(self._documents))
-        for index in rest:
+        positions = range(self._at, self._at + 1 if self._ordered else len(self._documents))
+        for index in positions:
             self.outcome.fail(index, error)
 
     def close(self) -> None:
@@ -127,12 +127,12 @@ class Inserts:
         unit = self._node.store.unit(session=self._session_write, from_migrate=self._from_migrate)
         first = self._at
         failed, self._retried_before = len(self.outcome.errors), len(self.outcome.retried)
-        left = UNIT_BYTES
+        remaining_bytes = UNIT_BYTES
         try:
             while True:
                 stop = min(self._stop(first, collection), len(self._documents))
-                left -= self._record_range(unit, collection, stop)
-                full = left <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
+                remaining_bytes -= self._record_range(unit, collection, stop)
+                full = remaining_bytes <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
                 full = full or _begins_unit(collection, self._documents[self._at])
                 if full or self._at < stop or self._node.clock() >= until:
                     break
@@ -159,7 +159,7 @@ class Inserts:
 
     def _go_back(self, first: int) -> None:
         """Undo the outcome of the unit that began with the document `first`."""
-        self.outcome.errors = [kept for kept in self.outcome.errors if kept[0] < first]
+        self.outcome.errors = [error for error in self.outcome.errors if error[0] < first]
         self.outcome.retried = self.outcome.retried[: self._retried_before]
         self._at = first
 
@@ -222,18 +222,18 @@ class Inserts:
         if collection.options.capped:
             return 0
         try:
-            made = documents[self._at : stop]
-            if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
-                made = [prepare(raw, _new_id, timestamp) for raw in made]
+            batch = documents[self._at : stop]
+            if max(map(len, batch)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, batch)):
+                batch = [prepare(raw, _new_id, timestamp) for raw in batch]
             with self._node.store.unit() as unit:
-                unit.insert_all(collection, made)
+                unit.insert_all(collection, batch)
                 unit.commit()
         except WriteConflict:
             raise
         except CommandError:
             return 0
         self._at = stop
-        return sum(map(len, made))
+        return sum(map(len, batch))
 
     def _each(self, unit: WriteUnitOfWork, collection: Collection, stop: int) -> int:
         """Add the documents before `stop` to the unit in one batch; return their size in bytes.
@@ -242,15 +242,15 @@ class Inserts:
         """
         timestamp, row, first = self._node.timestamp, self._session_write, self._at
         try:
-            made = self._documents[first:stop]
-            if max(map(len, made)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, made)):
-                made = [prepare(raw, _new_id, timestamp) for raw in made]
+            batch = self._documents[first:stop]
+            if max(map(len, batch)) > MAX_DOCUMENT_BYTES or not all(map(is_storable, batch)):
+                batch = [prepare(raw, _new_id, timestamp) for raw in batch]
                 if self._rules is not None and any(
-                    raw is not given for raw, given in zip(made, self._documents[first:stop], strict=True)
+                    raw is not original for raw, original in zip(batch, self._documents[first:stop], strict=True)
                 ):
                     # The router has not seen the added fields.
                     return 0
-            if self._validator is not None and not all(map(self._validator.allows, made)):
+            if self._validator is not None and not all(map(self._validator.allows, batch)):
                 return 0
             stmt_ids = None
             if row is not None:
@@ -260,10 +260,10 @@ class Inserts:
                     return 0
         except CommandError:
             return 0
-        if not unit.insert_each(collection, made, stmt_ids):
+        if not unit.insert_each(collection, batch, stmt_ids):
             return 0
         self._at = stop
-        return sum(map(len, made))
+        return sum(map(len, batch))
 
     def _insert_once(self, unit: WriteUnitOfWork, collection: Collection, position: int, row: SessionWrite) -> None:
         """Insert the document unless an earlier attempt has executed the statement."""
@@ -290,11 +290,11 @@ class Inserts:
         None if there is none.
         """
         store = self._node.store
-        found = store.collection(self._namespace)
-        while found is None and self._at < len(self._documents):
+        collection = store.collection(self._namespace)
+        while collection is None and self._at < len(self._documents):
             try:
                 prepare(self._documents[self._at], _new_id, self._node.timestamp)
-                found = make_collection(store, self._namespace)
+                collection = make_collection(store, self._namespace)
             except WriteConflict:
                 raise
             except CommandError as error:
@@ -302,7 +302,7 @@ class Inserts:
                 self._at += 1
                 if self._ordered:
                     break
-        return found
+        return collection
 
 
 def _begins_unit(collection: Collection, raw: bytes) -> bool:

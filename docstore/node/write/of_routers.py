@@ -30,7 +30,7 @@ def within_of(arguments: Arguments) -> KeyRanges | None:
 
 
 def _key(raw: bytes, name: str) -> bytes:
-    found = get_field(raw, name)
-    if found is None or found[0] != BINARY:
+    value = get_field(raw, name)
+    if value is None or value[0] != BINARY:
         raise CommandError(Code.BadValue, "a range of shard keys has two ends")
-    return found[1][5:]
+    return value[1][5:]

@@ -86,10 +86,10 @@ def open_search(
     plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
     planned = allowing(REFUSED, plan) if apart is None else apart.planned(collection, plan)
     stats = None if execution is None else execution.search(planned.plan)
-    found = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
+    matches = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
     if planned.whole is None:
-        return _ScriptedSearch(node, collection, tree, found, once)
-    return _PlainSearch(node, collection, planned.whole, found, once)
+        return _ScriptedSearch(node, collection, tree, matches, once)
+    return _PlainSearch(node, collection, planned.whole, matches, once)
 
 
 class _PlainSearch:
@@ -110,7 +110,7 @@ class _PlainSearch:
         self._missed: _MissedChanges | None = None
 
     def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        taken: list[Match] = []
+        matches: list[Match] = []
         if self._paused_at is not None:
             self._overtaken = self._overtaken or self._paused_at != self._node.store.sequence
             # Commits before the next pause are the statement's own.
@@ -119,32 +119,32 @@ class _PlainSearch:
             if match is not None:
                 current = self._current(match) if self._overtaken else match
                 if current is not None and (owned is None or owned.matches(current[1])):
-                    taken.append(current)
-                    if len(taken) == wanted:
-                        return taken
+                    matches.append(current)
+                    if len(matches) == wanted:
+                        return matches
             if self._node.clock() >= until:
-                return taken
+                return matches
         if self._missed is not None:
-            self._take_missed(self._missed, taken, wanted, owned)
-        self.exhausted = not self._missed and len(taken) < wanted
-        return taken
+            self._take_missed(self._missed, matches, wanted, owned)
+        self.exhausted = not self._missed and len(matches) < wanted
+        return matches
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         if apart is None:
             return allowing(REFUSED, partial(self.take, wanted, owned, until))
         self.pause()
         apart.begin()
-        taken = apart.aside(partial(self.take, wanted, owned, until))
+        matches = apart.aside(partial(self.take, wanted, owned, until))
         if apart.overtaken:
-            self.give_back(taken)
+            self.give_back(matches)
             apart.check()
-        return taken
+        return matches
 
     def _take_missed(self, missed: _MissedChanges, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
         while missed and len(taken) < wanted:
-            again = missed.pop()
-            if again is not None and self._predicate.matches(again[1]) and (owned is None or owned.matches(again[1])):
-                taken.append(again)
+            match = missed.pop()
+            if match is not None and self._predicate.matches(match[1]) and (owned is None or owned.matches(match[1])):
+                taken.append(match)
 
     def _current(self, match: Match) -> Match | None:
         raw = self._collection.record(self._node.engine, match[0])
@@ -182,19 +182,19 @@ class _ScriptedSearch:
         self._again: list[int] = []
 
     def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        taken: list[Match] = []
-        if not self._take_found(taken, wanted, owned, until):
-            return taken
+        matches: list[Match] = []
+        if not self._take_found(matches, wanted, owned, until):
+            return matches
         while self._missed:
-            found = self._missed.pop()
-            if found is not None:
-                self._again.append(found[0])
-        while self._again and not taken:
+            match = self._missed.pop()
+            if match is not None:
+                self._again.append(match[0])
+        while self._again and not matches:
             current = self._current(self._again.pop())
             if current is not None and (owned is None or owned.matches(current[1])):
-                taken.append(current)
-        self.exhausted = not self._again and not self._missed and len(taken) < wanted
-        return taken
+                matches.append(current)
+        self.exhausted = not self._again and not self._missed and len(matches) < wanted
+        return matches
 
     def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         """Return what `take` does; it waits for scripts itself."""
@@ -219,10 +219,10 @@ class _ScriptedSearch:
     def _current(self, record_id: int) -> Match | None:
         raw = self._collection.record(self._node.engine, record_id)
         while raw is not None and self._predicate.matches(raw):
-            again = self._collection.record(self._node.engine, record_id)
-            if again == raw:
+            current_raw = self._collection.record(self._node.engine, record_id)
+            if current_raw == raw:
                 return record_id, raw
-            raw = again
+            raw = current_raw
         return None
 
     def give_back(self, matches: list[Match]) -> None:

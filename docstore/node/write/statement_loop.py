@@ -82,10 +82,10 @@ class WriteTarget:
     def collection(self) -> Collection | None:
         """Return the collection, or None if it does not exist. Errors: CommandNotSupportedOnView."""
         store = self.node.store
-        found = store.collection(self.namespace)
-        if found is None:
+        collection = store.collection(self.namespace)
+        if collection is None:
             check_no_view(store, self.namespace)
-        return found
+        return collection
 
     def validator(self, collection: Collection) -> Validator | None:
         """Return the validator that this command's documents must pass, or None."""
@@ -121,8 +121,8 @@ class WriteTarget:
 
     def is_plain(self, multi: bool) -> bool:
         """True if a statement has no `let`, covers all owned documents and needs no hold."""
-        held = multi and self.node.shard_filter is not None
-        return self.let is None and self.within is None and not held
+        needs_hold = multi and self.node.shard_filter is not None
+        return self.let is None and self.within is None and not needs_hold
 
     def matches_at_once(
         self, filter_: bytes, owned: Predicate | None, *, multi: bool, collation: bytes | None = None
@@ -137,25 +137,25 @@ class WriteTarget:
         collection = self.node.store.collection(self.namespace)
         if collection is None or identity_in(filter_) is not None:
             return None, None
-        known, rules = collation_of(collection, collation)
+        is_valid, rules = collation_of(collection, collation)
         reader = self.reader
-        bound = bound_scan(collection, filter_, reader, collation=rules, evaluates=False) if known else None
-        found = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
-        if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
+        bound = bound_scan(collection, filter_, reader, collation=rules, evaluates=False) if is_valid else None
+        matches = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
+        if bound is None or matches is None or len(matches) > UNIT_DOCUMENTS:
             return None, None
-        if takes_long(collection, found):
+        if takes_long(collection, matches):
             return None, None
         bound.used()
-        return collection, found
+        return collection, matches
 
     def look_up(self, collection: Collection, identity: Value, owned: Predicate | None) -> tuple[int, bytes] | None:
         """Return the (record id, document) with this `_id`, or None if there is none that is owned."""
-        found = collection.look_up(self.reader, identity)
-        if found is not None and owned is not None and not owned.matches(found[1]):
-            found = None
+        match = collection.look_up(self.reader, identity)
+        if match is not None and owned is not None and not owned.matches(match[1]):
+            match = None
         if self.execution is not None:
-            self.execution.lookup(identity, found=found is not None)
-        return found
+            self.execution.lookup(identity, found=match is not None)
+        return match
 
     @property
     def reader(self) -> Reader:

@@ -176,9 +176,9 @@ class UpdateWork(SearchingWork):
             return True
         identity = identity_of(modification.tree, collection.collation)
         if identity is not None and self._statement.hint is None and self._target.within is None:
-            found = self._target.look_up(collection, identity, owned)
-            if found is not None:
-                self._change(collection, modification, [found], joined=True)
+            match = self._target.look_up(collection, identity, owned)
+            if match is not None:
+                self._change(collection, modification, [match], joined=True)
             elif self._statement.upsert:
                 self._upsert(collection, modification, joined=True)
             return True
@@ -195,8 +195,8 @@ class UpdateWork(SearchingWork):
         owned: Predicate | None,
         until: float,
     ) -> bool:
-        wanted = UNIT_DOCUMENTS if self._statement.multi and len(self._statement.update[1]) <= LARGE_BYTES else 1
-        matches = self._found(search, wanted, owned, until)
+        limit = UNIT_DOCUMENTS if self._statement.multi and len(self._statement.update[1]) <= LARGE_BYTES else 1
+        matches = self._found(search, limit, owned, until)
         if matches:
             try:
                 self._change(collection, modification, matches)
@@ -272,10 +272,10 @@ class UpdateWork(SearchingWork):
                             before, after, modification.tree, multi=self._statement.multi,
                             retryable=self._target.retryable,
                         )  # fmt: skip
-                    ahead = None if scripted is None else scripted.keys(collection, (before, after), changed)
+                    index_keys = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(
                         collection, record_id, before, after,
-                        stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=ahead,
+                        stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=index_keys,
                     )  # fmt: skip
                 modified += modification.counts(before, after) and self._target.counted((before,))
             except WriteConflict:
@@ -298,19 +298,21 @@ class UpdateWork(SearchingWork):
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
         scripted = self._evaluated
-        made, ahead = (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
-        self._target.check_new(made)
+        document, index_keys = (
+            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
+        )
+        self._target.check_new(document)
         validator = self._target.validator(collection)
         if validator is not None:
-            validator.check_new(made)
-        unit = self._target.joined(collection, len(made)) if joined else self._target.unit()
+            validator.check_new(document)
+        unit = self._target.joined(collection, len(document)) if joined else self._target.unit()
         try:
-            unit.insert(collection, made, stmt_id=self._stmt_id, ahead=ahead)
+            unit.insert(collection, document, stmt_id=self._stmt_id, ahead=index_keys)
         except BaseException:
             unit.abort()
             raise
         self._target.commit(unit)
-        self._count_upserted(made)
+        self._count_upserted(document)
 
     def _count_upserted(self, made: bytes) -> None:
         identity = get_field(made, "_id")
@@ -327,9 +329,9 @@ class UpdateWork(SearchingWork):
         entry = self._target.entry(optime)
         outcome.retried.append(self._stmt_id)
         if entry_operation(entry) == "i":
-            made = get_field(entry, "o")
-            assert made is not None, "an oplog entry without o"
-            self._count_upserted(made[1])
+            document = get_field(entry, "o")
+            assert document is not None, "an oplog entry without o"
+            self._count_upserted(document[1])
         else:
             outcome.n += 1
             assert outcome.modified is not None, "updates report what they modified"

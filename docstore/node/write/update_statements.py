@@ -90,5 +90,7 @@ def update_statement(raw: bytes) -> UpdateStatement:
 
 def check_sorts(context: Context, statements: Iterable[UpdateStatement]) -> None:
     """Reject `sort` (Location40415) if the process presents itself as a server version without it."""
-    if not context.services.switches.face.has_bulk_write and any(each.sort is not None for each in statements):
+    if not context.services.switches.face.has_bulk_write and any(
+        statement.sort is not None for statement in statements
+    ):
         raise unknown_field("update.updates", "sort")

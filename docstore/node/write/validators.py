@@ -50,9 +50,9 @@ def check_validator(node: DataNode, raw: bytes) -> None:
 
 def _check_names(raw: bytes, refused: Mapping[str, tuple[int, str]]) -> None:
     for name, code, data in elements(raw):
-        found = refused.get(name)
-        if found is not None:
-            raise CommandError(*found)
+        refusal = refused.get(name)
+        if refusal is not None:
+            raise CommandError(*refusal)
         _check_value(code, data, _REFUSED_EXPRESSIONS if name == "$expr" else refused)
 
 

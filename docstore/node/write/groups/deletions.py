@@ -38,25 +38,25 @@ class DeleteGroup(IdentityGroup[DeleteStatement, Deletions]):
     def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Deletions:
         reader = self._target.reader
         deletions = Deletions()
-        gone: set[bytes] = set()
+        removed_keys: set[bytes] = set()
         for number in range(self.first, end):
             statement = self._all[number]
             identity = None if statement.multi or not statement.is_plain else identity_in(statement.filter)
             if identity is None:
                 break
             key = encode_key(identity)
-            found = None if key in gone else collection.by_id(reader, identity)
-            if found is not None:
-                _, before = found
+            match = None if key in removed_keys else collection.by_id(reader, identity)
+            if match is not None:
+                _, before = match
                 if len(before) > LARGE_BYTES or deletions.size + len(before) > MOST_BYTES:
                     break
                 if owned is not None and not owned.matches(before):
-                    found = None
-            deletions.matched.append(0 if found is None else 1)
-            if found is not None:
-                gone.add(key)
-                deletions.size += len(found[1])
-                deletions.removals.append(found)
+                    match = None
+            deletions.matched.append(0 if match is None else 1)
+            if match is not None:
+                removed_keys.add(key)
+                deletions.size += len(match[1])
+                deletions.removals.append(match)
                 deletions.numbers.append(number)
         return deletions
 
@@ -65,5 +65,5 @@ class DeleteGroup(IdentityGroup[DeleteStatement, Deletions]):
     ) -> None:
         ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in found.numbers]
         if not unit.remove_each(collection, found.removals, ids):
-            for place, removal in enumerate(found.removals):
-                unit.remove(collection, *removal, stmt_id=None if ids is None else ids[place])
+            for index, removal in enumerate(found.removals):
+                unit.remove(collection, *removal, stmt_id=None if ids is None else ids[index])

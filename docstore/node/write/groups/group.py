@@ -87,7 +87,7 @@ class GroupedWorks(Generic[Statement, Found]):
         if len(pair) < 2:
             return None
         try:
-            by_identity = [identity_type(each.filter) != 0 for each in pair]
+            by_identity = [identity_type(statement.filter) != 0 for statement in pair]
         except CommandError:
             return None
         return self._group if all(by_identity) else None if any(by_identity) else self._by_key
