@@ -153,8 +153,8 @@ class OpenBackups:
         if self._node.settings.engine != "inMemory":
             path.parent.mkdir(exist_ok=True)
         self._node.engine.checkpoint(str(path))
-        found = sorted(path.iterdir())
-        stats = [(file.name, file.stat()) for file in found]
+        files = sorted(path.iterdir())
+        stats = [(file.name, file.stat()) for file in files]
         return {name: BackupFile(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats}
 
     async def read(self, identity: ObjectId, name: str, offset: int, length: int) -> bytes:

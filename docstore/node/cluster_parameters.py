@@ -28,10 +28,10 @@ def value_of(store: Store, name: str) -> dict[str, Any]:
     """Return a parameter as clients see it. Errors: NoSuchKey."""
     if name != CHANGE_STREAM_OPTIONS:
         raise CommandError(Code.NoSuchKey, f"Unknown server parameter: {name}")
-    found = _document(store, name)
-    if found is None:
+    document = _document(store, name)
+    if document is None:
         return {"_id": name, "clusterParameterTime": Timestamp(0, 0), _IMAGES: {_EXPIRE: _OFF}}
-    return found
+    return document
 
 
 def expired_before(store: Store, now: float) -> int | None:
@@ -39,8 +39,8 @@ def expired_before(store: Store, now: float) -> int | None:
 
     `now` is in seconds since 1970.
     """
-    found = _document(store, CHANGE_STREAM_OPTIONS)
-    seconds = None if found is None else found[_IMAGES][_EXPIRE]
+    document = _document(store, CHANGE_STREAM_OPTIONS)
+    seconds = None if document is None else document[_IMAGES][_EXPIRE]
     return int((now - seconds) * 1000) if isinstance(seconds, int) else None
 
 
@@ -50,11 +50,11 @@ def set_value(store: Store, unit: WriteUnitOfWork, name: str, value: dict[str, A
     if collection is None:
         collection = store.create_collection(unit, NAMESPACE)
     raw = bson.encode({"_id": name, "clusterParameterTime": unpack_timestamp(store.last_optime.timestamp), **value})
-    found = collection.by_id(unit, from_python(name))
-    if found is None:
+    match = collection.by_id(unit, from_python(name))
+    if match is None:
         unit.insert(collection, raw)
     else:
-        unit.replace(collection, *found, raw)
+        unit.replace(collection, *match, raw)
 
 
 def checked_value(name: str, value: Any) -> dict[str, Any]:
@@ -89,5 +89,5 @@ def _checked_field(document: Any, field: str) -> Any:
 
 def _document(store: Store, name: str) -> dict[str, Any] | None:
     collection = store.collection(NAMESPACE)
-    found = None if collection is None else collection.by_id(store.engine, from_python(name))
-    return None if found is None else document_to_python(found[1])
+    match = None if collection is None else collection.by_id(store.engine, from_python(name))
+    return None if match is None else document_to_python(match[1])

@@ -33,10 +33,10 @@ class Signal(Awaitable[None]):
         """Cancel the callback; idempotent."""
 
     def __await__(self) -> Generator[Any, Any, None]:
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.tell(lambda: None if told.done() else told.set_result(None))
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.tell(lambda: None if future.done() else future.set_result(None))
         try:
-            yield from told
+            yield from future
         finally:
             self.cancel()
 
@@ -84,12 +84,12 @@ class SignalledRequest(Relay):
         SUPERVISION.context, SUPERVISION.until = self._context, 0.0
         result: Any = None
         try:
-            wanted = next(self._steps)
-            if isinstance(wanted, Signal):
-                self._signal = wanted
-                wanted.tell(self._happened)
+            awaitable = next(self._steps)
+            if isinstance(awaitable, Signal):
+                self._signal = awaitable
+                awaitable.tell(self._happened)
                 return
-            self._wanted = wanted
+            self._wanted = awaitable
         except StopIteration as end:
             result = end.value
         except BaseException as error:

@@ -106,19 +106,19 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
 async def _newest(context: Context, source: Collection, size: int) -> list[bytes]:
     """Return the newest documents that fit into `size` bytes, at least one, oldest first."""
     snapshot = node_of(context).engine.snapshot()
-    found: list[bytes] = []
+    documents: list[bytes] = []
     slices = Slices(context)
     try:
         for raw in source.documents(snapshot, reverse=True):
             size -= len(raw)
-            if size < 0 and found:
+            if size < 0 and documents:
                 break
-            found.append(raw)
-            if len(found) % _CLOCK_EVERY == 0:
+            documents.append(raw)
+            if len(documents) % _CLOCK_EVERY == 0:
                 await slices.pause_when_due()
     finally:
         snapshot.close()
-    return found[::-1]
+    return documents[::-1]
 
 
 def _discard(node: DataNode, namespace: str) -> None:

@@ -29,12 +29,12 @@ def make_collection(store: Store, namespace: str) -> Collection:
     check_takes_documents(store, namespace)
     unit = store.unit()
     try:
-        made = store.create_collection(unit, namespace)
+        collection = store.create_collection(unit, namespace)
     except BaseException:
         unit.abort()
         raise
     unit.commit()
-    return made
+    return collection
 
 
 def check_takes_documents(store: Store, namespace: str) -> None:
@@ -67,11 +67,11 @@ def check_database_case(
 def existing(context: Context, namespace: str) -> Collection:
     """Return the collection. Errors: NamespaceNotFound, CommandNotSupportedOnView."""
     store = node_of(context).store
-    found = store.collection(namespace)
-    if found is None:
+    collection = store.collection(namespace)
+    if collection is None:
         check_no_view(store, namespace)
         raise CommandError(Code.NamespaceNotFound, f"ns not found {namespace}")
-    return found
+    return collection
 
 
 async def enter_change(context: Context) -> None:

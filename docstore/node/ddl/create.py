@@ -91,8 +91,8 @@ def created_view(node: DataNode, arguments: Arguments, namespace: str) -> ViewDe
 
 
 def _collation(arguments: Arguments) -> Collation | None:
-    given = arguments["collation"]
-    return None if given is None else parse_collation(given, "create.collation")
+    raw = arguments["collation"]
+    return None if raw is None else parse_collation(raw, "create.collation")
 
 
 def check_creatable(namespace: str) -> None:
@@ -176,27 +176,27 @@ def _clustered_index(arguments: Arguments) -> bytes | None:
         )
     if code != OBJECT:
         raise wrong_type("create.clusteredIndex", code, "[bool]")
-    given = parse_fields("create", data, _CLUSTERED)
-    key: list[tuple[str, int, bytes]] = elements(given["key"])
+    fields = parse_fields("create", data, _CLUSTERED)
+    key: list[tuple[str, int, bytes]] = elements(fields["key"])
     if len(key) != 1 or key[0][0] != "_id" or key[0][1] not in NUMBERS or to_python(key[0][1:]) != 1:
         raise CommandError(
             Code.InvalidIndexSpecificationOption, "The clusteredIndex option is only supported for key: {_id: 1}"
         )
-    if not given["unique"]:
+    if not fields["unique"]:
         raise CommandError(5979700, "The clusteredIndex option requires unique: true to be specified")
     stored = document_from(
         [
-            ("v", *from_python(given["v"])),
-            ("key", OBJECT, given["key"]),
-            ("name", *from_python(given["name"])),
+            ("v", *from_python(fields["v"])),
+            ("key", OBJECT, fields["key"]),
+            ("name", *from_python(fields["name"])),
             ("unique", BOOL, b"\1"),
         ]
     )
-    if given["v"] != 2:
+    if fields["v"] != 2:
         raise CommandError(
             5979704,
             f"Invalid clusteredIndex specification {display((OBJECT, stored))}; cannot create a clusteredIndex with "
-            f"v={given['v']}",
+            f"v={fields['v']}",
         )
     return stored
 
@@ -254,9 +254,9 @@ def _check_id_index(spec: bytes | None, collation: bytes | None) -> None:
         raise CommandError(Code.BadValue, "The field 'key' for an _id index must be {_id: 1}")
     options = {name: (code, data) for name, code, data in elements(spec)}
     index = parse_index_spec(document_from((name, *value) for name, value in options.items() if name != "collation"))
-    given = options.get("collation")
-    own = None if given is None or given[0] != OBJECT else parse_collation(given[1])
-    if given is not None and own != (None if collation is None else parse_collation(collation)):
+    collation_value = options.get("collation")
+    own = None if collation_value is None or collation_value[0] != OBJECT else parse_collation(collation_value[1])
+    if collation_value is not None and own != (None if collation is None else parse_collation(collation)):
         raise CommandError(Code.BadValue, "'idIndex' must have the same collation as the collection.")
     assert index.name == "_id_", "an index of that key has one name"
 

@@ -30,11 +30,11 @@ def chosen_indexes(collection: Collection, asked: Value) -> list[Index]:
         return _by_names(collection, [text_of(data)])
     if code == ARRAY:
         members = values(data)
-        for place, (kind, _) in enumerate(members):
+        for position, (kind, _) in enumerate(members):
             if kind != STRING:
                 raise CommandError(
                     Code.TypeMismatch,
-                    f"BSON field 'dropIndexes.index.{place}' is the wrong type '{TYPE_NAMES[kind]}', "
+                    f"BSON field 'dropIndexes.index.{position}' is the wrong type '{TYPE_NAMES[kind]}', "
                     "expected type 'string'",
                 )
         return _by_names(collection, [text_of(name) for _, name in members])
@@ -43,15 +43,15 @@ def chosen_indexes(collection: Collection, asked: Value) -> list[Index]:
             Code.TypeMismatch,
             f"BSON field 'dropIndexes.index' is the wrong type '{TYPE_NAMES[code]}', expected types '[string, object]'",
         )
-    found = [index for index in collection.indexes.values() if index.key_id == encode_key(asked)]
-    if not found:
+    matches = [index for index in collection.indexes.values() if index.key_id == encode_key(asked)]
+    if not matches:
         raise CommandError(Code.IndexNotFound, f"can't find index with key: {display(asked)}")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise CommandError(
             Code.AmbiguousIndexKeyPattern,
-            f"{len(found)} indexes found for key: {display(asked)}, identify by name instead",
+            f"{len(matches)} indexes found for key: {display(asked)}, identify by name instead",
         )
-    return [_droppable(found[0])]
+    return [_droppable(matches[0])]
 
 
 def _by_names(collection: Collection, names: list[str]) -> list[Index]:

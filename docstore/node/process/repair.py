@@ -66,7 +66,7 @@ def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutc
         store, collections = mend_store(engine, mode, journal.note)
         # An interrupted repair has lost the record of what it corrected here.
         is_changed = repaired.is_resumed or bool(repaired.reason or journal.losses)
-        is_changed |= any(not each.was_valid for each in collections)
+        is_changed |= any(not collection.was_valid for collection in collections)
         notes = _notes(repaired, collections)
         if is_changed and is_member(store, journal.losses):
             require_copy(store)
@@ -129,13 +129,13 @@ def _notes(repaired: Repair, collections: Iterable[Repaired]) -> list[str]:
         notes.append(f"damage was found: {repaired.reason}")
     if repaired.damaged.exists():
         notes.append(f"the damaged files are kept in {repaired.damaged}")
-    for each in collections:
+    for collection in collections:
         LOG.info(
-            "Collection repaired", ns=each.ns, documents=each.count, indexEntries=each.entries, wasValid=each.was_valid,
-            removed=each.removed[:100],
+            "Collection repaired", ns=collection.ns, documents=collection.count, indexEntries=collection.entries,
+            wasValid=collection.was_valid, removed=collection.removed[:100],
         )  # fmt: skip
-        if not each.was_valid:
-            notes.append(f"indexes and counters of {each.ns} were made anew")
+        if not collection.was_valid:
+            notes.append(f"indexes and counters of {collection.ns} were made anew")
     return notes
 
 

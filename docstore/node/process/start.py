@@ -153,8 +153,8 @@ class NodeProcess:
     async def _start(self, parts: AsyncExitStack) -> None:
         started = time.monotonic()
         sockets = bind(self._addresses, self._settings.port)
-        for each in sockets:
-            parts.callback(each.close)
+        for bound_socket in sockets:
+            parts.callback(bound_socket.close)
         # The actual port, if it was 0.
         settings = self._settings = replace(self._settings, port=sockets[0].getsockname()[1])
         engine = open_engine(settings.engine, str(settings.dbpath), cache_bytes=settings.cache_bytes)

@@ -39,12 +39,12 @@ class SessionTransactions:
         Errors: NoSuchTransaction, TransactionTooOld, TransactionCommitted.
         """
         number = _number(session)
-        found, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
+        transaction, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
         newest = self._newest(session.lsid)
         if number < newest:
             raise self._too_old(session, newest)
-        if found is not None and found.number == number:
-            return found
+        if transaction is not None and transaction.number == number:
+            return transaction
         if state.txn_number == number and state.committed:
             raise committed(number)
         raise CommandError(
@@ -55,8 +55,8 @@ class SessionTransactions:
 
     def committed_before(self, session: Session) -> OpTime | None:
         """Return the commit optime of the named transaction if only the session's row has it; else None."""
-        found, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
-        forgotten = found is None or found.number != session.txn_number
+        transaction, state = self._by_session.get(session.lsid), self._rows.state(session.lsid)
+        forgotten = transaction is None or transaction.number != session.txn_number
         return state.last if forgotten and state.txn_number == session.txn_number and state.committed else None
 
     def aborted_before(self, session: Session) -> OpTime | None:
@@ -70,13 +70,17 @@ class SessionTransactions:
 
     def open_of(self, session: Session) -> Transaction | None:
         """Return the named transaction if it is open; else None."""
-        found = self._by_session.get(session.lsid)
-        return found if found is not None and found.number == session.txn_number and found.state is State.OPEN else None
+        transaction = self._by_session.get(session.lsid)
+        return (
+            transaction
+            if transaction is not None and transaction.number == session.txn_number and transaction.state is State.OPEN
+            else None
+        )
 
     def prepared_of(self, session: Session) -> Transaction | None:
         """Return the session's prepared transaction, which blocks its next one; else None."""
-        found = self._by_session.get(session.lsid)
-        return found if found is not None and found.state is State.PREPARED else None
+        transaction = self._by_session.get(session.lsid)
+        return transaction if transaction is not None and transaction.state is State.PREPARED else None
 
     def begin(self, session: Session, now: float, *, routed: bool = False) -> Transaction:
         """Begin a transaction.
@@ -114,34 +118,36 @@ class SessionTransactions:
         return transaction
 
     def _newest(self, lsid: bytes) -> int:
-        found, row = self._by_session.get(lsid), self._rows.state(lsid).txn_number
-        return row if found is None else max(found.number, row)
+        transaction, row = self._by_session.get(lsid), self._rows.state(lsid).txn_number
+        return row if transaction is None else max(transaction.number, row)
 
     def _too_old(self, session: Session, newest: int) -> CommandError:
-        found = self._by_session.get(session.lsid)
-        of_transaction = (found is not None and found.number == newest) or self._rows.state(session.lsid).of_transaction
-        what, retries = ("transaction", 0) if of_transaction else ("retryable write", -1)
+        transaction = self._by_session.get(session.lsid)
+        of_transaction = (transaction is not None and transaction.number == newest) or self._rows.state(
+            session.lsid
+        ).of_transaction
+        kind, retries = ("transaction", 0) if of_transaction else ("retryable write", -1)
         digest = base64.b64encode(session.lsid[16:]).decode()
         return CommandError(
             Code.TransactionTooOld,
             f"Cannot start transaction with {{ txnNumber: {session.txn_number} }} on session "
-            f"{UUID(bytes=session.lsid[:16])} - {digest} -  -  because a newer {what} with txnNumberAndRetryCounter "
+            f"{UUID(bytes=session.lsid[:16])} - {digest} -  -  because a newer {kind} with txnNumberAndRetryCounter "
             f"{{ txnNumber: {newest}, txnRetryCounter: {retries} }} has already started on this session.",
         )
 
     def check_retryable(self, lsid: bytes, number: int) -> None:
         """Check the number of a retryable write. Errors: TransactionTooOld, IncompleteTransactionHistory."""
-        found = self._by_session.get(lsid)
-        if found is not None:
-            if found.number == number:
+        transaction = self._by_session.get(lsid)
+        if transaction is not None:
+            if transaction.number == number:
                 raise converted()
-            if number < found.number:
+            if number < transaction.number:
                 raise CommandError(
                     Code.TransactionTooOld,
                     f"Retryable write with txnNumber {number} is prohibited on session {lsid[:16].hex()} because a "
-                    f"newer transaction with txnNumber {found.number} has already started on this session.",
+                    f"newer transaction with txnNumber {transaction.number} has already started on this session.",
                 )
-            self.abort(found)
+            self.abort(transaction)
         self._rows.check_retryable(lsid, number)
 
     def commit(self, transaction: Transaction) -> None:

@@ -46,12 +46,12 @@ class CatalogAudit:
             self._log.note(connection, kind, parameters)
 
     def _events(self, context: Context | None, changes: list[Change]) -> Iterator[Event]:
-        made: list[str] = []
+        new_namespaces: list[str] = []
         for change in changes:
             if change.from_migrate:
                 continue
             if change.op == "c":
-                yield from self._of_catalog(change, made)
+                yield from self._of_catalog(change, new_namespaces)
             elif change.op in "iud":
                 if change.ns in _OF_USERS and context is not None:
                     yield from _of_user_document(context.command.name, change)
@@ -64,26 +64,26 @@ class CatalogAudit:
         `made`: collections created earlier in the same unit; extended here.
         """
         database = split_namespace(change.ns)[0]
-        said = document_to_python(change.after or b"")
-        kind, value = next(iter(said.items()))
+        command = document_to_python(change.after or b"")
+        kind, value = next(iter(command.items()))
         if kind == "create":
             namespace = f"{database}.{value}"
-            others = [each for each in self._store.namespaces(database) if each not in (*made, namespace)]
-            if not others and not made:
+            other_namespaces = [name for name in self._store.namespaces(database) if name not in (*made, namespace)]
+            if not other_namespaces and not made:
                 yield "createDatabase", {"ns": database}
             made.append(namespace)
             if not value.startswith("system."):
                 yield "createCollection", {"ns": namespace}
-                if "idIndex" in said:
-                    yield from index_events(namespace, ((said["idIndex"]["name"], said["idIndex"]),))
+                if "idIndex" in command:
+                    yield from index_events(namespace, ((command["idIndex"]["name"], command["idIndex"]),))
         elif kind == "drop" and not value.startswith("system."):
             yield "dropCollection", {"ns": f"{database}.{value}"}
         elif kind == "dropDatabase":
             yield "dropDatabase", {"ns": database}
         elif kind == "renameCollection":
-            yield "renameCollection", {"old": value, "new": said["to"]}
+            yield "renameCollection", {"old": value, "new": command["to"]}
         elif kind == "dropIndexes":
-            yield "dropIndex", {"ns": f"{database}.{value}", "indexName": said["index"]}
+            yield "dropIndex", {"ns": f"{database}.{value}", "indexName": command["index"]}
 
 
 def index_events(namespace: str, indexes: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Event]:

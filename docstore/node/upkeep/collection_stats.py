@@ -86,8 +86,8 @@ class StoredCount:
 def stored_count(node: DataNode, namespace: str) -> StoredCount | None:
     """Return the counts of the collection or oplog of that name, or None if it does not exist."""
     oplog = node.store.oplog
-    found = oplog if namespace == OPLOG_NS and oplog is not None else node.store.collection(namespace)
-    return None if found is None else StoredCount(found.count, found.size)
+    source = oplog if namespace == OPLOG_NS and oplog is not None else node.store.collection(namespace)
+    return None if source is None else StoredCount(source.count, source.size)
 
 
 def namespace_stats(node: DataNode, namespace: str, scale: int = 1) -> dict[str, Any]:
@@ -116,7 +116,7 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
     `free`: include space kept for reuse, which is always 0, because freed space returns to the file system.
     """
     node, database = node_of(context), context.db
-    collections = [found for name in node.store.namespaces(database) if (found := node.store.collection(name))]
+    collections = [coll for name in node.store.namespaces(database) if (coll := node.store.collection(name))]
     sizes: list[CollectionSizes] = []
     slices = Slices(context)
     for collection in collections:
@@ -124,8 +124,8 @@ async def database_stats(context: Context, scale: int, *, free: bool = False) ->
         await slices.pause_when_due()
     objects = sum(collection.count for collection in collections)
     data = sum(collection.size for collection in collections)
-    storage = sum(each.storage for each in sizes)
-    index_bytes = sum(sum(each.indexes.values()) for each in sizes)
+    storage = sum(size.storage for size in sizes)
+    index_bytes = sum(sum(size.indexes.values()) for size in sizes)
     usage = shutil.disk_usage(node.settings.dbpath) if collections else None
     # For a nonexistent database the zeros are integers.
     number_of = float if collections else int

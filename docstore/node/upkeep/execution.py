@@ -97,15 +97,15 @@ class Execution:
         if self._first is None or self._running is None:
             return {}
         first, running = self._first(), self._running()
-        found: dict[str, Any] = {"planSummary": plan_summary(first)}
-        found["keysExamined"] = self._keys + running.keys_examined
+        figures: dict[str, Any] = {"planSummary": plan_summary(first)}
+        figures["keysExamined"] = self._keys + running.keys_examined
         if self.exact or not self._whole:
-            found["docsExamined"] = self._documents + running.docs_examined
+            figures["docsExamined"] = self._documents + running.docs_examined
         if first.sorts or self.sorts:
-            found["hasSortStage"] = True
+            figures["hasSortStage"] = True
         if first.plan.rejected and first.plan.works:
-            found["fromMultiPlanner"] = True
-        return found
+            figures["fromMultiPlanner"] = True
+        return figures
 
 
 def is_profiled(context: Context) -> bool:
@@ -117,10 +117,10 @@ def is_profiled(context: Context) -> bool:
 def execution_of(context: Context) -> Execution:
     """Return the execution record of a request; created on first use."""
     progress = context.progress
-    found = progress.execution
-    if not isinstance(found, Execution):
-        progress.execution = found = Execution(exact=is_profiled(context))
-    return found
+    execution = progress.execution
+    if not isinstance(execution, Execution):
+        progress.execution = execution = Execution(exact=is_profiled(context))
+    return execution
 
 
 def plan_summary(stats: PlanStats) -> str:
@@ -160,6 +160,7 @@ def _pattern(index: IndexInfo) -> dict[str, Any]:
 
 def _named(name: str, index: IndexInfo) -> str:
     fields = [
-        f'{path}: "{way}"' if isinstance(way, str) else f"{path}: {way:g}" for path, way in _pattern(index).items()
+        f'{path}: "{direction}"' if isinstance(direction, str) else f"{path}: {direction:g}"
+        for path, direction in _pattern(index).items()
     ]
     return f"{name} {{ {', '.join(fields)} }}"

@@ -127,37 +127,37 @@ def _namespace(context: Context) -> str:
 
 def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: DatetimeMS) -> bytes:
     name = context.command.name
-    told = {field_name: (code, data) for field_name, code, data in elements(reply)}
+    reply_fields = {field_name: (code, data) for field_name, code, data in elements(reply)}
     entry: dict[str, Any] = {
         "_id": ObjectId(),
         "op": _OPERATIONS.get(name, "command"),
         "ns": namespace,
     }
-    statement = _statement(context) if to_python(told["ok"]) == 1 else None
-    shown_command = [each for each in elements(context.shown) if each[0] not in _LONG_FIELDS]
+    statement = _statement(context) if to_python(reply_fields["ok"]) == 1 else None
+    shown_command = [element for element in elements(context.shown) if element[0] not in _LONG_FIELDS]
     entry["command"] = RawBSONDocument(document_from(shown_command if statement is None else statement))
-    failure = told
-    if statement is not None and "writeErrors" in told:
+    failure = reply_fields
+    if statement is not None and "writeErrors" in reply_fields:
         # The error of a failed statement is recorded as the request's.
-        ((_, _, refused),) = elements(told["writeErrors"][1])
+        ((_, _, refused),) = elements(reply_fields["writeErrors"][1])
         failure = {field_name: (code, data) for field_name, code, data in elements(refused)}
         failure["codeName"] = string_value(CommandError(to_python(failure["code"]), "").code_name)
-    cursor = _cursor(told["cursor"]) if name in _FINDING and "cursor" in told else {}
+    cursor = _cursor(reply_fields["cursor"]) if name in _FINDING and "cursor" in reply_fields else {}
     execution = None if context.begun_progress is None else context.begun_progress.execution
     figures = {} if execution is None else execution.figures()
-    failed = failure is not told or to_python(told["ok"]) != 1
+    failed = failure is not reply_fields or to_python(reply_fields["ok"]) != 1
     summary = {"planSummary": figures.pop("planSummary")} if figures else {}
     entry |= _opened(context)
-    entry |= {shown: cursor.pop(shown) for shown in ("cursorid",) if shown in cursor}
+    entry |= {entry_field: cursor.pop(entry_field) for entry_field in ("cursorid",) if entry_field in cursor}
     entry |= {} if failed else figures
-    entry |= {shown: cursor.pop(shown) for shown in ("cursorExhausted",) if shown in cursor}
-    entry |= {} if failed else _written(context, name, told)
+    entry |= {entry_field: cursor.pop(entry_field) for entry_field in ("cursorExhausted",) if entry_field in cursor}
+    entry |= {} if failed else _written(context, name, reply_fields)
     entry["numYield"] = 0
     entry |= cursor
     if failed:
         entry |= {"ok": 0.0, "errMsg": to_python(failure["errmsg"])}
         # Some errors have no code.
-        entry |= {shown: to_python(failure[name]) for shown, name in _ERROR_FIELDS if name in failure}
+        entry |= {entry_field: to_python(failure[name]) for entry_field, name in _ERROR_FIELDS if name in failure}
     remote = context.connection.remote.rpartition(":")[0]
     if statement is None:
         entry |= {"responseLength": len(reply), "protocol": "op_msg"}
@@ -176,11 +176,11 @@ def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
     statements = context.documents(_STATEMENTS[name])
     if len(statements) != 1:
         return None
-    given = elements(statements[0])
+    fields = elements(statements[0])
     if name == "update":
-        said = {each[0] for each in given}
-        given += [(each, BOOL, b"\0") for each in ("multi", "upsert") if each not in said]
-    return given
+        names = {option[0] for option in fields}
+        fields += [(option, BOOL, b"\0") for option in ("multi", "upsert") if option not in names]
+    return fields
 
 
 def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:
@@ -213,8 +213,8 @@ def _opened(context: Context) -> dict[str, Any]:
 def _cursor(value: Value) -> dict[str, Any]:
     fields = {name: (code, data) for name, code, data in elements(value[1])}
     identity = to_python(fields["id"])
-    found: dict[str, Any] = {"cursorid": identity} if identity else {"cursorExhausted": True}
+    cursor: dict[str, Any] = {"cursorid": identity} if identity else {"cursorExhausted": True}
     for name in ("firstBatch", "nextBatch"):
         if name in fields and fields[name][0] == ARRAY:
-            found["nreturned"] = len(elements(fields[name][1]))
-    return found
+            cursor["nreturned"] = len(elements(fields[name][1]))
+    return cursor

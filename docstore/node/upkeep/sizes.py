@@ -55,10 +55,10 @@ def _entry_bytes(engine: Engine, index: Index, count: int) -> float:
 
     It is estimated again when `count` has changed by an eighth.
     """
-    known = _estimates.get(index)
-    if known is None or abs(count - known[0]) * 8 > known[0]:
-        known = _estimates[index] = count, _mean_of_first(engine, index)
-    return known[1]
+    estimate = _estimates.get(index)
+    if estimate is None or abs(count - estimate[0]) * 8 > estimate[0]:
+        estimate = _estimates[index] = count, _mean_of_first(engine, index)
+    return estimate[1]
 
 
 def _mean_of_first(engine: Engine, index: Index) -> float:
