@@ -159,8 +159,8 @@ class EndState:
         return OBJECT, document_from([("v", *self._value)]) if self._seen else EMPTY_DOCUMENT
 
     def merge(self, partial: Value) -> int:
-        found = get_field(partial[1], "v")
-        return 0 if found is None else self.add(found)
+        value = get_field(partial[1], "v")
+        return 0 if value is None else self.add(value)
 
     def result(self) -> Value:
         return self._value

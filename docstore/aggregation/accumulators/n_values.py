@@ -50,9 +50,9 @@ class EndsState:
             if not self._last:
                 return 0
             self._members.popleft()
-        found = NULL_VALUE if value is None else value
-        self._members.append(found)
-        return len(found[1]) + _PER_MEMBER
+        member = NULL_VALUE if value is None else value
+        self._members.append(member)
+        return len(member[1]) + _PER_MEMBER
 
     def partial(self) -> Value:
         return array_value(self._members)
@@ -77,10 +77,10 @@ class RankedState:
 
     def add(self, value: Value | None) -> int:
         assert value is not None
-        key, found = get_field(value[1], "k"), get_field(value[1], "v")
+        key, member = get_field(value[1], "k"), get_field(value[1], "v")
         assert key is not None
-        assert found is not None
-        return self.keep(key[1][5:], found)
+        assert member is not None
+        return self.keep(key[1][5:], member)
 
     def keep(self, key: bytes, value: Value, *, replaces: bool = True) -> int:
         """Add a value. Unless `replaces`, a full state drops a value whose key is not above its first one."""
@@ -99,10 +99,10 @@ class RankedState:
         return sum(self.add(member) for member in values(partial[1]))
 
     def result(self) -> Value:
-        found = [value for _, value in self._members]
+        members = [value for _, value in self._members]
         if self._single:
-            return found[0] if found else NULL_VALUE
-        return array_value(found)
+            return members[0] if members else NULL_VALUE
+        return array_value(members)
 
 
 class ExtremesState:
@@ -127,8 +127,8 @@ class ExtremesState:
         return sum(self.add(member) for member in values(partial[1]))
 
     def result(self) -> Value:
-        found = self._ranked.result()
-        return array_value(reversed(values(found[1]))) if self._greatest else found
+        array = self._ranked.result()
+        return array_value(reversed(values(array[1]))) if self._greatest else array
 
 
 def ranked(key: bytes, value: Value) -> Value:
@@ -197,19 +197,19 @@ def parse_chosen(name: str, value: Value, parsing: Parsing) -> Chosen:
         count, source = parse_counted(name, value, code)
         begin = partial(start, ordering)
         return Chosen(name, parsing.expression(source), parsing.expression(count), begin, ordering)
-    wanted = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
+    parameters = ("n", "output", "sortBy") if name.endswith("N") else ("output", "sortBy")
     if value[0] != OBJECT:
         raise CommandError(5788001, f"specification must be an object; found {name}: {display(value)}")
-    given: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for field, kind, data in elements(value[1]):
-        if field not in wanted:
+        if field not in parameters:
             raise CommandError(5788002, f"Unknown argument to {name} '{field}'")
-        given[field] = (kind, data)
+        arguments[field] = (kind, data)
     for field, missing in (("n", 5788003), ("output", 5788004), ("sortBy", 5788005)):
-        if field in wanted and field not in given:
+        if field in parameters and field not in arguments:
             raise CommandError(missing, f"Missing value for '{field}'")
-    count_of = parsing.expression(given["n"]) if "n" in given else None
-    argument = _ranked_argument(given["sortBy"], parsing.expression(given["output"]), ordering)
+    count_of = parsing.expression(arguments["n"]) if "n" in arguments else None
+    argument = _ranked_argument(arguments["sortBy"], parsing.expression(arguments["output"]), ordering)
     return Chosen(name, argument, count_of, _RANKED[name], ordering)
 
 
@@ -226,7 +226,7 @@ def _ranked_argument(sort_by: Value, output: Expression, ordering: Ordering) -> 
     if ordering is not BINARY_ORDER:
         return Expression(argument)
     rank = [Expression(partial(_at, path.split(".")), path=path) for path, _ in fields]
-    sources = [(source_of(each), direction) for each, (_, direction) in zip(rank, fields, strict=True)]
+    sources = [(source_of(expression), direction) for expression, (_, direction) in zip(rank, fields, strict=True)]
     ranked_source = RankedSource(sources, source_of(output), lambda document: argument(Scope(document)))
     return Expression(argument, arguments=(*rank, output), calculation=ranked_source)
 
@@ -246,13 +246,13 @@ def ranking(fields: Sequence[tuple[str, int]], ordering: Ordering) -> Callable[[
     paths = [path.split(".") for path, _ in fields]
 
     def key_of(document: bytes) -> bytes:
-        found = [walk((OBJECT, document), path) or NULL_VALUE for path in paths]
-        arrays = [position for position, (code, _) in enumerate(found) if code == ARRAY]
+        sort_values = [walk((OBJECT, document), path) or NULL_VALUE for path in paths]
+        arrays = [position for position, (code, _) in enumerate(sort_values) if code == ARRAY]
         if len(arrays) > 1:
             raise CommandError(Code.BadValue, "cannot sort with keys that are parallel arrays")
         for position in arrays:
-            if found[position][1] == EMPTY_DOCUMENT:
-                found[position] = UNDEFINED, b""
-        return pattern.encode(found)
+            if sort_values[position][1] == EMPTY_DOCUMENT:
+                sort_values[position] = UNDEFINED, b""
+        return pattern.encode(sort_values)
 
     return key_of

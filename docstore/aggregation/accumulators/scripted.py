@@ -59,8 +59,8 @@ class ScriptedState:
 
     def add(self, value: Value | None) -> int:
         if value is None or value[0] != ARRAY:
-            found = "missing" if value is None else display(value)
-            raise CommandError(4544712, f"$accumulator accumulateArgs must evaluate to an array: {found}")
+            text = "missing" if value is None else display(value)
+            raise CommandError(4544712, f"$accumulator accumulateArgs must evaluate to an array: {text}")
         self._pending.append(value[1])
         if len(self._pending) >= GATHERED:
             before = len(self._pending) * _PER_CALL + sum(map(len, self._pending)) - len(value[1]) - _PER_CALL
@@ -98,8 +98,8 @@ class ScriptedState:
             return EMPTY_DOCUMENT
         value = expression.evaluate(Scope(self._key[1] if self._key[0] == OBJECT else EMPTY_DOCUMENT))
         if value is None or value[0] != ARRAY:
-            found = "missing" if value is None else display(value)
-            raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {found}")
+            text = "missing" if value is None else display(value)
+            raise CommandError(4544711, f"$accumulator initArgs must evaluate to an array: {text}")
         return value[1]
 
 
