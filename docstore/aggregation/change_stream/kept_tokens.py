@@ -34,25 +34,25 @@ class EventStages:
         Errors: ChangeStreamFatalError if it modified a token, or if an event has fewer fragments than were already
         returned; 7182500.
         """
-        found = self._transformed(made)
-        if not found or not (self._splits or self.given):
-            return found
+        events = self._transformed(made)
+        if not events or not (self._splits or self.given):
+            return events
         split: list[Made] = []
-        for event in found:
+        for event in events:
             split += self._split(event)
         return split
 
     def _split(self, event: Made) -> list[Made]:
         document, token, timestamp = event
-        given, self.given = self.given, 0
+        first_index, self.given = self.given, 0
         if not self._splits or len(document) <= MOST_BYTES:
-            if given:
+            if first_index:
                 raise fatal("cannot resume stream; the event of the resume token is not split here")
             return [event]
         fragments = fragments_of(document, token)
-        if given > len(fragments):
+        if first_index > len(fragments):
             raise fatal("cannot resume stream; the event of the resume token has fewer fragments here")
-        return [(part, raw, timestamp) for part, raw in fragments[given:]]
+        return [(part, raw, timestamp) for part, raw in fragments[first_index:]]
 
     def _transformed(self, made: Sequence[Made]) -> list[Made]:
         if self._stages is None or not made:
@@ -63,22 +63,22 @@ class EventStages:
         while documents := self._stages.next_batch(math.inf)[0]:
             for document in documents:
                 identity = get_field(document, "_id")
-                found = None if identity is None else identity[1]
-                place = at
-                while place < len(made) and made[place][1] != found:
-                    place += 1
-                if place == len(made) or identity is None or identity[0] != OBJECT:
+                token = None if identity is None else identity[1]
+                position = at
+                while position < len(made) and made[position][1] != token:
+                    position += 1
+                if position == len(made) or identity is None or identity[0] != OBJECT:
                     raise _modified(made[min(at, len(made) - 1)][1], document)
-                results.append((document, made[place][1], made[place][2]))
-                at = place + 1
+                results.append((document, made[position][1], made[position][2]))
+                at = position + 1
         return results
 
 
 def _modified(token: bytes, found: bytes) -> CommandError:
     identity = get_field(found, "_id")
-    shown = "{}" if identity is None else display(identity)
+    text = "{}" if identity is None else display(identity)
     return fatal(
         "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Only "
         "transformations that retain the unmodified _id field are allowed, as the stream could not be resumed. "
-        f"Expected: {display((OBJECT, token))} but found: {shown}"
+        f"Expected: {display((OBJECT, token))} but found: {text}"
     )

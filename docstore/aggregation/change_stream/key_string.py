@@ -136,8 +136,8 @@ class KeyString:
         if not any(bits):
             return b""
         packed = bytearray(-(-len(bits) // 8))
-        for place, bit in enumerate(bits):
-            packed[place // 8] |= bit << place % 8
+        for index, bit in enumerate(bits):
+            packed[index // 8] |= bit << index % 8
         if len(packed) == 1 and packed[0] < 0x80:
             return bytes(packed)
         return bytes([0x80 | len(packed)]) + packed
@@ -179,12 +179,12 @@ def _double(number: float) -> bytes:
         if not math.isinf(magnitude):
             content = ((int.from_bytes(_BITS.pack(magnitude), "big") & (_TOP >> 1) - 1) << 1).to_bytes(8, "big")
         return _signed(10, content, negative=negative)
-    whole = int(magnitude)
-    if whole == magnitude:
-        return _whole(whole << 1, negative=negative)
-    room = 8 - ((whole << 1).bit_length() + 7) // 8
-    fraction = int(math.ldexp(magnitude - whole, 8 * room)).to_bytes(room, "big")
-    return _whole(whole << 1 | 1, negative=negative, fraction=fraction)
+    integer = int(magnitude)
+    if integer == magnitude:
+        return _whole(integer << 1, negative=negative)
+    room = 8 - ((integer << 1).bit_length() + 7) // 8
+    fraction = int(math.ldexp(magnitude - integer, 8 * room)).to_bytes(room, "big")
+    return _whole(integer << 1 | 1, negative=negative, fraction=fraction)
 
 
 def _small(magnitude: float) -> bytes:

@@ -45,32 +45,32 @@ def parse_options(value: Value) -> ChangeStreamOptions:
     those of tokens.
     """
     if value[0] != OBJECT:
-        shown = display(value)
-        raise CommandError(6188500, f"$changeStream must take a nested object but found: $changeStream: {shown}")
-    given: dict[str, Value] = {}
+        text = display(value)
+        raise CommandError(6188500, f"$changeStream must take a nested object but found: $changeStream: {text}")
+    options: dict[str, Value] = {}
     for name, (code, data) in option_fields("$changeStream", value[1]).items():
         _check_type(name, (code, data))
         if code not in (NULL, UNDEFINED):
-            given[name] = code, data
-    _check_starts(given)
+            options[name] = code, data
+    _check_starts(options)
     token = None
     for name in ("resumeAfter", "startAfter"):
-        if name in given:
-            token = parse_token(given[name][1])
+        if name in options:
+            token = parse_token(options[name][1])
             if token.invalidates and name == "resumeAfter":
                 raise CommandError(
                     Code.InvalidResumeToken,
                     "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate "
                     "notification",
                 )
-    start = given.get("startAtOperationTime")
+    start = options.get("startAtOperationTime")
     return ChangeStreamOptions(
-        full_document=_choice(given, "fullDocument", DEFAULT, _FULL),
-        before_change=_choice(given, "fullDocumentBeforeChange", OFF, _BEFORE),
+        full_document=_choice(options, "fullDocument", DEFAULT, _FULL),
+        before_change=_choice(options, "fullDocumentBeforeChange", OFF, _BEFORE),
         token=token,
         start=None if start is None else int.from_bytes(start[1], "little"),
-        expanded=_truth(given, "showExpandedEvents"),
-        whole_cluster=_truth(given, "allChangesForCluster"),
+        expanded=_truth(options, "showExpandedEvents"),
+        whole_cluster=_truth(options, "allChangesForCluster"),
     )
 
 
@@ -82,11 +82,12 @@ def _check_type(name: str, value: Value) -> None:
                 Code.TypeMismatch, f"Field '{name}' should be a boolean value, but found: {type_name(value)}"
             )
     elif name in _TYPES:
-        wanted, accepted = _TYPES[name]
+        expected_type, accepted = _TYPES[name]
         if code not in (accepted, NULL, UNDEFINED):
             raise CommandError(
                 Code.TypeMismatch,
-                f"BSON field '$changeStream.{name}' is the wrong type '{type_name(value)}', expected type '{wanted}'",
+                f"BSON field '$changeStream.{name}' is the wrong type '{type_name(value)}', expected type"
+                f" '{expected_type}'",
             )
     else:
         raise CommandError(40415, f"BSON field '$changeStream.{name}' is an unknown field.")

@@ -25,38 +25,38 @@ def fragments_of(event: bytes, token: bytes) -> list[tuple[bytes, bytes]]:
     """Return (fragment, its raw token) of an event, in order. Errors: 7182500 for a field too large for a fragment."""
     room = MOST_BYTES - _BESIDE - len(token) - 16
     groups: list[list[_Field]] = [[]]
-    left = room
+    remaining_bytes = room
     for field in elements(event):
         if field[0] == "_id":
             continue
         size = len(field[0].encode()) + 2 + len(field[2])
         if size > room:
             raise CommandError(7182500, f"Splitting change event failed: the field '{field[0]}' is too large")
-        if size > left:
+        if size > remaining_bytes:
             groups.append([])
-            left = room
+            remaining_bytes = room
         groups[-1].append(field)
-        left -= size
+        remaining_bytes -= size
     if len(groups) > _MOST_FRAGMENTS:
         raise CommandError(7182500, f"Splitting change event failed: it would be {len(groups)} fragments")
     return [_fragment(token, number, len(groups), fields) for number, fields in enumerate(groups, 1)]
 
 
 def _fragment(token: bytes, number: int, count: int, fields: list[_Field]) -> tuple[bytes, bytes]:
-    place = document_from([("fragment", *from_python(number)), ("of", *from_python(count))])
+    split_event = document_from([("fragment", *from_python(number)), ("of", *from_python(count))])
     raw = _token(token, number)
-    return document_from([("_id", OBJECT, raw), ("splitEvent", OBJECT, place), *fields]), raw
+    return document_from([("_id", OBJECT, raw), ("splitEvent", OBJECT, split_event), *fields]), raw
 
 
 def _token(token: bytes, number: int) -> bytes:
-    made: list[_Field] = []
+    fields: list[_Field] = []
     for name, code, data in elements(token):
         if name == "_data" and code == STRING:
             key = bytes.fromhex(data[4:-1].decode())
-            made.append((name, *from_python((key[:-1] + bytes((_NUMBER, number << 1, END))).hex().upper())))
+            fields.append((name, *from_python((key[:-1] + bytes((_NUMBER, number << 1, END))).hex().upper())))
         else:
-            made.append((name, code, data))
-    return document_from(made)
+            fields.append((name, code, data))
+    return document_from(fields)
 
 
 def fragment_in(key: bytes, behind_uuid: int) -> int:

@@ -109,30 +109,30 @@ class EventToken:
     def _made(self, invalidates: bytes, identifier: Value | None) -> tuple[bytes, bytes]:
         if self.index == 0 and self._uuid is not None and identifier is not None and _is_plain(identifier[1]):
             # The common case: an ObjectId, assembled from constant parts.
-            found = identifier[1][_PLAIN_PLACE]
+            object_id = identifier[1][_PLAIN_PLACE]
             key = b"".join(
-                (b"\x82", self.timestamp.to_bytes(8, "big"), _FIRST_EVENT, self._uuid, _PLAIN_ID, found, b"\0\x04")
+                (b"\x82", self.timestamp.to_bytes(8, "big"), _FIRST_EVENT, self._uuid, _PLAIN_ID, object_id, b"\0\x04")
             )
             return key, _document(key, b"")
-        made = KeyString()
-        made.append((TIMESTAMP, self.timestamp.to_bytes(8, "little")))
+        key_string = KeyString()
+        key_string.append((TIMESTAMP, self.timestamp.to_bytes(8, "little")))
         for number in (VERSION, EVENT, self.index):
-            made.append((INT32, number.to_bytes(4, "little")))
-        made.append((BOOL, invalidates))
+            key_string.append((INT32, number.to_bytes(4, "little")))
+        key_string.append((BOOL, invalidates))
         if self._uuid is not None:
-            made.append((BINARY, b"\x10\0\0\0\x04" + self._uuid))
+            key_string.append((BINARY, b"\x10\0\0\0\x04" + self._uuid))
             if identifier is not None:
-                made.append(identifier)
-        key = made.finished()
-        return key, _document(key, made.types)
+                key_string.append(identifier)
+        key = key_string.finished()
+        return key, _document(key, key_string.types)
 
 
 def _document(key: bytes, types: bytes) -> bytes:
     data = key.hex().upper().encode() + b"\0"
-    behind = b""
+    type_bits = b""
     if types:
-        behind = b"\x05_typeBits\0" + len(types).to_bytes(4, "little") + b"\0" + types
-    return enclosed(b"".join((b"\x02_data\0", len(data).to_bytes(4, "little"), data, behind)))
+        type_bits = b"\x05_typeBits\0" + len(types).to_bytes(4, "little") + b"\0" + types
+    return enclosed(b"".join((b"\x02_data\0", len(data).to_bytes(4, "little"), data, type_bits)))
 
 
 def _is_plain(identity: bytes) -> bool:
@@ -151,8 +151,10 @@ def parse_token(raw: bytes) -> ResumeToken:
     """Parse a client's token. Errors: Location40647, FailedToParse, Location40649, Overflow, Location6189500."""
     data = get_field(raw, "_data")
     if data is None or data[0] != STRING:
-        shown = display((OBJECT, raw))
-        raise CommandError(40647, f"Bad resume token: _data of missing or of wrong type. Expected string, got {shown}")
+        document_text = display((OBJECT, raw))
+        raise CommandError(
+            40647, f"Bad resume token: _data of missing or of wrong type. Expected string, got {document_text}"
+        )
     text = data[1][4:-1].decode("utf-8", "replace")
     try:
         key = bytes.fromhex(text) if len(text) % 2 == 0 and text.isalnum() else None
