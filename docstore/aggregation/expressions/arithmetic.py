@@ -58,7 +58,7 @@ _NAN = Decimal("NaN")
 
 def _add(operands: Steps) -> Value:
     """Return the sum of numbers, and at most one date, to which they are added as milliseconds."""
-    given: list[Value] = []
+    numbers: list[Value] = []
     date: int | None = None
     for operand in operands:
         if operand is None or is_nullish(operand):
@@ -68,15 +68,15 @@ def _add(operands: Steps) -> Value:
                 raise CommandError(16612, "only one date allowed in an $add expression")
             date = int_of(operand)
         elif operand[0] in NUMBERS:
-            given.append(operand)
+            numbers.append(operand)
         else:
             raise CommandError(16554, f"$add only supports numeric or date types, not {type_name(operand)}")
     if date is None:
-        whole = _add_integers(given)
-        if whole is not None:
-            return whole
+        integer_sum = _add_integers(numbers)
+        if integer_sum is not None:
+            return integer_sum
     total = Summation()
-    for number in given:
+    for number in numbers:
         total.add(number)
     return total.result() if date is None else _moved(date, total.result())
 
@@ -117,12 +117,12 @@ def _moved(milliseconds: int, offset: Value) -> Value:
 
 def _moved_back(milliseconds: int, offset: Value) -> Value:
     """Return a date minus an offset, which is converted to a long first."""
-    taken = coerced_long(offset)
-    if taken == LONG_MIN:
+    duration = coerced_long(offset)
+    if duration == LONG_MIN:
         raise CommandError(Code.DurationOverflow, "Cannot negate the minimum duration")
-    if not LONG_MIN <= milliseconds - taken <= LONG_MAX:
-        raise CommandError(Code.DurationOverflow, f"Overflow while adding {-taken}ms to {milliseconds}ms")
-    return DATE, int64_bytes(milliseconds - taken)
+    if not LONG_MIN <= milliseconds - duration <= LONG_MAX:
+        raise CommandError(Code.DurationOverflow, f"Overflow while adding {-duration}ms to {milliseconds}ms")
+    return DATE, int64_bytes(milliseconds - duration)
 
 
 def coerced_long(value: Value) -> int:
@@ -139,8 +139,8 @@ def _whole_of(number: Decimal) -> int:
     """Return the nearest long, rounding half to even; the minimum long if out of range."""
     if not number.is_finite() or number.adjusted() > 18:
         return LONG_MIN
-    whole = int(number.to_integral_value(ROUND_HALF_EVEN))
-    return whole if LONG_MIN <= whole <= LONG_MAX else LONG_MIN
+    integer = int(number.to_integral_value(ROUND_HALF_EVEN))
+    return integer if LONG_MIN <= integer <= LONG_MAX else LONG_MIN
 
 
 def _subtract(operands: Operands) -> Value:
@@ -148,8 +148,8 @@ def _subtract(operands: Operands) -> Value:
     if a is None or b is None or is_nullish(a) or is_nullish(b):
         return NULL_VALUE
     if a[0] in NUMBERS and b[0] in NUMBERS:
-        found = arithmetic.subtract(a, b)
-        return double_value(float(int_of(a) - int_of(b))) if found is None else found
+        difference = arithmetic.subtract(a, b)
+        return double_value(float(int_of(a) - int_of(b))) if difference is None else difference
     if a[0] == DATE and b[0] == DATE:
         return int64_value(int_of(a) - int_of(b))
     if a[0] == DATE and b[0] in NUMBERS:
@@ -164,8 +164,8 @@ def _multiply(operands: Steps) -> Value:
             return NULL_VALUE
         if operand[0] not in NUMBERS:
             raise CommandError(Code.TypeMismatch, f"$multiply only supports numeric types, not {type_name(operand)}")
-        found = arithmetic.multiply(product, operand)
-        product = double_value(to_float(product) * to_float(operand)) if found is None else found
+        next_product = arithmetic.multiply(product, operand)
+        product = double_value(to_float(product) * to_float(operand)) if next_product is None else next_product
     return product
 
 
@@ -203,10 +203,10 @@ def _mod(operands: Operands) -> Value:
         return from_decimal(remainder(to_decimal(a), divisor))
     if to_float(b) == 0.0:
         raise CommandError(16610, "can't $mod by zero")
-    whole = integral_of(b)
-    if a[0] in (INT32, INT64) and whole is not None and abs(whole) <= LONG_MAX:
-        rest = _remainder(int_of(a), whole)
-        return integer_value(rest) if a[0] == INT32 else int64_value(rest)
+    integer_divisor = integral_of(b)
+    if a[0] in (INT32, INT64) and integer_divisor is not None and abs(integer_divisor) <= LONG_MAX:
+        residue = _remainder(int_of(a), integer_divisor)
+        return integer_value(residue) if a[0] == INT32 else int64_value(residue)
     number = to_float(a)
     return double_value(math.fmod(number, to_float(b)) if math.isfinite(number) else math.nan)
 
@@ -214,14 +214,14 @@ def _mod(operands: Operands) -> Value:
 def _mod_integers(kind: int, number: int, divisor: int) -> Value:
     if divisor == 0:
         raise CommandError(16610, "can't $mod by zero")
-    rest = _remainder(number, divisor)
-    return int32_value(rest) if kind == INT32 else int64_value(rest)
+    residue = _remainder(number, divisor)
+    return int32_value(residue) if kind == INT32 else int64_value(residue)
 
 
 def _remainder(number: int, divisor: int) -> int:
     """Return the remainder of a truncating division; it has the number's sign."""
-    rest = abs(number) % abs(divisor)
-    return -rest if number < 0 else rest
+    residue = abs(number) % abs(divisor)
+    return -residue if number < 0 else residue
 
 
 def _numeric(name: str, operand: Value) -> None:
@@ -270,10 +270,10 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
             return NULL_VALUE
         if operand[0] not in NUMBERS:
             raise CommandError(51081, f"{name} only supports numeric types, not {type_name(operand)}")
-        places = next(operands, int32_value(0))
-        if places is None or is_nullish(places):
+        scale = next(operands, int32_value(0))
+        if scale is None or is_nullish(scale):
             return NULL_VALUE
-        digits = _places(name, places)
+        digits = _places(name, scale)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
             return from_decimal(_quantized(exact, digits, rounding))
@@ -282,13 +282,13 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
             return double_value(binary_rounding(number, digits) if math.isfinite(number) else number)
         if digits >= 0:
             return operand
-        whole = int(_quantized(Decimal(int_of(operand)), digits, rounding))
-        if not LONG_MIN <= whole <= LONG_MAX:
+        integer = int(_quantized(Decimal(int_of(operand)), digits, rounding))
+        if not LONG_MIN <= integer <= LONG_MAX:
             raise CommandError(51080, f"invalid conversion from Decimal128 result in {name} to long")
-        if operand[0] == INT32 and whole < INT_MIN:
+        if operand[0] == INT32 and integer < INT_MIN:
             # Below the range the reference wraps around; above it the result is a long.
-            return int32_value(whole + (1 << 32))
-        return integer_value(whole) if operand[0] == INT32 else int64_value(whole)
+            return int32_value(integer + (1 << 32))
+        return integer_value(integer) if operand[0] == INT32 else int64_value(integer)
 
     return stepwise(calculate, 1, 2)
 
@@ -311,8 +311,8 @@ def _quantized(exact: Decimal, digits: int, rounding: str) -> Decimal:
     """Return the number with that number of places; limited to 34 digits."""
     if not exact.is_finite():
         return exact
-    found = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
-    return rounded(exact) if found.is_nan() else found
+    decimal = exact.quantize(Decimal(1).scaleb(-digits), rounding, DECIMAL_CONTEXT)
+    return rounded(exact) if decimal.is_nan() else decimal
 
 
 def _round_double(number: float, digits: int) -> float:
@@ -391,9 +391,9 @@ def _pow(operands: Operands) -> Value:
     if kind == DECIMAL:
         return from_decimal(_decimal_power(to_decimal(base), power))
     if kind != DOUBLE and int_of(exponent) >= 0 and (int_of(exponent) < 64 or abs(int_of(base)) <= 1):
-        whole = int_of(base) ** int_of(exponent)
-        if LONG_MIN <= whole <= LONG_MAX:
-            return integer_value(whole) if kind == INT32 else int64_value(whole)
+        integer_power = int_of(base) ** int_of(exponent)
+        if LONG_MIN <= integer_power <= LONG_MAX:
+            return integer_value(integer_power) if kind == INT32 else int64_value(integer_power)
     try:
         return double_value(math.pow(to_float(base), to_float(exponent)))
     except OverflowError:

@@ -46,45 +46,47 @@ class Sorting:
 
     def by_fields(self, members: list[Value], fields: Sequence[tuple[str, int]]) -> list[Value]:
         """Return the elements sorted by fields: arrays compare as a whole, and paths do not traverse them."""
-        found = members
+        sorted_members = members
         for path, direction in reversed(fields):
-            found = sorted(found, key=partial(_field_key, path, self.rising if direction > 0 else self.falling))
-        return found
+            sorted_members = sorted(
+                sorted_members, key=partial(_field_key, path, self.rising if direction > 0 else self.falling)
+            )
+        return sorted_members
 
 
 def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
     if value[0] != OBJECT:
         raise CommandError(2942500, f"{name} requires an object as an argument, found: {type_name(value)}")
-    given: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for field, code, data in elements(value[1]):
         if field not in ("input", "sortBy"):
             raise CommandError(2942501, f"{name} found an unknown argument: {field}")
-        given[field] = (code, data)
+        arguments[field] = (code, data)
     for field, missing in (("input", 2942502), ("sortBy", 2942503)):
-        if field not in given:
+        if field not in arguments:
             raise CommandError(missing, f"{name} requires '{field}' to be specified")
-    source = parsing.expression(given["input"])
-    direction, fields = _asked(given["sortBy"])
+    source = parsing.expression(arguments["input"])
+    direction, fields = _asked(arguments["sortBy"])
     sorting = Sorting(parsing.query_context.ordering)
     evaluate = source.evaluate
 
     def sort(scope: Scope) -> Value:
-        found = evaluate(scope)
-        if found is None or is_nullish(found):
+        array = evaluate(scope)
+        if array is None or is_nullish(array):
             return NULL_VALUE
-        if found[0] != ARRAY:
+        if array[0] != ARRAY:
             raise CommandError(
-                2942504, f"The input argument to $sortArray must be an array, but was of type: {type_name(found)}"
+                2942504, f"The input argument to $sortArray must be an array, but was of type: {type_name(array)}"
             )
-        members = values(found[1])
+        members = values(array[1])
         if fields:
             return array_value(sorting.by_fields(members, fields))
         return array_value(sorted(members, key=sorting.rising if direction > 0 else sorting.falling))
 
-    made = folded(sort, [source])
-    if made.is_constant or parsing.query_context.ordering is not BINARY:
-        return made
-    return sorted_array(parsing.scoped(made), fields, direction)
+    operation = folded(sort, [source])
+    if operation.is_constant or parsing.query_context.ordering is not BINARY:
+        return operation
+    return sorted_array(parsing.scoped(operation), fields, direction)
 
 
 def _asked(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
@@ -108,8 +110,8 @@ def _asked(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
 
 
 def _field_key(path: str, order: Callable[[Value], Any], member: Value) -> Any:
-    found = get_path(member[1], path) if member[0] == OBJECT else None
-    return order(NULL_VALUE if found is None else found)
+    field_value = get_path(member[1], path) if member[0] == OBJECT else None
+    return order(NULL_VALUE if field_value is None else field_value)
 
 
 def _expressions(value: Value, parsing: Parsing, code: int, name: str) -> list[Expression]:
@@ -147,36 +149,36 @@ def _parse_zip(name: str, value: Value, parsing: Parsing) -> Expression:
     def evaluate(scope: Scope) -> Value:
         arrays: list[list[Value]] = []
         for source in sources:
-            found = source(scope)
-            if found is None or is_nullish(found):
+            operand = source(scope)
+            if operand is None or is_nullish(operand):
                 return NULL_VALUE
-            if found[0] != ARRAY:
-                raise CommandError(34468, f"{name} found a non-array expression in input: {display(found)}")
-            arrays.append(values(found[1]))
+            if operand[0] != ARRAY:
+                raise CommandError(34468, f"{name} found a non-array expression in input: {display(operand)}")
+            arrays.append(values(operand[1]))
         length = (max if longest else min)(map(len, arrays))
         if not length or not any(len(array) < length for array in arrays):
-            rest: list[Value | None] = [None] * len(arrays)
+            fill_values: list[Value | None] = [None] * len(arrays)
         else:
-            rest = [filler(scope) for filler in fillers] if fillers else [NULL_VALUE] * len(arrays)
-        return array_value(_row(arrays, rest, place) for place in range(length))
+            fill_values = [filler(scope) for filler in fillers] if fillers else [NULL_VALUE] * len(arrays)
+        return array_value(_row(arrays, fill_values, position) for position in range(length))
 
     return folded(evaluate, [*inputs, *defaults])
 
 
 def _row(arrays: list[list[Value]], rest: list[Value | None], place: int) -> Value:
-    found = [array[place] if place < len(array) else filler for array, filler in zip(arrays, rest, strict=True)]
-    return array_value([member for member in found if member is not None])
+    row = [array[place] if place < len(array) else filler for array, filler in zip(arrays, rest, strict=True)]
+    return array_value([member for member in row if member is not None])
 
 
 def count_from(value: Value | None) -> int:
     """Return the `n` of an operator or accumulator as an int. Errors: 5787902, 5787903, 5787908, 31109."""
     if value is None or value[0] not in NUMBERS:
-        shown = "MISSING" if value is None else display(value)
-        raise CommandError(5787902, f"Value for 'n' must be of integral type, but found {shown}")
+        text = "MISSING" if value is None else display(value)
+        raise CommandError(5787902, f"Value for 'n' must be of integral type, but found {text}")
     count = integral_of(value)
     if count is None:
-        whole = truncated_of(value)
-        if whole in (LONG_MAX, LONG_MIN) or display(value) == "nan" or display(value) == "NaN":
+        integer = truncated_of(value)
+        if integer in (LONG_MAX, LONG_MIN) or display(value) == "nan" or display(value) == "NaN":
             raise CommandError(31109, f"Can't coerce out of range value {display(value)} to long")
         raise CommandError(5787903, f"Value for 'n' must be of integral type, but found {display(value)}")
     if not LONG_MIN <= count <= LONG_MAX:
@@ -190,16 +192,16 @@ def parse_counted(name: str, value: Value, not_an_object: int) -> tuple[Value, V
     """Return (n, input) of an operator or accumulator that takes both."""
     if value[0] != OBJECT:
         raise CommandError(not_an_object, f"specification must be an object; found {name}: {display(value)}")
-    given: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for field, code, data in elements(value[1]):
         if field not in ("n", "input"):
             raise CommandError(5787901, f"Unknown argument for 'n' operator: {field}")
-        given[field] = (code, data)
-    if "n" not in given:
+        arguments[field] = (code, data)
+    if "n" not in arguments:
         raise CommandError(5787906, "Missing value for 'n'")
-    if "input" not in given:
+    if "input" not in arguments:
         raise CommandError(5787907, "Missing value for 'input'")
-    return given["n"], given["input"]
+    return arguments["n"], arguments["input"]
 
 
 def _ascending(members: list[Value], sorting: Sorting) -> list[Value]:
@@ -214,11 +216,11 @@ def _counted(not_an_object: int, choose: Callable[[list[Value], int, Sorting], l
         sorting = Sorting(parsing.query_context.ordering)
 
         def evaluate(scope: Scope) -> Value:
-            wanted = count_from(count_of(scope))
-            found = array_of(scope)
-            if found is None or found[0] != ARRAY:
+            member_count = count_from(count_of(scope))
+            operand = array_of(scope)
+            if operand is None or operand[0] != ARRAY:
                 raise CommandError(5788200, "Input must be an array")
-            return array_value(choose(values(found[1]), wanted, sorting))
+            return array_value(choose(values(operand[1]), member_count, sorting))
 
         return folded(evaluate, [count, array])
 

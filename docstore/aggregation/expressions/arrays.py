@@ -175,8 +175,8 @@ def _reverse(operand: Value | None) -> Value:
 
 def _range(operands: Steps) -> Value:
     numbers: list[int] = []
-    given = chain((next(operands), next(operands)), operands)
-    for operand, role, code in zip(given, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
+    arguments = chain((next(operands), next(operands)), operands)
+    for operand, role, code in zip(arguments, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
         if operand is None or operand[0] not in NUMBERS:
             raise CommandError(
                 code, f"$range requires a numeric {role} value, found value of type: {type_name(operand)}"
@@ -193,15 +193,15 @@ def _range(operands: Steps) -> Value:
     start, end, step = numbers if len(numbers) == 3 else (*numbers, 1)
     if step == 0:
         raise CommandError(34449, "$range requires a non-zero step value")
-    found = range(start, end, step)
-    size = len(found) * _RANGE_MEMBER + _RANGE_ITSELF
+    integers = range(start, end, step)
+    size = len(integers) * _RANGE_MEMBER + _RANGE_ITSELF
     if size > MEMORY_LIMIT:
         raise CommandError(
             Code.ExceededMemoryLimit,
             f"$range would use too much memory ({size} bytes) and cannot spill to disk. Memory limit:"
             f" {MEMORY_LIMIT} bytes",
         )
-    return array_value(map(int32_value, found))
+    return array_value(map(int32_value, integers))
 
 
 def _index_of_array(ordering: Ordering) -> OperatorParser:
@@ -212,8 +212,8 @@ def _index_of_array(ordering: Ordering) -> OperatorParser:
         array, sought, *bounds = [argument.evaluate for argument in arguments]
 
         def evaluate(scope: Scope) -> Value:
-            found = array(scope)
-            return _found_index(ordering.compare, found, (bound(scope) for bound in bounds), lambda: sought(scope))
+            operand = array(scope)
+            return _found_index(ordering.compare, operand, (bound(scope) for bound in bounds), lambda: sought(scope))
 
         return folded(evaluate, arguments)
 
@@ -292,22 +292,24 @@ def _parse_filter(name: str, value: Value, parsing: Parsing) -> Expression:
         if array[1] == EMPTY_DOCUMENT:
             return array
         most = _filter_limit(limit, scope)
-        kept = (member for member in each_value(array[1]) if is_true(condition(scope.bind_one(variable, member))))
-        return array_value(islice(kept, most))
+        matches = (member for member in each_value(array[1]) if is_true(condition(scope.bind_one(variable, member))))
+        return array_value(islice(matches, most))
 
-    made = Expression(evaluate)
+    expression = Expression(evaluate)
     if limit is not None:
-        return made
-    return binding(Filtered, parsing.scoped(made), [inner.variable(variable)], [array_of, condition_of])
+        return expression
+    return binding(Filtered, parsing.scoped(expression), [inner.variable(variable)], [array_of, condition_of])
 
 
 def _filter_limit(limit: Evaluate | None, scope: Scope) -> int | None:
-    found = None if limit is None else limit(scope)
-    if found is None or is_nullish(found):
+    limit_value = None if limit is None else limit(scope)
+    if limit_value is None or is_nullish(limit_value):
         return None
-    number = whole_number(found) if found[0] in NUMBERS else None
+    number = whole_number(limit_value) if limit_value[0] in NUMBERS else None
     if number is None:
-        raise CommandError(327391, f"$filter: limit must be represented as a 32-bit integral value: {display(found)}")
+        raise CommandError(
+            327391, f"$filter: limit must be represented as a 32-bit integral value: {display(limit_value)}"
+        )
     if number <= 0:
         raise CommandError(327392, f"$filter: limit must be greater than 0: {number}")
     return number
@@ -316,7 +318,7 @@ def _filter_limit(limit: Evaluate | None, scope: Scope) -> int | None:
 def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
     named = _REDUCE.parameters(name, value)
     inner = parsing.with_variables("this", "value")
-    arguments = [parsing.expression(named[each]) for each in ("input", "initialValue")]
+    arguments = [parsing.expression(named[parameter]) for parameter in ("input", "initialValue")]
     arguments.append(inner.expression(named["in"]))
     source, initial, body = [argument.evaluate for argument in arguments]
 
@@ -326,10 +328,10 @@ def _parse_reduce(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         if array[0] != ARRAY:
             raise CommandError(40080, f"$reduce requires that 'input' be an array, found: {display(array)}")
-        found = initial(scope)
+        accumulator = initial(scope)
         for member in each_value(array[1]):
-            found = body(scope.bind(this=member, value=found))
-        return found
+            accumulator = body(scope.bind(this=member, value=accumulator))
+        return accumulator
 
     variables = [inner.variable("this"), inner.variable("value")]
     return binding(Reduced, parsing.scoped(Expression(evaluate)), variables, arguments)
@@ -340,8 +342,8 @@ def _parse_is_array(name: str, value: Value, parsing: Parsing) -> Expression:
     evaluate = argument.evaluate
 
     def test(scope: Scope) -> Value:
-        found = evaluate(scope)
-        return boolean(found is not None and found[0] == ARRAY)
+        operand = evaluate(scope)
+        return boolean(operand is not None and operand[0] == ARRAY)
 
     return folded(test, [argument])
 

@@ -229,7 +229,7 @@ def date_sum(expression: Expression, *, months: int, length: int) -> Expression:
 def _by(make: Make, expression: Expression) -> Expression:
     evaluate, scope_of = expression.evaluate, expression.scope_of
     calculation = make(
-        [source_of(each) for each in expression.arguments], lambda document: evaluate(scope_of(document))
+        [source_of(argument) for argument in expression.arguments], lambda document: evaluate(scope_of(document))
     )
     if scope_of is not Scope:
         # The interpreter and the kernel hold different variable values.
@@ -247,9 +247,9 @@ def paths_of(expression: Expression) -> frozenset[str] | None:
     if expression.calculation is not None:
         # The arguments of a binding operator depend on more than the document.
         parts = [] if isinstance(expression.calculation, Bindings) else list(expression.arguments)
-    found = [paths_of(part) for part in parts]
-    known = [paths for paths in found if paths is not None]
-    return frozenset[str]().union(*known) if parts and len(known) == len(found) else None
+    part_paths = [paths_of(part) for part in parts]
+    path_sets = [paths for paths in part_paths if paths is not None]
+    return frozenset[str]().union(*path_sets) if parts and len(path_sets) == len(part_paths) else None
 
 
 def source_of(expression: Expression) -> Source:

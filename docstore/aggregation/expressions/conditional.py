@@ -47,9 +47,9 @@ def _parse_if_null(name: str, value: Value, parsing: Parsing) -> Expression:
 
     def evaluate(scope: Scope) -> Value | None:
         for candidate in candidates:
-            found = candidate(scope)
-            if not is_nullish(found):
-                return found
+            operand = candidate(scope)
+            if not is_nullish(operand):
+                return operand
         return last(scope)
 
     return folded(evaluate, arguments)
@@ -116,15 +116,15 @@ def _parse_let(name: str, value: Value, parsing: Parsing) -> Expression:
         if variable != "CURRENT":
             check_variable_name(variable)
         bound[variable] = parsing.expression((code, data))
-    within = parsing.with_variables(*bound)
-    body = within.expression(named["in"])
+    body_parser = parsing.with_variables(*bound)
+    body = body_parser.expression(named["in"])
     inner = body.evaluate
     functions = {variable: expression.evaluate for variable, expression in bound.items()}
 
     def evaluate(scope: Scope) -> Value | None:
         return inner(scope.bind(**{variable: function(scope) for variable, function in functions.items()}))
 
-    variables = [within.variable(name) for name in bound]
+    variables = [body_parser.variable(name) for name in bound]
     return binding(Bound, parsing.scoped(Expression(evaluate)), variables, [*bound.values(), body])
 
 

@@ -286,11 +286,11 @@ def _shorthand(code: int) -> OperatorParser:
     parse_one = unary(lambda operand: NULL_VALUE if operand is None or is_nullish(operand) else convert(operand))
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-        given = argument_list(value)
-        if len(given) != 1:
-            for item in given:
+        arguments = argument_list(value)
+        if len(arguments) != 1:
+            for item in arguments:
                 parsing.expression(item)
-            raise CommandError(50723, f"{name} requires a single argument, got {len(given)}")
+            raise CommandError(50723, f"{name} requires a single argument, got {len(arguments)}")
         return parse_one(name, value, parsing)
 
     return parse
@@ -312,32 +312,32 @@ def _target(value: Value) -> int:
 
 
 def _parse_convert(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {parameter: parsing.expression(item) for parameter, item in _CONVERT.parameters(name, value).items()}
-    functions = {parameter: expression.evaluate for parameter, expression in given.items()}
+    arguments = {parameter: parsing.expression(item) for parameter, item in _CONVERT.parameters(name, value).items()}
+    functions = {parameter: expression.evaluate for parameter, expression in arguments.items()}
 
     def evaluate(scope: Scope) -> Value | None:
         target = functions["to"](scope)
-        found = functions["input"](scope)
+        operand = functions["input"](scope)
         # An invalid type is an error for null too.
         code = None if target is None or is_nullish(target) else _target(target)
-        if found is None or is_nullish(found):
+        if operand is None or is_nullish(operand):
             return functions["onNull"](scope) if "onNull" in functions else NULL_VALUE
         if code is None:
             return NULL_VALUE
         try:
             if code not in _CONVERSIONS:
-                raise _unsupported(found, TYPE_NAMES[code])
-            return _CONVERSIONS[code](found)
+                raise _unsupported(operand, TYPE_NAMES[code])
+            return _CONVERSIONS[code](operand)
         except CommandError as error:
             if error.code != Code.ConversionFailure or "onError" not in functions:
                 raise
             return functions["onError"](scope)
 
-    made = folded(evaluate, list(given.values()))
-    code = _known_target(given["to"].constant)
-    if made.is_constant or code is None or "onNull" in given:
-        return made
-    return converted(replace(parsing.scoped(made), arguments=(given["input"],)), code)
+    operation = folded(evaluate, list(arguments.values()))
+    code = _known_target(arguments["to"].constant)
+    if operation.is_constant or code is None or "onNull" in arguments:
+        return operation
+    return converted(replace(parsing.scoped(operation), arguments=(arguments["input"],)), code)
 
 
 def _known_target(value: Value | None) -> int | None:

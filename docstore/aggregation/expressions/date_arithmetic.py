@@ -75,9 +75,9 @@ def add_units(instant: int, unit: str, amount: int, zone: Zone = ZONE_UTC) -> in
         moved = instant + amount * _LENGTHS[unit]
     else:
         local = zone.local(instant)
-        day, rest = day_and_rest(local)
+        day, time_of_day = day_and_rest(local)
         moved_day = day + amount * _DAYS[unit] if unit in _DAYS else add_months(day, amount * _MONTHS[unit])
-        moved = moved_day * _DAY + rest
+        moved = moved_day * _DAY + time_of_day
         moved = zone.instant(moved, zone.is_summer(instant)) if amount else instant
     if instant < 0 and instant % 1000 and unit != "millisecond":
         # The reference truncates the seconds of dates before 1970 towards zero, so its result is one second early.
@@ -100,15 +100,15 @@ def _adding(name: str, sign: int) -> OperatorParser:
     def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(5166400, f"{name} expects an object as its argument")
-        given: dict[str, Expression] = {}
+        arguments: dict[str, Expression] = {}
         for field, code, data in elements(value[1]):
             if field not in ("startDate", "unit", "amount", "timezone"):
                 raise CommandError(5166401, f"Unrecognized argument to {name}: {field}")
-            given[field] = parsing.expression((code, data))
-        if not given.keys() >= {"startDate", "unit", "amount"}:
+            arguments[field] = parsing.expression((code, data))
+        if not arguments.keys() >= {"startDate", "unit", "amount"}:
             raise CommandError(5166402, f"{name} requires startDate, unit, and amount to be present")
-        start, unit, amount = (given[field].evaluate for field in ("startDate", "unit", "amount"))
-        timezone = given["timezone"].evaluate if "timezone" in given else None
+        start, unit, amount = (arguments[field].evaluate for field in ("startDate", "unit", "amount"))
+        timezone = arguments["timezone"].evaluate if "timezone" in arguments else None
 
         def evaluate(scope: Scope) -> Value:
             present: list[Value] = []
@@ -119,13 +119,13 @@ def _adding(name: str, sign: int) -> OperatorParser:
                 present.append(operand)
             return _moved(name, sign, present, zone_from(timezone, scope))
 
-        made = folded(evaluate, list(given.values()))
-        plain = None if made.is_constant or "timezone" in given else _plain_unit(given)
+        operation = folded(evaluate, list(arguments.values()))
+        plain = None if operation.is_constant or "timezone" in arguments else _plain_unit(arguments)
         if plain is None:
-            return made
+            return operation
         months, length, _ = plain
-        made = replace(parsing.scoped(made), arguments=(given["startDate"], given["amount"]))
-        return date_sum(made, months=sign * months, length=sign * length)
+        operation = replace(parsing.scoped(operation), arguments=(arguments["startDate"], arguments["amount"]))
+        return date_sum(operation, months=sign * months, length=sign * length)
 
     return parse
 
@@ -140,10 +140,10 @@ def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
         named = given["startOfWeek"].constant
         if named is None or named[0] != STRING:
             return None
-        found = _weekday_of(text_of(named))
-        if found is None:
+        weekday_number = _weekday_of(text_of(named))
+        if weekday_number is None:
             return None
-        week_start = found
+        week_start = weekday_number
     length = _LENGTHS.get(name, _DAYS.get(name, 0) * _DAY)
     # Day 0 was a Thursday.
     return _MONTHS.get(name, 0), length, week_start - 4
@@ -231,17 +231,17 @@ def _asked(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> 
 def _weekday_named(name: str, value: Value) -> int:
     if value[0] != STRING:
         raise CommandError(5439015, f"{name} requires 'startOfWeek' to be a string, but got {type_name(value)}")
-    found = _weekday_of(text_of(value))
-    if found is None:
+    weekday_number = _weekday_of(text_of(value))
+    if weekday_number is None:
         raise CommandError(
             5439016, f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {text_of(value)}"
         )
-    return found
+    return weekday_number
 
 
 def _weekday_of(text: str) -> int | None:
     text = text.lower()
-    return next((place for place, name in enumerate(_WEEKDAYS) if text in (name, name[:3])), None)
+    return next((index for index, name in enumerate(_WEEKDAYS) if text in (name, name[:3])), None)
 
 
 _DIFF = Named(
@@ -254,8 +254,8 @@ _TRUNC = Named(5439007, 5439008, {"date": 5439009, "unit": 5439010}, ("binSize",
 
 
 def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {field: parsing.expression(item) for field, item in _DIFF.parameters(name, value).items()}
-    functions = {field: expression.evaluate for field, expression in given.items()}
+    arguments = {field: parsing.expression(item) for field, item in _DIFF.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in arguments.items()}
 
     def evaluate(scope: Scope) -> Value:
         start = functions["startDate"](scope)
@@ -264,8 +264,8 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
         end = functions["endDate"](scope)
         if end is None or is_nullish(end):
             return NULL_VALUE
-        asked = _asked(functions, scope, functions["unit"](scope))
-        if asked is None:
+        parameters = _asked(functions, scope, functions["unit"](scope))
+        if parameters is None:
             return NULL_VALUE
         instants: list[int] = []
         for field, operand in (("startDate", start), ("endDate", end)):
@@ -273,20 +273,20 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
             if instant is None:
                 raise CommandError(5166307, f"{name} requires '{field}' to be a date, but got {type_name(operand)}")
             instants.append(instant)
-        unit, week_start = asked.checked(name)
-        found = difference(instants[0], instants[1], unit, asked.zone, week_start)
-        if not LONG_MIN <= found <= LONG_MAX:
+        unit, week_start = parameters.checked(name)
+        distance = difference(instants[0], instants[1], unit, parameters.zone, week_start)
+        if not LONG_MIN <= distance <= LONG_MAX:
             raise CommandError(5166308, "dateDiff overflowed")
-        return int64_value(found)
+        return int64_value(distance)
 
-    made = folded(evaluate, list(given.values()))
-    plain = None if made.is_constant or "timezone" in given else _plain_unit(given)
+    operation = folded(evaluate, list(arguments.values()))
+    plain = None if operation.is_constant or "timezone" in arguments else _plain_unit(arguments)
     if plain is None:
-        return made
+        return operation
     months, length, week_start = plain
-    made = replace(parsing.scoped(made), arguments=(given["startDate"], given["endDate"]))
+    operation = replace(parsing.scoped(operation), arguments=(arguments["startDate"], arguments["endDate"]))
     begin = week_start * _DAY if length == 7 * _DAY else 0
-    return date_distance(made, months=months, length=length, begin=begin)
+    return date_distance(operation, months=months, length=length, begin=begin)
 
 
 def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_start: int = 0) -> int:
@@ -303,16 +303,16 @@ def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_sta
         if unit == "week":
             begin += (week_start - weekday(_BINS_BEGIN)) % 7
         length = _DAYS[unit] * size
-        found = begin + (day - begin) // length * length
+        start_day = begin + (day - begin) // length * length
     else:
         months = _MONTHS[unit] * size
-        found = day_of(2000, (_month_number(day) - 24_000) // months * months + 1, 1)
-    return zone.instant(found * _DAY)
+        start_day = day_of(2000, (_month_number(day) - 24_000) // months * months + 1, 1)
+    return zone.instant(start_day * _DAY)
 
 
 def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {field: parsing.expression(item) for field, item in _TRUNC.parameters(name, value).items()}
-    functions = {field: expression.evaluate for field, expression in given.items()}
+    arguments = {field: parsing.expression(item) for field, item in _TRUNC.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in arguments.items()}
 
     def evaluate(scope: Scope) -> Value:
         date = functions["date"](scope)
@@ -324,41 +324,41 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         size = functions["binSize"](scope) if "binSize" in functions else int64_value(1)
         if size is None or is_nullish(size):
             return NULL_VALUE
-        asked = _asked(functions, scope, named)
-        if asked is None:
+        parameters = _asked(functions, scope, named)
+        if parameters is None:
             return NULL_VALUE
         instant = milliseconds_of(date)
         if instant is None:
             raise CommandError(5439012, f"{name} requires 'date' to be a date, but got {type_name(date)}")
-        unit, week_start = asked.checked(name)
+        unit, week_start = parameters.checked(name)
         number = integral_of(size) if size[0] in NUMBERS else None
         if number is None or not LONG_MIN <= number <= LONG_MAX:
             raise CommandError(5439017, f"{name} requires 'binSize' to be a 64-bit integer")
         if number <= 0:
             raise CommandError(5439018, f"{name} requires 'binSize' to be greater than 0, but got value {number}")
-        found = truncate(instant, unit, number, asked.zone, week_start)
-        if not LONG_MIN <= found <= LONG_MAX:
+        bin_start = truncate(instant, unit, number, parameters.zone, week_start)
+        if not LONG_MIN <= bin_start <= LONG_MAX:
             raise CommandError(5166406, "dateAdd overflowed")
-        return date_value(found)
+        return date_value(bin_start)
 
-    made = folded(evaluate, list(given.values()))
-    zone = known_zone(given.get("timezone"))
-    plain = None if made.is_constant else _plain_unit(given)
-    size = given["binSize"].constant if "binSize" in given else int64_value(1)
+    operation = folded(evaluate, list(arguments.values()))
+    zone = known_zone(arguments.get("timezone"))
+    plain = None if operation.is_constant else _plain_unit(arguments)
+    size = arguments["binSize"].constant if "binSize" in arguments else int64_value(1)
     number = integral_of(size) if size is not None and size[0] in NUMBERS else None
     if zone is None or plain is None or number is None or not 0 < number <= _MOST_PLAIN:
-        return made
+        return operation
     months, length, week_start = plain
     begin = _BINS_BEGIN
     if length == 7 * _DAY:
         begin += (week_start + 4 - weekday(_BINS_BEGIN)) % 7
-    made = replace(parsing.scoped(made), arguments=(given["date"],))
+    operation = replace(parsing.scoped(operation), arguments=(arguments["date"],))
     first = 24_000 if months else begin * _DAY
     clocks = None if zone.clock is None else (zone.clock, zone.instant)
     if not months and length < _DAY:
         # Bins of durations count elapsed time, across clock changes.
         first, clocks = zone.instant(first), None
-    return date_bin(made, months=months * number, length=length * number, begin=first, clocks=clocks)
+    return date_bin(operation, months=months * number, length=length * number, begin=first, clocks=clocks)
 
 
 OPERATORS: Table = {

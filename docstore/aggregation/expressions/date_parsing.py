@@ -98,20 +98,20 @@ def instant_of_text(text: str, zone: Zone | None = None, layout: str | None = No
     format.
     """
     try:
-        found = _read_freely(text) if layout is None else _read_by(layout, text)
-        if found.instant is not None:
-            return found.instant
-        local = found.local()
+        parts = _read_freely(text) if layout is None else _read_by(layout, text)
+        if parts.instant is not None:
+            return parts.instant
+        local = parts.local()
     except ValueError:
         raise _invalid(text) from None
-    if found.offset is None:
+    if parts.offset is None:
         return (zone or ZONE_UTC).instant(local)
     if zone is not None:
         raise CommandError(
             Code.ConversionFailure,
             "you cannot pass in a date/time string with a zone together with a timezone argument",
         )
-    return local - found.offset * 1000
+    return local - parts.offset * 1000
 
 
 _ZONE = r"(?:gmt|utc)?(?P<sign>[+-])(?P<zh>\d{1,2}):?(?P<zm>\d{2})?|(?P<zone>[a-z]{1,5})(?![a-z/_])"
@@ -165,7 +165,7 @@ _MINUTES = re.compile(r"[+-]\d{1,4}", re.ASCII)
 
 
 def _read_by(layout: str, text: str) -> _Found:
-    found = _Found()
+    parts = _Found()
     at = 0
     letters = iter(layout)
     for letter in letters:
@@ -178,17 +178,17 @@ def _read_by(layout: str, text: str) -> _Found:
             matched = (_ZONE_PATTERN if letter == "z" else _MINUTES).match(text.lower(), at)
             if matched is None:
                 raise ValueError("no zone")
-            found.zone(_zone_offset(matched) if letter == "z" else int(matched.group()) * 60)
+            parts.zone(_zone_offset(matched) if letter == "z" else int(matched.group()) * 60)
         else:
             pattern, read = _BY_LETTER[letter]
             matched = pattern.match(text, at)
             if matched is None:
                 raise ValueError("no number")
-            found.numbers[letter] = read(matched.group())
+            parts.numbers[letter] = read(matched.group())
         at = matched.end()
     if at != len(text):
         raise ValueError("trailing data")
-    return found
+    return parts
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -278,16 +278,16 @@ def _read_freely(text: str) -> _Found:
     lowered = text.strip().lower()
     if not lowered:
         raise ValueError("empty")
-    found = _Found()
+    parts = _Found()
     at = 0
     while at < len(lowered):
         for pattern, read in _PIECES:
             matched = pattern.match(lowered, at)
             if matched is not None:
                 if read is not None:
-                    read(found, matched)
+                    read(parts, matched)
                 at = matched.end()
                 break
         else:
             raise ValueError("what is no part of a date")
-    return found
+    return parts

@@ -64,10 +64,10 @@ def milliseconds_of(value: Value) -> int | None:
 
 def instant_of(value: Value) -> int:
     """Return the instant of a value. Errors: 16006 for other types."""
-    found = milliseconds_of(value)
-    if found is None:
+    instant = milliseconds_of(value)
+    if instant is None:
         raise CommandError(16006, f"can't convert from BSON type {type_name(value)} to Date")
-    return found
+    return instant
 
 
 def date_value(milliseconds: int) -> Value:
@@ -106,20 +106,20 @@ def _part(name: str) -> OperatorParser:
         evaluate = date.evaluate
 
         def of_utc(scope: Scope) -> Value:
-            found = evaluate(scope)
-            if found is None or is_nullish(found):
+            operand = evaluate(scope)
+            if operand is None or is_nullish(operand):
                 return NULL_VALUE
-            return make(part(int_of(found) if found[0] == DATE else instant_of(found)))
+            return make(part(int_of(operand) if operand[0] == DATE else instant_of(operand)))
 
         if timezone is None:
             return _in_kernel(name, parsing.scoped(folded(of_utc, [date])), date, None)
         zone_name = timezone.evaluate
 
         def of_zone(scope: Scope) -> Value:
-            found = evaluate(scope)
-            if found is None or is_nullish(found):
+            operand = evaluate(scope)
+            if operand is None or is_nullish(operand):
                 return NULL_VALUE
-            instant = instant_of(found)
+            instant = instant_of(operand)
             zone = zone_from(zone_name, scope, 40533)
             return NULL_VALUE if zone is None else make(part(zone.local(instant)))
 
@@ -139,37 +139,37 @@ def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expressi
 def _date_and_zone(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None]:
     """Parse the argument: a date, `[date]`, or `{date: ..., timezone: ...}`."""
     if value[0] == ARRAY:
-        given = values(value[1])
-        if len(given) != 1:
+        members = values(value[1])
+        if len(members) != 1:
             raise CommandError(
-                40536, f"{name} accepts exactly one argument if given an array, but was given {len(given)}"
+                40536, f"{name} accepts exactly one argument if given an array, but was given {len(members)}"
             )
-        return parsing.expression(given[0]), None
+        return parsing.expression(members[0]), None
     fields = elements(value[1]) if value[0] == OBJECT else []
     if value[0] != OBJECT or (fields and fields[0][0].startswith("$")):
         return parsing.expression(value), None
-    found: dict[str, Expression] = {}
+    arguments: dict[str, Expression] = {}
     for field, code, data in fields:
         if field not in ("date", "timezone"):
             raise CommandError(40535, f'unrecognized option to {name}: "{field}"')
-        found[field] = parsing.expression((code, data))
-    if "date" not in found:
+        arguments[field] = parsing.expression((code, data))
+    if "date" not in arguments:
         raise CommandError(40539, f"missing 'date' argument to {name}, provided: {display(value)}")
-    return found["date"], found.get("timezone")
+    return arguments["date"], arguments.get("timezone")
 
 
 _TO_PARTS = Named(40524, 40520, {"date": 40522}, ("timezone", "iso8601"))
 
 
 def _parse_to_parts(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {field: parsing.expression(item) for field, item in _TO_PARTS.parameters(name, value).items()}
-    date = given["date"].evaluate
-    timezone = given["timezone"].evaluate if "timezone" in given else None
-    iso = given["iso8601"].evaluate if "iso8601" in given else None
+    arguments = {field: parsing.expression(item) for field, item in _TO_PARTS.parameters(name, value).items()}
+    date = arguments["date"].evaluate
+    timezone = arguments["timezone"].evaluate if "timezone" in arguments else None
+    iso = arguments["iso8601"].evaluate if "iso8601" in arguments else None
 
     def evaluate(scope: Scope) -> Value:
         # The date is evaluated last.
-        found = date(scope)
+        operand = date(scope)
         zone = zone_from(timezone, scope)
         if zone is None:
             return NULL_VALUE
@@ -178,24 +178,24 @@ def _parse_to_parts(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         if by_weeks[0] != BOOL:
             raise CommandError(40521, f"iso8601 must evaluate to a bool, found {type_name(by_weeks)}")
-        if found is None or is_nullish(found):
+        if operand is None or is_nullish(operand):
             return NULL_VALUE
-        return _parts_document(zone.local(instant_of(found)), is_true(by_weeks))
+        return _parts_document(zone.local(instant_of(operand)), is_true(by_weeks))
 
-    return folded(evaluate, list(given.values()))
+    return folded(evaluate, list(arguments.values()))
 
 
 def _parts_document(local: int, by_weeks: bool) -> Value:
-    day, rest = day_and_rest(local)
+    day, time_of_day = day_and_rest(local)
     if by_weeks:
         named = list(zip(("isoWeekYear", "isoWeek", "isoDayOfWeek"), iso_week(day), strict=True))
     else:
         named = list(zip(("year", "month", "day"), civil(day), strict=True))
     named += [
-        ("hour", rest // 3_600_000),
-        ("minute", rest // 60_000 % 60),
-        ("second", rest // 1000 % 60),
-        ("millisecond", rest % 1000),
+        ("hour", time_of_day // 3_600_000),
+        ("minute", time_of_day // 60_000 % 60),
+        ("second", time_of_day // 1000 % 60),
+        ("millisecond", time_of_day % 1000),
     ]
     return OBJECT, document_from([(field, *int32_value(number)) for field, number in named])
 
@@ -208,20 +208,20 @@ _BY_WEEKS = ("isoWeekYear", "isoWeek", "isoDayOfWeek", *_TIMES)
 def _parse_from_parts(name: str, value: Value, parsing: Parsing) -> Expression:
     if value[0] != OBJECT:
         raise CommandError(40519, f"{name} only supports an object as its argument")
-    given: dict[str, Expression] = {}
+    arguments: dict[str, Expression] = {}
     for field, code, data in elements(value[1]):
         if field != "timezone" and field not in _NATURAL and field not in _BY_WEEKS:
             raise CommandError(40518, f"Unrecognized argument to {name}: {field}")
-        given[field] = parsing.expression((code, data))
-    if "year" not in given and "isoWeekYear" not in given:
+        arguments[field] = parsing.expression((code, data))
+    if "year" not in arguments and "isoWeekYear" not in arguments:
         raise CommandError(40516, f"{name} requires either 'year' or 'isoWeekYear' to be present")
-    if "year" in given and given.keys() & {"isoWeekYear", "isoWeek", "isoDayOfWeek"}:
+    if "year" in arguments and arguments.keys() & {"isoWeekYear", "isoWeek", "isoDayOfWeek"}:
         raise CommandError(40489, f"{name} does not allow mixing natural dates with ISO dates")
-    if "isoWeekYear" in given and given.keys() & {"year", "month", "day"}:
+    if "isoWeekYear" in arguments and arguments.keys() & {"year", "month", "day"}:
         raise CommandError(40525, f"{name} does not allow mixing ISO dates with natural dates")
-    names = _NATURAL if "year" in given else _BY_WEEKS
-    functions = [(field, given[field].evaluate if field in given else None) for field in names]
-    timezone = given["timezone"].evaluate if "timezone" in given else None
+    names = _NATURAL if "year" in arguments else _BY_WEEKS
+    functions = [(field, arguments[field].evaluate if field in arguments else None) for field in names]
+    timezone = arguments["timezone"].evaluate if "timezone" in arguments else None
 
     def evaluate(scope: Scope) -> Value:
         zone = zone_from(timezone, scope)
@@ -246,20 +246,20 @@ def _parse_from_parts(name: str, value: Value, parsing: Parsing) -> Expression:
             raise CommandError(Code.DurationOverflow, "the date is out of range")
         return date_value(instant + millisecond)
 
-    return folded(evaluate, list(given.values()))
+    return folded(evaluate, list(arguments.values()))
 
 
 def _part_given(field: str, function: Evaluate | None, scope: Scope) -> int | None:
     """Return the number for a part: its minimum by default, None for null."""
     if function is None:
         return 0 if field in _TIMES else 1
-    found = function(scope)
-    if found is None or is_nullish(found):
+    operand = function(scope)
+    if operand is None or is_nullish(operand):
         return None
-    number = integral_of(found) if found[0] in NUMBERS else None
+    number = integral_of(operand) if operand[0] in NUMBERS else None
     if number is None or not LONG_MIN <= number <= LONG_MAX:
         raise CommandError(
-            40515, f"'{field}' must evaluate to an integer, found {type_name(found)} with value {display(found)}"
+            40515, f"'{field}' must evaluate to an integer, found {type_name(operand)} with value {display(operand)}"
         )
     if field not in ("year", "isoWeekYear", "second", "millisecond") and not -32768 <= number <= 32767:
         raise CommandError(

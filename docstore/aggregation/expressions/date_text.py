@@ -48,16 +48,16 @@ def format_date(instant: int, layout: str, zone: Zone = ZONE_UTC) -> str:
 @lru_cache(maxsize=256)
 def _pieces(layout: str) -> tuple[tuple[str, str], ...]:
     """Return the format as (text, following letter) pairs; the last letter is empty."""
-    found: list[tuple[str, str]] = []
+    pieces: list[tuple[str, str]] = []
     text = ""
     letters = iter(layout)
     for letter in letters:
         if letter != "%" or (letter := next(letters)) == "%":
             text += letter
         else:
-            found.append((text, letter))
+            pieces.append((text, letter))
             text = ""
-    return (*found, (text, ""))
+    return (*pieces, (text, ""))
 
 
 def _written(letter: str, local: int, offset: int) -> str:
@@ -97,21 +97,23 @@ def _year(year: int) -> str:
 
 def _format_from(name: str, evaluate: Evaluate, scope: Scope, letters: frozenset[str], code: int) -> str | None:
     """Return the checked format of a parameter; None for null."""
-    found = evaluate(scope)
-    if found is None or is_nullish(found):
+    format_value = evaluate(scope)
+    if format_value is None or is_nullish(format_value):
         return None
-    if found[0] != STRING:
+    if format_value[0] != STRING:
         raise CommandError(
-            code, f"{name} requires that 'format' be a string, found: {type_name(found)} with value {display(found)}"
+            code,
+            f"{name} requires that 'format' be a string, found: {type_name(format_value)} with value"
+            f" {display(format_value)}",
         )
-    text = text_of(found)
+    text = text_of(format_value)
     check_format(text, letters)
     return text
 
 
 def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {field: parsing.expression(item) for field, item in _TO_STRING.parameters(name, value).items()}
-    functions = {field: expression.evaluate for field, expression in given.items()}
+    arguments = {field: parsing.expression(item) for field, item in _TO_STRING.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in arguments.items()}
     layout_of, timezone, on_null = (functions.get(field) for field in ("format", "timezone", "onNull"))
     date_of = functions["date"]
 
@@ -125,12 +127,12 @@ def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
             return NULL_VALUE
         return string_value(format_date(instant_of(date), layout, zone))
 
-    made = folded(evaluate, list(given.values()))
-    zone = known_zone(given.get("timezone"))
-    pieces = None if made.is_constant or zone is None else _plain_pieces(given)
+    operation = folded(evaluate, list(arguments.values()))
+    zone = known_zone(arguments.get("timezone"))
+    pieces = None if operation.is_constant or zone is None else _plain_pieces(arguments)
     if zone is None or pieces is None:
-        return made
-    return date_text(replace(parsing.scoped(made), arguments=(given["date"],)), pieces, zone.clock)
+        return operation
+    return date_text(replace(parsing.scoped(operation), arguments=(arguments["date"],)), pieces, zone.clock)
 
 
 def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
@@ -153,8 +155,8 @@ def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]
 
 
 def _parse_from_string(name: str, value: Value, parsing: Parsing) -> Expression:
-    given = {field: parsing.expression(item) for field, item in _FROM_STRING.parameters(name, value).items()}
-    functions = {field: expression.evaluate for field, expression in given.items()}
+    arguments = {field: parsing.expression(item) for field, item in _FROM_STRING.parameters(name, value).items()}
+    functions = {field: expression.evaluate for field, expression in arguments.items()}
     layout_of, timezone, on_null = (functions.get(field) for field in ("format", "timezone", "onNull"))
     text_from = functions["dateString"]
 
@@ -179,7 +181,7 @@ def _parse_from_string(name: str, value: Value, parsing: Parsing) -> Expression:
                 raise
             return functions["onError"](scope)
 
-    return folded(evaluate, list(given.values()))
+    return folded(evaluate, list(arguments.values()))
 
 
 OPERATORS: Table = {

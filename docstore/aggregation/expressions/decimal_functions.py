@@ -34,19 +34,19 @@ _TINY = Decimal("1E-25")
 
 def rounded(exact: Decimal) -> Decimal:
     """Round to 34 digits, keeping trailing zeros."""
-    found = DECIMAL_CONTEXT.plus(exact)
-    if not found.is_finite() or found.is_zero():
-        return found
-    exponent = max(found.adjusted() - DIGITS + 1, -6176)
-    return found.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
+    decimal = DECIMAL_CONTEXT.plus(exact)
+    if not decimal.is_finite() or decimal.is_zero():
+        return decimal
+    exponent = max(decimal.adjusted() - DIGITS + 1, -6176)
+    return decimal.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
 
 
 def _result(found: Decimal) -> Decimal:
     """Return a binary number as a decimal: a whole one without decimal places, any other with 34 digits."""
-    whole = (
+    is_integral = (
         found.is_finite() and not found.is_zero() and found.adjusted() < DIGITS and found == found.to_integral_value()
     )
-    return found.to_integral_value() if whole else rounded(found)
+    return found.to_integral_value() if is_integral else rounded(found)
 
 
 def remainder(number: Decimal, divisor: Decimal) -> Decimal:
@@ -60,9 +60,9 @@ def remainder(number: Decimal, divisor: Decimal) -> Decimal:
         return number
     scale, unit = int(number.as_tuple().exponent), int(divisor.as_tuple().exponent)
     exponent = min(scale, unit)
-    whole = abs(int(divisor.scaleb(-unit, _WORK))) * 10 ** (unit - exponent)
-    rest = abs(int(number.scaleb(-scale, _WORK))) * pow(10, scale - exponent, whole) % whole
-    return _WORK.copy_sign(Decimal(rest).scaleb(exponent, _WORK), number)
+    scaled_divisor = abs(int(divisor.scaleb(-unit, _WORK))) * 10 ** (unit - exponent)
+    residue = abs(int(number.scaleb(-scale, _WORK))) * pow(10, scale - exponent, scaled_divisor) % scaled_divisor
+    return _WORK.copy_sign(Decimal(residue).scaleb(exponent, _WORK), number)
 
 
 def _binary(x: Decimal, *, cut: bool = False) -> Decimal:
@@ -135,27 +135,27 @@ def _cosine_series(x: Decimal) -> Decimal:
 
 def _angle(x: Decimal) -> tuple[Decimal, int]:
     """Return `_reduced` in binary: the fraction of a quarter turn is truncated, then multiplied out and rounded."""
-    rest, quadrant = _reduced(x)
-    part = _binary(_WORK.divide(rest, _QUARTER), cut=True)
+    angle, quadrant = _reduced(x)
+    part = _binary(_WORK.divide(angle, _QUARTER), cut=True)
     return _binary(_WORK.multiply(part, _BINARY_QUARTER)), quadrant
 
 
 def _sine(x: Decimal) -> Decimal:
-    rest, quadrant = _angle(x)
-    found = _cosine_series(rest) if quadrant % 2 else _sine_series(rest)
-    return found.copy_negate() if quadrant > 1 else found
+    angle, quadrant = _angle(x)
+    sine_value = _cosine_series(angle) if quadrant % 2 else _sine_series(angle)
+    return sine_value.copy_negate() if quadrant > 1 else sine_value
 
 
 def _cosine(x: Decimal) -> Decimal:
-    rest, quadrant = _angle(x)
-    found = _sine_series(rest) if quadrant % 2 else _cosine_series(rest)
-    return found.copy_negate() if quadrant in (1, 2) else found
+    angle, quadrant = _angle(x)
+    cosine_value = _sine_series(angle) if quadrant % 2 else _cosine_series(angle)
+    return cosine_value.copy_negate() if quadrant in (1, 2) else cosine_value
 
 
 def _tangent(x: Decimal) -> Decimal:
-    rest, quadrant = _angle(x)
-    found = _WORK.divide(_sine_series(rest), _cosine_series(rest))
-    return _WORK.divide(_ONE.copy_negate(), _binary(found)) if quadrant % 2 else found
+    angle, quadrant = _angle(x)
+    tangent_value = _WORK.divide(_sine_series(angle), _cosine_series(angle))
+    return _WORK.divide(_ONE.copy_negate(), _binary(tangent_value)) if quadrant % 2 else tangent_value
 
 
 def _logarithm(x: Decimal) -> Decimal:

@@ -19,13 +19,13 @@ def fields_of(value: Value) -> set[str] | None:
         return {top(text[1:])} if text.startswith("$") else set()
     if code not in (ARRAY, OBJECT):
         return set()
-    found: set[str] = set()
+    field_names: set[str] = set()
     for name, inner, raw in elements(data):
         fields = None if name in _WHOLE_DOCUMENT else fields_of((inner, raw))
         if fields is None:
             return None
-        found |= fields
-    return found
+        field_names |= fields
+    return field_names
 
 
 def top(path: str) -> str:

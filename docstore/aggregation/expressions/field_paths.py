@@ -23,9 +23,9 @@ def walk(value: Value | None, parts: Sequence[str]) -> Value | None:
         if value is None:
             return None
         if value[0] == ARRAY:
-            rest = parts[depth:]
-            found = [walk(member, rest) for member in values(value[1]) if member[0] == OBJECT]
-            return ARRAY, array_from([member for member in found if member is not None])
+            remaining_parts = parts[depth:]
+            members = [walk(member, remaining_parts) for member in values(value[1]) if member[0] == OBJECT]
+            return ARRAY, array_from([member for member in members if member is not None])
         if value[0] != OBJECT:
             return None
         value = get_field(value[1], part)

@@ -55,28 +55,28 @@ _SET = _Codes(4161108, 4161106, 4161107)
 def _parse_get(name: str, value: Value, parsing: Parsing) -> Expression:
     fields = elements(value[1]) if value[0] == OBJECT else []
     if value[0] != OBJECT or (fields and fields[0][0].startswith("$")):
-        given = {"field": value, "input": _ROOT}
+        arguments = {"field": value, "input": _ROOT}
     else:
-        given = {}
+        arguments = {}
         for field, code, data in fields:
             if field not in ("field", "input"):
                 raise CommandError(3041701, f"{name} found an unknown argument: {field}")
-            given[field] = (code, data)
-        if "field" not in given:
+            arguments[field] = (code, data)
+        if "field" not in arguments:
             raise CommandError(3041702, f"{name} requires 'field' to be specified")
-        if "input" not in given:
+        if "input" not in arguments:
             raise CommandError(3041703, f"{name} requires 'input' to be specified")
-    source = parsing.expression(given["input"])
-    wanted = _name(name, given["field"], parsing.expression(given["field"]), _GET)
+    source = parsing.expression(arguments["input"])
+    field_name = _name(name, arguments["field"], parsing.expression(arguments["field"]), _GET)
     evaluate = source.evaluate
 
     def get(scope: Scope) -> Value | None:
-        found = evaluate(scope)
-        if found is None:
+        operand = evaluate(scope)
+        if operand is None:
             return None
-        if found[0] != OBJECT:
-            return NULL_VALUE if found[0] in (NULL, UNDEFINED) else None
-        return get_field(found[1], wanted)
+        if operand[0] != OBJECT:
+            return NULL_VALUE if operand[0] in (NULL, UNDEFINED) else None
+        return get_field(operand[1], field_name)
 
     return folded(get, [source])
 
@@ -85,28 +85,28 @@ def _setting(name: str, wanted: tuple[str, ...]) -> OperatorParser:
     def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(4161100, f"{name} only supports an object as its argument")
-        given: dict[str, Value] = {}
+        arguments: dict[str, Value] = {}
         parsed: dict[str, Expression] = {}
         for field, code, data in elements(value[1]):
             if field not in wanted:
                 raise CommandError(4161101, f"{name} found an unknown argument: {field}")
-            given[field] = (code, data)
+            arguments[field] = (code, data)
             parsed[field] = parsing.expression((code, data))
         for field, missing in (("field", 4161102), ("value", 4161103), ("input", 4161109)):
-            if field in wanted and field not in given:
+            if field in wanted and field not in arguments:
                 raise CommandError(missing, f"{name} requires '{field}' to be specified")
-        changed = _name(name, given["field"], parsed["field"], _SET)
+        changed = _name(name, arguments["field"], parsed["field"], _SET)
         source, replacement = parsed["input"], parsed.get("value")
         document = source.evaluate
-        made = None if replacement is None else replacement.evaluate
+        value_of = None if replacement is None else replacement.evaluate
 
         def evaluate(scope: Scope) -> Value:
-            found = document(scope)
-            if found is None or is_nullish(found):
+            operand = document(scope)
+            if operand is None or is_nullish(operand):
                 return NULL_VALUE
-            if found[0] != OBJECT:
+            if operand[0] != OBJECT:
                 raise CommandError(4161105, "$setField requires 'input' to evaluate to type Object")
-            return OBJECT, _with_field(found[1], changed, None if made is None else made(scope))
+            return OBJECT, _with_field(operand[1], changed, None if value_of is None else value_of(scope))
 
         return folded(evaluate, [source] if replacement is None else [source, replacement])
 

@@ -34,7 +34,7 @@ def implied_by(value: Value, query_context: QueryContext) -> Implied | None:
     equalities = _equalities(value, query_context)
     if not equalities:
         return None
-    return lambda: tuple(found for each in equalities if (found := each()) is not None)
+    return lambda: tuple(condition for equality in equalities if (condition := equality()) is not None)
 
 
 def _equalities(value: Value, query_context: QueryContext) -> list[Callable[[], Filter | None]]:
@@ -45,7 +45,7 @@ def _equalities(value: Value, query_context: QueryContext) -> list[Callable[[], 
     name, _, raw = fields[0]
     operands = values(raw)
     if name == "$and":
-        return [each for operand in operands for each in _equalities(operand, query_context)]
+        return [equality for operand in operands for equality in _equalities(operand, query_context)]
     if len(operands) != 2 or name != "$eq":
         return []
     for path, other in (operands, operands[::-1]):
@@ -62,10 +62,10 @@ def _is_path(value: Value) -> bool:
 
 def _equal(path: str, evaluate: Evaluate, query_context: QueryContext) -> Callable[[], Filter | None]:
     def condition() -> Filter | None:
-        found = _evaluated(evaluate)
-        if found is None or found[0] in _MEANING_MORE:
+        value = _evaluated(evaluate)
+        if value is None or value[0] in _MEANING_MORE:
             return None
-        return Comparison(path, Op.EQ, found, query_context.collation if holds_strings(found) else None)
+        return Comparison(path, Op.EQ, value, query_context.collation if holds_strings(value) else None)
 
     return condition
 

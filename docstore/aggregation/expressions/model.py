@@ -184,9 +184,9 @@ def stepwise(
 
 def arguments_of(name: str, value: Value, parsing: Parsing, least: int, most: int | None) -> list[Expression]:
     """Parse the `least` to `most` arguments of an operator. Errors: 16020, 28667, those of each argument."""
-    given = argument_list(value)
-    arguments = [parsing.expression(item) for item in given]
-    check_arity(name, len(given), least, most)
+    operands = argument_list(value)
+    arguments = [parsing.expression(item) for item in operands]
+    check_arity(name, len(operands), least, most)
     return arguments
 
 
@@ -198,21 +198,21 @@ def commutative(function: Callable[[Iterator[Value | None]], Value | None]) -> O
     """
 
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
-        given = [parsing.expression(item) for item in argument_list(value)]
+        expressions = [parsing.expression(item) for item in argument_list(value)]
         arguments: list[Expression] = []
-        for argument in given:
+        for argument in expressions:
             same, inner = argument.operands or ("", ())
-            arguments.extend(inner if same == name and len(inner) > 1 and len(given) > 1 else [argument])
+            arguments.extend(inner if same == name and len(inner) > 1 and len(expressions) > 1 else [argument])
         constants = [argument.constant for argument in arguments if argument.is_constant]
         changing = [argument for argument in arguments if not argument.is_constant]
         if not changing:
             return constant(function(iter(constants)))
-        rest = constants if len(constants) < 2 else [function(iter(constants))]
+        folded_constants = constants if len(constants) < 2 else [function(iter(constants))]
         functions = [argument.evaluate for argument in changing]
         return Expression(
-            lambda scope: function(chain((evaluate(scope) for evaluate in functions), rest)),
+            lambda scope: function(chain((evaluate(scope) for evaluate in functions), folded_constants)),
             operands=(name, tuple(arguments)),
-            arguments=(*changing, *map(constant, rest)),
+            arguments=(*changing, *map(constant, folded_constants)),
         )
 
     return parse
@@ -255,15 +255,15 @@ class Named:
         """Return the parameters by name, checked."""
         if value[0] != OBJECT:
             raise CommandError(self.not_a_document, f"{name} only supports an object as its argument")
-        found: dict[str, Value] = {}
+        arguments: dict[str, Value] = {}
         for parameter, code, data in elements(value[1]):
             if parameter not in self.missing and parameter not in self.optional:
                 raise CommandError(self.unknown, f"Unrecognized parameter to {name}: {parameter}")
-            found[parameter] = (code, data)
+            arguments[parameter] = (code, data)
         for parameter, code in self.missing.items():
-            if parameter not in found:
+            if parameter not in arguments:
                 raise CommandError(code, f"Missing '{parameter}' parameter to {name}")
-        return found
+        return arguments
 
 
 def is_nullish(value: Value | None) -> bool:

@@ -60,11 +60,11 @@ def _accumulated(name: str) -> OperatorParser:
     """Return the accumulator over the arguments, or over the elements of a single array argument."""
 
     def calculate(start: Callable[[], Accumulator], operands: Iterable[Value | None]) -> Value:
-        given = list(operands)
-        if len(given) == 1 and given[0] is not None and given[0][0] == ARRAY:
-            given = list(values(given[0][1]))
+        members = list(operands)
+        if len(members) == 1 and members[0] is not None and members[0][0] == ARRAY:
+            members = list(values(members[0][1]))
         state = start()
-        for operand in given:
+        for operand in members:
             state.add(operand)
         return state.result()
 

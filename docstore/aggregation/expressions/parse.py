@@ -71,10 +71,10 @@ class Parser:
         return self.variables[name]
 
     def _path(self, text: str) -> Expression:
-        made = parse_path(text, self.variables, self.query_context)
-        if made.of_document and not self.has_document:
+        expression = parse_path(text, self.variables, self.query_context)
+        if expression.of_document and not self.has_document:
             raise CommandError(4890500, f"no document is there yet whose field {text} could be")
-        return made
+        return expression
 
     def _array(self, value: Value) -> Expression:
         members = [self.expression(member) for member in values(value[1])]
@@ -103,11 +103,11 @@ class Parser:
         functions = [(name, member.evaluate) for name, member in members]
 
         def evaluate(scope: Scope) -> Value:
-            found = [(name, function(scope)) for name, function in functions]
-            return OBJECT, document_from([(name, *made) for name, made in found if made is not None])
+            results = [(name, function(scope)) for name, function in functions]
+            return OBJECT, document_from([(name, *result) for name, result in results if result is not None])
 
-        made = folded(evaluate, [member for _, member in members])
-        return made if made.is_constant else replace(made, fields=tuple(members))
+        result = folded(evaluate, [member for _, member in members])
+        return result if result.is_constant else replace(result, fields=tuple(members))
 
     def _operator(self, value: Value, fields: list[tuple[str, int, bytes]]) -> Expression:
         if len(fields) != 1:
@@ -119,8 +119,8 @@ class Parser:
         name, code, data = fields[0]
         parse = OPERATORS.get(name)
         if parse is not None:
-            made = parse(name, (code, data), self)
-            return calculated(name, self.scoped(made), binary=self.query_context.ordering is BINARY)
+            expression = parse(name, (code, data), self)
+            return calculated(name, self.scoped(expression), binary=self.query_context.ordering is BINARY)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
 
 

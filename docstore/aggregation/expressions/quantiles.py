@@ -36,8 +36,10 @@ class Asked:
 
     def shown(self, found: Sequence[float] | None) -> Value:
         """Return the quantiles as a value; None: there are no numbers."""
-        made = [NULL_VALUE] * len(self.fractions) if found is None else [double_value(each) for each in found]
-        return made[0] if self.single else array_value(made)
+        quantiles = (
+            [NULL_VALUE] * len(self.fractions) if found is None else [double_value(quantile) for quantile in found]
+        )
+        return quantiles[0] if self.single else array_value(quantiles)
 
 
 def number_of(value: Value | None) -> float | None:
@@ -52,30 +54,30 @@ def parse_asked(name: str, value: Value, parsing: Parsing) -> Asked:
     """Parse the argument of either. Errors: Location40414, Location40415, TypeMismatch, BadValue for the method."""
     if value[0] != OBJECT:
         raise CommandError(_NO_OBJECT[name], f"specification must be an object; found {name}: {display(value)}")
-    given: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for field, code, data in elements(value[1]):
         if field not in _FIELDS[name]:
             raise CommandError(40415, f"BSON field '{name}.{field}' is an unknown field.")
-        given[field] = (code, data)
+        arguments[field] = (code, data)
     for field in _FIELDS[name]:
-        if field not in given:
+        if field not in arguments:
             raise CommandError(40414, f"BSON field '{name}.{field}' is missing but a required field")
-    method = given["method"]
+    method = arguments["method"]
     if method[0] != STRING:
         raise CommandError(Code.TypeMismatch, f"BSON field '{name}.method' must be a string, found {display(method)}")
     if text_of(method) != "approximate":
         raise CommandError(Code.BadValue, f"Currently only 'approximate' can be used as the 'method' of {name}")
-    fractions = (0.5,) if name == "$median" else _fractions(parsing.expression(given["p"]))
-    return Asked(parsing.expression(given["input"]), fractions, name == "$median")
+    fractions = (0.5,) if name == "$median" else _fractions(parsing.expression(arguments["p"]))
+    return Asked(parsing.expression(arguments["input"]), fractions, name == "$median")
 
 
 def _fractions(given: Expression) -> tuple[float, ...]:
-    found = given.constant
-    if not given.is_constant or found is None:
+    value = given.constant
+    if not given.is_constant or value is None:
         raise CommandError(7750300, "The $percentile 'p' field must be an array of constant values")
-    members = values(found[1]) if found[0] == ARRAY else []
+    members = values(value[1]) if value[0] == ARRAY else []
     if not members:
-        raise CommandError(7750301, f"The $percentile 'p' field must be an array with numbers, but is {display(found)}")
+        raise CommandError(7750301, f"The $percentile 'p' field must be an array with numbers, but is {display(value)}")
     for member in members:
         if member[0] not in NUMBERS:
             raise CommandError(
@@ -89,17 +91,19 @@ def _fractions(given: Expression) -> tuple[float, ...]:
 
 
 def _parse(name: str, value: Value, parsing: Parsing) -> Expression:
-    asked = parse_asked(name, value, parsing)
-    source = asked.source.evaluate
+    specification = parse_asked(name, value, parsing)
+    source = specification.source.evaluate
 
     def evaluate(scope: Scope) -> Value:
         """Return the result over the elements of an array, or over one number."""
-        found = source(scope)
-        members: list[Value | None] = list(values(found[1])) if found is not None and found[0] == ARRAY else [found]
+        operand = source(scope)
+        members: list[Value | None] = (
+            list(values(operand[1])) if operand is not None and operand[0] == ARRAY else [operand]
+        )
         numbers = (number_of(member) for member in members)
-        return asked.of_sorted(sorted(number for number in numbers if number is not None))
+        return specification.of_sorted(sorted(number for number in numbers if number is not None))
 
-    return folded(evaluate, [asked.source])
+    return folded(evaluate, [specification.source])
 
 
 OPERATORS: Table = dict.fromkeys(_FIELDS, _parse)

@@ -26,8 +26,8 @@ def _searching(name: str, answer: Callable[[Iterator[pcre2.Match[str]]], Value],
     """Return an operator that computes its result from the matches; `nothing`: the result for null."""
 
     def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
-        given = _parameters(name, value, parsing)
-        functions = {field: expression.evaluate for field, expression in given.items()}
+        arguments = _parameters(name, value, parsing)
+        functions = {field: expression.evaluate for field, expression in arguments.items()}
 
         def evaluate(scope: Scope) -> Value:
             text = functions["input"](scope)
@@ -43,7 +43,7 @@ def _searching(name: str, answer: Callable[[Iterator[pcre2.Match[str]]], Value],
             except pcre2.LibraryError as error:
                 raise CommandError(51156, f"{name} could not be carried out: {error}") from None
 
-        return folded(evaluate, list(given.values()))
+        return folded(evaluate, list(arguments.values()))
 
     return parse
 
@@ -51,15 +51,15 @@ def _searching(name: str, answer: Callable[[Iterator[pcre2.Match[str]]], Value],
 def _parameters(name: str, value: Value, parsing: Parsing) -> dict[str, Expression]:
     if value[0] != OBJECT:
         raise CommandError(51103, f"{name} expects an object of named arguments but found: {type_name(value)}")
-    given: dict[str, Expression] = {}
+    arguments: dict[str, Expression] = {}
     for field, code, data in elements(value[1]):
         if field not in ("input", "regex", "options"):
             raise CommandError(31024, f"{name} found an unknown argument: {field}")
-        given[field] = parsing.expression((code, data))
+        arguments[field] = parsing.expression((code, data))
     for field, missing in (("input", 31022), ("regex", 31023)):
-        if field not in given:
+        if field not in arguments:
             raise CommandError(missing, f"{name} requires '{field}' parameter")
-    return given
+    return arguments
 
 
 def _pattern(name: str, regex: Value | None, options: Value | None, has_options: bool) -> pcre2.Pattern[str] | None:
@@ -97,11 +97,11 @@ def _matches(pattern: pcre2.Pattern[str], text: str) -> Iterator[pcre2.Match[str
     """
     at = 0
     while at < len(text) or at == 0:
-        found = pattern.search(text, at)
-        if found is None:
+        match = pattern.search(text, at)
+        if match is None:
             return
-        yield found
-        start, end = found.span()
+        yield match
+        start, end = match.span()
         at = end if end > start else end + 1
 
 
@@ -116,8 +116,8 @@ def _described(found: pcre2.Match[str]) -> Value:
 
 
 def _first(matches: Iterator[pcre2.Match[str]]) -> Value:
-    found = next(matches, None)
-    return NULL_VALUE if found is None else _described(found)
+    match = next(matches, None)
+    return NULL_VALUE if match is None else _described(match)
 
 
 OPERATORS: Table = {

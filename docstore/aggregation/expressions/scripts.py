@@ -43,14 +43,14 @@ class Function:
 
     def prefetch(self, documents: Sequence[bytes]) -> None:
         """Call the function for documents that will be evaluated next. Errors are raised at the evaluation."""
-        wanted: list[bytes] = []
+        argument_lists: list[bytes] = []
         for document in documents:
             try:
-                wanted.append(self._evaluated(Scope(document)))
+                argument_lists.append(self._evaluated(Scope(document)))
             except CommandError:
                 continue
         self._ready = {}
-        for arguments, result in zip(wanted, self._scripts.call(self._function, wanted), strict=True):
+        for arguments, result in zip(argument_lists, self._scripts.call(self._function, argument_lists), strict=True):
             self._ready.setdefault(arguments, deque()).append(result)
 
     def _evaluated(self, scope: Scope) -> bytes:
@@ -70,9 +70,9 @@ def _parse_function(name: str, value: Value, parsing: Parsing) -> Expression:
     scripts = parsing.query_context.scripts
     if scripts is None:
         raise CommandError(4660800, f"{name} cannot be used inside a validator.")
-    given = _given(name, value, parsing)
+    specification = _given(name, value, parsing)
     scripts.enter()
-    function = Function(given.body, given.arguments.evaluate, scripts)
+    function = Function(specification.body, specification.arguments.evaluate, scripts)
     if parsing.query_context.functions is not None and not parsing.binds:
         parsing.query_context.functions.append(function)
     return Expression(function.evaluate)

@@ -34,10 +34,10 @@ KeyOf = Callable[[Value], bytes]
 
 def _members(key_of: KeyOf, operand: Value) -> Members:
     """Return the distinct elements by key, the first of equal ones."""
-    found: Members = {}
+    members: Members = {}
     for member in each_value(operand[1]):
-        found.setdefault(key_of(member), member)
-    return found
+        members.setdefault(key_of(member), member)
+    return members
 
 
 def _sorted(members: Members) -> Value:
@@ -53,7 +53,7 @@ def _combining(
     """Return `$setUnion` or `$setIntersection` of any number of arrays; null if one is null or missing."""
 
     def calculate(key_of: KeyOf, operands: Iterator[Value | None]) -> Value:
-        found: Members | None = None
+        combination: Members | None = None
         for operand in operands:
             if operand is None or is_nullish(operand):
                 return NULL_VALUE
@@ -62,8 +62,8 @@ def _combining(
                     code, f"All operands of {name} must be arrays. One argument is of type: {type_name(operand)}"
                 )
             members = _members(key_of, operand)
-            found = members if found is None else combine(found, members)
-        return _sorted(found or {})
+            combination = members if combination is None else combine(combination, members)
+        return _sorted(combination or {})
 
     def make(ordering: Ordering) -> OperatorParser:
         function = partial(calculate, ordering.key)
@@ -105,7 +105,7 @@ def _parse_equals(name: str, value: Value, parsing: Parsing) -> Expression:
 
     def evaluate(scope: Scope) -> Value:
         sets = [set(_members(key_of, _check_equated(17044, function(scope)))) for function in functions]
-        return boolean(all(found == sets[0] for found in sets))
+        return boolean(all(members == sets[0] for members in sets))
 
     return folded(evaluate, arguments)
 
@@ -134,14 +134,14 @@ def _parse_is_subset(name: str, value: Value, parsing: Parsing) -> Expression:
 
     subset_of = subset.evaluate
     if prepared:
-        known = _members(key_of, checked(1, superset.constant)).keys()
-        return Expression(lambda scope: boolean(_members(key_of, checked(0, subset_of(scope))).keys() <= known))
+        superset_keys = _members(key_of, checked(1, superset.constant)).keys()
+        return Expression(lambda scope: boolean(_members(key_of, checked(0, subset_of(scope))).keys() <= superset_keys))
     superset_of = superset.evaluate
 
     def evaluate(scope: Scope) -> Value:
         first, second = subset_of(scope), superset_of(scope)
-        part, whole = checked(0, first), checked(1, second)
-        return boolean(_members(key_of, part).keys() <= _members(key_of, whole).keys())
+        subset_array, superset_array = checked(0, first), checked(1, second)
+        return boolean(_members(key_of, subset_array).keys() <= _members(key_of, superset_array).keys())
 
     return folded(evaluate, arguments)
 

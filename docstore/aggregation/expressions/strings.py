@@ -193,35 +193,37 @@ def _trim(left: bool, right: bool) -> OperatorParser:
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(50696, f"{name} only supports an object as an argument, found {type_name(value)}")
-        given: dict[str, Expression] = {}
+        arguments: dict[str, Expression] = {}
         for parameter, code, data in elements(value[1]):
             if parameter not in ("input", "chars"):
                 raise CommandError(50694, f"{name} found an unknown argument: {parameter}")
-            given[parameter] = parsing.expression((code, data))
-        if "input" not in given:
+            arguments[parameter] = parsing.expression((code, data))
+        if "input" not in arguments:
             raise CommandError(50695, f"{name} requires an 'input' field")
-        subject = given["input"].evaluate
-        chars = given["chars"].evaluate if "chars" in given else None
+        subject = arguments["input"].evaluate
+        chars = arguments["chars"].evaluate if "chars" in arguments else None
 
         def evaluate(scope: Scope) -> Value:
-            found = subject(scope)
-            if found is None or is_nullish(found):
+            operand = subject(scope)
+            if operand is None or is_nullish(operand):
                 return NULL_VALUE
-            if found[0] != STRING:
-                raise CommandError(50699, f"{name} requires its input to be a string, got {type_name(found)} instead.")
+            if operand[0] != STRING:
+                raise CommandError(
+                    50699, f"{name} requires its input to be a string, got {type_name(operand)} instead."
+                )
             letters = _WHITESPACE
             if chars is not None:
-                wanted = chars(scope)
-                if wanted is None or is_nullish(wanted):
+                characters = chars(scope)
+                if characters is None or is_nullish(characters):
                     return NULL_VALUE
-                if wanted[0] != STRING:
-                    raise CommandError(50700, f"{name} requires 'chars' to be a string, got {type_name(wanted)}")
-                letters = text_of(wanted)
-            text = text_of(found)
+                if characters[0] != STRING:
+                    raise CommandError(50700, f"{name} requires 'chars' to be a string, got {type_name(characters)}")
+                letters = text_of(characters)
+            text = text_of(operand)
             text = text.lstrip(letters) if left and letters else text
             return string_value(text.rstrip(letters) if right and letters else text)
 
-        return folded(evaluate, list(given.values()))
+        return folded(evaluate, list(arguments.values()))
 
     return parse
 
@@ -230,28 +232,30 @@ def _replace(name: str, count: int) -> OperatorParser:
     def parse(_: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(51751, f"{name} requires an object as an argument, found: {type_name(value)}")
-        given: dict[str, Expression] = {}
+        arguments: dict[str, Expression] = {}
         for parameter, code, data in elements(value[1]):
             if parameter not in ("input", "find", "replacement"):
                 raise CommandError(51750, f"{name} found an unknown argument: {parameter}")
-            given[parameter] = parsing.expression((code, data))
+            arguments[parameter] = parsing.expression((code, data))
         for parameter, code in (("input", 51749), ("find", 51748), ("replacement", 51747)):
-            if parameter not in given:
+            if parameter not in arguments:
                 raise CommandError(code, f"{name} requires that '{parameter}' is specified")
-        functions = [given[parameter].evaluate for parameter in ("input", "find", "replacement")]
+        functions = [arguments[parameter].evaluate for parameter in ("input", "find", "replacement")]
 
         def evaluate(scope: Scope) -> Value:
             texts: list[str | None] = []
             for function, parameter, code in zip(
                 functions, ("input", "find", "replacement"), (51746, 51745, 51744), strict=True
             ):
-                found = function(scope)
-                if found is None or is_nullish(found):
+                operand = function(scope)
+                if operand is None or is_nullish(operand):
                     texts.append(None)
-                elif found[0] != STRING:
-                    raise CommandError(code, f"{name} requires that '{parameter}' be a string, found: {display(found)}")
+                elif operand[0] != STRING:
+                    raise CommandError(
+                        code, f"{name} requires that '{parameter}' be a string, found: {display(operand)}"
+                    )
                 else:
-                    texts.append(text_of(found))
+                    texts.append(text_of(operand))
             text, sought, replacement = texts
             if text is None or sought is None or replacement is None:
                 return NULL_VALUE
@@ -261,7 +265,7 @@ def _replace(name: str, count: int) -> OperatorParser:
                 raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
             return string_value(text.replace(sought, replacement, count))
 
-        return folded(evaluate, [given[parameter] for parameter in ("input", "find", "replacement")])
+        return folded(evaluate, [arguments[parameter] for parameter in ("input", "find", "replacement")])
 
     return parse
 

@@ -44,15 +44,15 @@ class Zone:
         if self.fixed is not None:
             return self.fixed
         bucket = instant // _BUCKET
-        found = self._buckets.get(bucket)
-        if found is None:
-            found = self._offset(bucket * _BUCKET)
-            if found != self._offset(bucket * _BUCKET + _BUCKET - 1):
+        seconds = self._buckets.get(bucket)
+        if seconds is None:
+            seconds = self._offset(bucket * _BUCKET)
+            if seconds != self._offset(bucket * _BUCKET + _BUCKET - 1):
                 return self._offset(instant)
             if len(self._buckets) >= _MOST_BUCKETS:
                 self._buckets.clear()
-            self._buckets[bucket] = found
-        return found
+            self._buckets[bucket] = seconds
+        return seconds
 
     def _offset(self, instant: int) -> int:
         moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
@@ -139,8 +139,8 @@ def zone_from(evaluate: Evaluate | None, scope: Scope, not_text: int = 40517) ->
     """Return the zone of an optional parameter: UTC by default, None for null."""
     if evaluate is None:
         return ZONE_UTC
-    found = evaluate(scope)
-    return None if found is None or is_nullish(found) else zone_of(found, not_text)
+    value = evaluate(scope)
+    return None if value is None or is_nullish(value) else zone_of(value, not_text)
 
 
 def known_zone(timezone: Expression | None) -> Zone | None:
