@@ -91,8 +91,8 @@ def parse_field(name: str, value: Value, query_context: QueryContext) -> Field:
         chosen = parse_chosen(accumulator, (code, data), Parser(query_context))
         return Field(name, accumulator, chosen.argument, chosen.start, chosen.kernel_start())
     if accumulator in QUANTILES:
-        asked = parse_asked(accumulator, (code, data), Parser(query_context))
-        return Field(name, accumulator, asked.source, start=lambda _: QuantileState(asked))
+        specification = parse_asked(accumulator, (code, data), Parser(query_context))
+        return Field(name, accumulator, specification.source, start=lambda _: QuantileState(specification))
     argument = parse_expression((code, data), query_context=query_context)
     ordering = query_context.ordering
     in_kernel = STATES.get(accumulator) if ordering is BINARY else None

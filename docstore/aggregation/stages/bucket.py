@@ -76,12 +76,12 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
         elif name == "boundaries":
             boundaries = _boundaries(value, query_context)
         elif name == "default":
-            made = parse_expression(value, query_context=query_context)
-            if not made.is_constant:
+            expression = parse_expression(value, query_context=query_context)
+            if not expression.is_constant:
                 raise CommandError(
                     40195, f"The $bucket 'default' field must be a constant expression, but found: {display(value)}."
                 )
-            default = made.constant
+            default = expression.constant
         elif name == "output":
             if value[0] != OBJECT:
                 raise CommandError(
@@ -107,22 +107,22 @@ def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
         raise CommandError(
             40200, f"The $bucket 'boundaries' field must be an array, but found type: {type_name(value)}."
         )
-    found: list[Value] = []
-    for given in values(value[1]):
-        made = parse_expression(given, query_context=query_context)
-        if not made.is_constant:
+    boundaries: list[Value] = []
+    for bound in values(value[1]):
+        expression = parse_expression(bound, query_context=query_context)
+        if not expression.is_constant:
             raise CommandError(
                 40191,
                 "The $bucket 'boundaries' field must be an array of constant values, but found value:"
-                f" {display(given)}.",
+                f" {display(bound)}.",
             )
-        found.append(made.constant or NULL_VALUE)
-    if len(found) < 2:
+        boundaries.append(expression.constant or NULL_VALUE)
+    if len(boundaries) < 2:
         raise CommandError(
             40192,
-            f"The $bucket 'boundaries' field must have at least 2 values, but found {len(found)} value(s).",
+            f"The $bucket 'boundaries' field must have at least 2 values, but found {len(boundaries)} value(s).",
         )
-    for position, (low, high) in enumerate(pairwise(found)):
+    for position, (low, high) in enumerate(pairwise(boundaries)):
         spend(_PER_BOUNDARY)
         if type_class(low[0]) != type_class(high[0]):
             raise CommandError(
@@ -136,7 +136,7 @@ def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
                 f"The 'boundaries' option to $bucket must be sorted, but elements {position} and {position + 1} are"
                 f" not in ascending order ({display(low)} is not less than {display(high)}).",
             )
-    return found
+    return boundaries
 
 
 def _interval(key: Expression, options: _Options, ordering: Ordering, code: int) -> Expression:
@@ -162,8 +162,8 @@ def _switch(options: _Options) -> bytes:
     branches: list[Value] = []
     for low, high in pairwise(options.boundaries):
         spend(_PER_BRANCH)
-        within = [_compared("$gte", options.group_by, low), _compared("$lt", options.group_by, high)]
-        case = document_from([("$and", ARRAY, array_from(within))])
+        bounds = [_compared("$gte", options.group_by, low), _compared("$lt", options.group_by, high)]
+        case = document_from([("$and", ARRAY, array_from(bounds))])
         branches.append((OBJECT, document_from([("case", OBJECT, case), ("then", OBJECT, _literal(low))])))
     fields = [("branches", ARRAY, array_from(branches))]
     if options.has_default and options.default is not None:

@@ -74,15 +74,15 @@ class _BucketAutoRun:
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._documents()
-        found: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
         for document in self._output:
             if document is not None:
-                found.append(document)
+                batch.append(document)
                 size += len(document)
             if size >= GIVEN_BYTES or self._clock() >= deadline:
-                return found, False
-        return found, True
+                return batch, False
+        return batch, True
 
     def _documents(self) -> Iterator[bytes | None]:
         """Yield the documents of the groups; None after some rows without a result."""
@@ -90,12 +90,12 @@ class _BucketAutoRun:
         share = max(1, math.floor(self._count / stage.buckets + 0.5))
         coming = _Coming(self._sorted.pieces())
         low: Value | None = None
-        made = 0
+        bucket_number = 0
         yield from coming.look()
         while coming.rows:
             bucket = _Bucket(self._rows, stage.fields)
-            made += 1
-            yield from self._fill(bucket, coming, share if made < stage.buckets else self._count)
+            bucket_number += 1
+            yield from self._fill(bucket, coming, share if bucket_number < stage.buckets else self._count)
             if stage.rounding is None:
                 yield bucket.document(bucket.first, coming.value if coming.rows else bucket.last)
                 continue
@@ -171,10 +171,10 @@ class _Bucket:
     def document(self, low: Value, high: Value) -> bytes:
         limits = document_from([("min", *low), ("max", *high)])
         pairs = zip(self._fields, self._states, strict=True)
-        made = [(field.name, *result_of(field.accumulator, state)) for field, state in pairs]
+        outputs = [(field.name, *result_of(field.accumulator, state)) for field, state in pairs]
         if any(field.name == "_id" for field in self._fields):
-            return document_from(made)
-        return document_from([("_id", OBJECT, limits), *made])
+            return document_from(outputs)
+        return document_from([("_id", OBJECT, limits), *outputs])
 
 
 def _check_rounded(value: Value) -> None:
@@ -200,25 +200,25 @@ _NAN = encode_key((0x01, b"\0\0\0\0\0\0\xf8\x7f"))
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40240, f"The argument to $bucketAuto must be an object, but found type: {type_name(value)}")
-    given = {name: (code, data) for name, code, data in elements(value[1])}
-    for name, option in given.items():
+    options = {name: (code, data) for name, code, data in elements(value[1])}
+    for name, option in options.items():
         check = _CHECKS.get(name)
         if check is None:
             raise CommandError(40245, f"Unrecognized option to $bucketAuto: {name}")
         check(option)
-    if "groupBy" not in given or "buckets" not in given:
+    if "groupBy" not in options or "buckets" not in options:
         raise CommandError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified")
-    buckets = integral_of(given["buckets"])
+    buckets = integral_of(options["buckets"])
     assert buckets is not None, "the number of buckets was checked"
-    output = given["output"][1] if "output" in given and elements(given["output"][1]) else COUNTED
+    output = options["output"][1] if "output" in options and elements(options["output"][1]) else COUNTED
     fields = tuple(parse_field(name, (code, data), query_context) for name, code, data in elements(output))
     return [
         BucketAuto(
             document_from([("$bucketAuto", *value)]),
-            parse_expression(given["groupBy"], query_context=query_context),
+            parse_expression(options["groupBy"], query_context=query_context),
             buckets,
             fields,
-            rounding(text_of(given["granularity"])) if "granularity" in given else None,
+            rounding(text_of(options["granularity"])) if "granularity" in options else None,
             query_context.ordering,
         )
     ]

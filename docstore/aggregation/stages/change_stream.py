@@ -60,12 +60,12 @@ def change_stream_of(pipeline: Pipeline) -> tuple[ChangeStreamOptions, Pipeline]
     """
     first = pipeline.stages[0]
     assert isinstance(first, ChangeStream), "the pipeline is one of a change stream"
-    rest = pipeline.stages[1:]
-    for stage in rest:
+    following_stages = pipeline.stages[1:]
+    for stage in following_stages:
         if not isinstance(stage, (Match, Project, Redact, ReplaceRoot, SplitLargeEvent)):
             name = elements(stage.raw)[0][0]
             raise CommandError(Code.IllegalOperation, f"{name} is not permitted in a $changeStream pipeline")
-    return first.options, replace(pipeline, stages=rest)
+    return first.options, replace(pipeline, stages=following_stages)
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:

@@ -185,9 +185,9 @@ class _DensifyRun:
             limit = value
             if stage.bounds is not None and compare(value, stage.bounds[1]) > 0:
                 limit = stage.bounds[1]
-            for made in row.up_to(limit):
+            for filler in row.up_to(limit):
                 generated = _counted(generated)
-                yield made
+                yield filler
             row.pass_by(value)
             yield document
         if stage.by_partition:
@@ -195,9 +195,9 @@ class _DensifyRun:
         last, inclusive = (greatest, True) if stage.bounds is None else (stage.bounds[1], False)
         for row in rows.values():
             assert last is not None
-            for made in row.up_to(last, inclusive):
+            for filler in row.up_to(last, inclusive):
                 generated = _counted(generated)
-                yield made
+                yield filler
 
     def _partition_key(self, parts: list[Value | None]) -> bytes:
         return self._stage.ordering.key(array_value([part or NULL_VALUE for part in parts]))
@@ -228,30 +228,30 @@ _NULLABLE = frozenset(("field", "range", "step", "unit"))
 
 
 def _fields(name: str, value: Value, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Value]:
-    given: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for field, (code, data) in option_fields(name, value[1]).items():
         if field not in required and field not in optional:
             raise CommandError(40415, f"BSON field '{name}.{field}' is an unknown field.")
         if code not in (NULL, UNDEFINED) or field not in _NULLABLE:
-            given[field] = (code, data)
+            options[field] = (code, data)
     for field in required:
-        if field not in given:
+        if field not in options:
             raise CommandError(40414, f"BSON field '{name}.{field}' is missing but a required field")
-    return given
+    return options
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, f"The $densify stage specification must be an object, found {value[0]}")
-    given = _fields("$densify", value, ("field", "range"), ("partitionByFields",))
-    if given["field"][0] != STRING:
-        raise wrong_type("$densify", "field", given["field"], "string")
-    if given["range"][0] != OBJECT:
-        raise wrong_type("$densify", "range", given["range"], "object")
-    field = text_of(given["field"])
+    options = _fields("$densify", value, ("field", "range"), ("partitionByFields",))
+    if options["field"][0] != STRING:
+        raise wrong_type("$densify", "field", options["field"], "string")
+    if options["range"][0] != OBJECT:
+        raise wrong_type("$densify", "range", options["range"], "object")
+    field = text_of(options["field"])
     check_field_path(field)
-    fields = _partition_fields(given.get("partitionByFields"))
-    extent = _fields("$densify.range", given["range"], ("step", "bounds"), ("unit",))
+    fields = _partition_fields(options.get("partitionByFields"))
+    extent = _fields("$densify.range", options["range"], ("step", "bounds"), ("unit",))
     step, unit = _parse_step(extent)
     bounds, by_partition = _parse_bounds(extent["bounds"], step, unit, bool(fields))
     raw = document_from([("$densify", *value)])

@@ -48,10 +48,10 @@ class _Side:
     def advance(self, deadline: float) -> bool:
         """Process the feed; False if more time is needed."""
         while not self.ended:
-            found, self.ended = self.stream.next_batch(deadline)
-            if found:
-                self._take(found)
-            if not found and not self.ended:
+            documents, self.ended = self.stream.next_batch(deadline)
+            if documents:
+                self._take(documents)
+            if not documents and not self.ended:
                 return self.feed.hungry
         return True
 

@@ -26,7 +26,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
         raise CommandError(
             Code.FailedToParse, f"The $fill stage specification must be an object, found {type_name(value)}"
         )
-    given: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for name, (code, data) in option_fields("$fill", value[1]).items():
         if name not in ("partitionBy", "partitionByFields", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
@@ -34,18 +34,18 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
             continue
         if name == "partitionByFields":
             partition_paths("$fill", (code, data))
-        expected, wanted = _TYPES.get(name, ("array", ARRAY))
-        if code != wanted:
+        expected, type_code = _TYPES.get(name, ("array", ARRAY))
+        if code != type_code:
             raise wrong_type("$fill", name, (code, data), expected)
-        given[name] = (code, data)
-    if "output" not in given:
+        options[name] = (code, data)
+    if "output" not in options:
         raise CommandError(40414, "BSON field '$fill.output' is missing but a required field")
-    if "partitionBy" in given and "partitionByFields" in given:
+    if "partitionBy" in options and "partitionByFields" in options:
         raise CommandError(6050204, "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'")
-    windowed, added = _outputs(given["output"])
+    windowed, added = _outputs(options["output"])
     stages: list[Stage] = []
     if windowed:
-        specification = [*_order_and_partition(given), ("output", OBJECT, document_from(windowed))]
+        specification = [*_order_and_partition(options), ("output", OBJECT, document_from(windowed))]
         stages += parse_set_window_fields((OBJECT, document_from(specification)), query_context)
     if added:
         stages += parse_add_fields((OBJECT, document_from(added)), query_context)
@@ -62,35 +62,35 @@ def _outputs(output: Value) -> tuple[_Fields, _Fields]:
     for path, code, data in fields:
         if code != OBJECT:
             raise CommandError(6050200, "Each fill output specification must be an object with exactly one field")
-        given = {
+        specification = {
             name: (kind, inner)
             for name, kind, inner in elements(data)
             if name != "method" or kind not in (NULL, UNDEFINED)
         }
-        for name in given:
+        for name in specification:
             if name not in ("method", "value"):
                 raise CommandError(40415, f"BSON field '$fill.{name}' is an unknown field.")
-        if "method" in given and given["method"][0] != STRING:
-            raise wrong_type("$fill", "method", given["method"], "string")
-        if len(given) > 1:
+        if "method" in specification and specification["method"][0] != STRING:
+            raise wrong_type("$fill", "method", specification["method"], "string")
+        if len(specification) > 1:
             raise CommandError(6050201, "a fill output must have exactly one of 'method' or 'value'")
-        if "method" in given:
-            function = _METHODS.get(text_of(given["method"]))
+        if "method" in specification:
+            function = _METHODS.get(text_of(specification["method"]))
             if function is None:
                 raise CommandError(6050202, "Method must be either locf or linear")
             windowed.append((path, OBJECT, document_from([(function, *string_value("$" + path))])))
-        elif "value" in given:
-            operands = array_value([string_value("$" + path), given["value"]])
+        elif "value" in specification:
+            operands = array_value([string_value("$" + path), specification["value"]])
             added.append((path, OBJECT, document_from([("$ifNull", *operands)])))
     return windowed, added
 
 
 def _order_and_partition(given: dict[str, Value]) -> _Fields:
-    found: _Fields = []
+    fields: _Fields = []
     if "sortBy" in given:
-        found.append(("sortBy", *given["sortBy"]))
+        fields.append(("sortBy", *given["sortBy"]))
     if "partitionBy" in given:
-        found.append(("partitionBy", *given["partitionBy"]))
+        fields.append(("partitionBy", *given["partitionBy"]))
     elif "partitionByFields" in given:
         paths = partition_paths("$fill", given["partitionByFields"])
         if "" in paths:
@@ -98,8 +98,8 @@ def _order_and_partition(given: dict[str, Value]) -> _Fields:
         named = [(path, *string_value("$" + path)) for path in paths]
         if len(set(paths)) != len(paths):
             raise CommandError(16406, "duplicate field name specified in object literal")
-        found.append(("partitionBy", OBJECT, document_from(named)))
-    return found
+        fields.append(("partitionBy", OBJECT, document_from(named)))
+    return fields
 
 
 DECLARATIONS = (Declaration("$fill", _parse),)

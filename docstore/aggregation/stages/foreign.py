@@ -33,10 +33,10 @@ def other_collections(environment: Environment) -> Foreign:
 
 def pipeline_of(value: Value) -> list[bytes]:
     """Return the stages in an array. Errors: TypeMismatch."""
-    found = values(value[1])
-    if any(code != OBJECT for code, _ in found):
+    stages = values(value[1])
+    if any(code != OBJECT for code, _ in stages):
         raise CommandError(Code.TypeMismatch, "Each element of the 'pipeline' array must be an object")
-    return [data for _, data in found]
+    return [data for _, data in stages]
 
 
 def check_collection(stage: str, name: str) -> str:
@@ -85,9 +85,9 @@ def equal_to_any(
     if not found:
         raw = _NOTHING
     if besides:
-        members: list[Value] = [(OBJECT, raw), *((OBJECT, more) for more, _ in besides)]
+        members: list[Value] = [(OBJECT, raw), *((OBJECT, condition) for condition, _ in besides)]
         raw = document_from([("$and", *array_value(members))])
-        tree = conjunction([tree, *(more for _, more in besides)])
+        tree = conjunction([tree, *(condition for _, condition in besides)])
     return Match(document_from([("$match", OBJECT, raw)]), tree)
 
 
@@ -103,9 +103,9 @@ def values_at(document: bytes, parts: list[str]) -> list[Value]:
 
     A missing value is null.
     """
-    found: list[Value] = []
-    _gather((OBJECT, document), parts, 0, found)
-    return found or [NULL_VALUE]
+    field_values: list[Value] = []
+    _gather((OBJECT, document), parts, 0, field_values)
+    return field_values or [NULL_VALUE]
 
 
 def values_reader(parts: list[str]) -> Callable[[bytes], list[Value]]:
@@ -115,10 +115,10 @@ def values_reader(parts: list[str]) -> Callable[[bytes], list[Value]]:
     (name,) = parts
 
     def read(document: bytes) -> list[Value]:
-        found = get_field(document, name)
-        if found is None:
+        field_value = get_field(document, name)
+        if field_value is None:
             return [NULL_VALUE]
-        return (values(found[1]) or [NULL_VALUE]) if found[0] == ARRAY else [found]
+        return (values(field_value[1]) or [NULL_VALUE]) if field_value[0] == ARRAY else [field_value]
 
     return read
 

@@ -85,20 +85,20 @@ class GeoNear(PlainStage):
         if "." in self.distance_field or self.location_field is not None:
             return [self._measured(raw) for raw in documents]
         measure, name, multiplier = distance_from(self.near).measured, self.distance_field, self.multiplier
-        begun = bytes((DOUBLE,)) + name.encode() + b"\0"
-        found: list[bytes] = []
+        header = bytes((DOUBLE,)) + name.encode() + b"\0"
+        results: list[bytes] = []
         for raw in documents:
             plain = measure(raw) if len(raw) <= _COPIED_FREELY and get_field(raw, name) is None else None
             if plain is None:
-                found.append(self._measured(raw))
+                results.append(self._measured(raw))
             else:
-                found.append(append_fields(raw, begun + double_value(plain[0] * multiplier)[1]))
-        return found
+                results.append(append_fields(raw, header + double_value(plain[0] * multiplier)[1]))
+        return results
 
     def _measured(self, raw: bytes) -> bytes:
-        found = nearest(self.near, raw)
-        assert found is not None, "the find gives nothing without a distance"
-        distance, location = found
+        match = nearest(self.near, raw)
+        assert match is not None, "the find gives nothing without a distance"
+        distance, location = match
         raw = _with(raw, self.distance_field.split("."), double_value(distance * self.multiplier))
         return raw if self.location_field is None else _with(raw, self.location_field.split("."), location)
 
@@ -119,13 +119,13 @@ def nearest_limit(pipeline: Pipeline) -> int:
 def _with(raw: bytes, names: list[str], value: Value) -> bytes:
     """Return the document with a value set at a path, creating or replacing documents along it."""
     fields = elements(raw)
-    place = next((place for place, (name, _, _) in enumerate(fields) if name == names[0]), None)
+    position = next((position for position, (name, _, _) in enumerate(fields) if name == names[0]), None)
     if len(names) > 1:
-        inner = EMPTY_DOCUMENT if place is None or fields[place][1] != OBJECT else fields[place][2]
+        inner = EMPTY_DOCUMENT if position is None or fields[position][1] != OBJECT else fields[position][2]
         value = OBJECT, _with(inner, names[1:], value)
-    if place is None:
+    if position is None:
         return document_from([*fields, (names[0], *value)])
-    fields[place] = (names[0], *value)
+    fields[position] = (names[0], *value)
     return document_from(fields)
 
 
@@ -168,9 +168,9 @@ def _near(options: Mapping[str, Value], point: Value) -> Near:
     for name in ("minDistance", "maxDistance"):
         if name in options:
             fields.append((f"${name}", *double_value(_number(options, name))))
-    found = parse_geo(_key(options), fields)
-    assert isinstance(found, Near), "the operator is one of nearness"
-    return found
+    condition = parse_geo(_key(options), fields)
+    assert isinstance(condition, Near), "the operator is one of nearness"
+    return condition
 
 
 def _number(options: Mapping[str, Value], name: str) -> float:

@@ -77,31 +77,31 @@ class _GraphStream:
         self._search: Search | None = None
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        made: list[bytes] = []
+        batch: list[bytes] = []
         parts = self._stage.as_path.split(".")
         while True:
             if self._at == len(self._given):
-                if self._last or made:
-                    return made, self._last
+                if self._last or batch:
+                    return batch, self._last
                 self._given, self._last = self._source.next_batch(deadline)
                 self._at = self._ahead_to = 0
                 if not self._given:
                     return [], self._last
             if self._search is None:
                 if not self._look_ahead(deadline):
-                    return made, False
-                found = self._known.reached(self._given[self._at])
-                if found is None:
+                    return batch, False
+                matches = self._known.reached(self._given[self._at])
+                if matches is None:
                     self._search = Search(self._stage, self._given[self._at], self._known, self._environment)
             if self._search is not None:
                 if not self._search.advance(deadline):
-                    return made, False
-                found, self._search = self._search.found, None
-            assert found is not None, "it is known, or searched for"
-            made.append(with_array(self._given[self._at], parts, found))
+                    return batch, False
+                matches, self._search = self._search.found, None
+            assert matches is not None, "it is known, or searched for"
+            batch.append(with_array(self._given[self._at], parts, matches))
             self._at += 1
             if self._environment.clock() >= deadline:
-                return made, self._last and self._at == len(self._given)
+                return batch, self._last and self._at == len(self._given)
 
     def _look_ahead(self, deadline: float) -> bool:
         """Prefetch for the next documents; False while that is not done."""
@@ -125,24 +125,24 @@ def read_graph_lookup(value: Value) -> tuple[str, dict[str, Value]]:
         raise CommandError(
             Code.FailedToParse, f"the $graphLookup stage specification must be an object, but found {type_name(value)}"
         )
-    given = option_fields("$graphLookup", value[1])
-    if "from" not in given:
+    options = option_fields("$graphLookup", value[1])
+    if "from" not in options:
         raise CommandError(Code.FailedToParse, "missing 'from' option to $graphLookup stage specification")
-    if given["from"][0] == OBJECT:
-        check_namespace(given["from"][1])
-    if given["from"][0] != STRING:
+    if options["from"][0] == OBJECT:
+        check_namespace(options["from"][1])
+    if options["from"][0] != STRING:
         raise CommandError(
-            Code.FailedToParse, f"$graphLookup 'from' field must be a string, but found {type_name(given['from'])}"
+            Code.FailedToParse, f"$graphLookup 'from' field must be a string, but found {type_name(options['from'])}"
         )
-    return check_collection("$graphLookup", text_of(given["from"])), given
+    return check_collection("$graphLookup", text_of(options["from"])), options
 
 
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
-    collection, given = read_graph_lookup(value)
+    collection, options = read_graph_lookup(value)
     paths: dict[str, str] = {}
     most: int | None = None
     conditions: list[tuple[bytes, Filter]] = []
-    for name, option in given.items():
+    for name, option in options.items():
         if name == "maxDepth":
             most = _depth(option)
         elif name == "restrictSearchWithMatch":
@@ -157,7 +157,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
             paths[name] = text_of(option)
         elif name not in ("from", "startWith"):
             raise CommandError(40104, f"Unknown argument to $graphLookup: {name}")
-    if any(name not in given for name in _REQUIRED) or not all(paths.values()):
+    if any(name not in options for name in _REQUIRED) or not all(paths.values()):
         raise CommandError(
             40105,
             "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be"
@@ -169,7 +169,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         GraphLookup(
             document_from([("$graphLookup", *value)]),
             collection,
-            parse_expression(given["startWith"], query_context=nesting.query_context).evaluate,
+            parse_expression(options["startWith"], query_context=nesting.query_context).evaluate,
             paths["connectFromField"].split("."),
             paths["connectToField"],
             paths["as"],

@@ -81,14 +81,14 @@ class Known:
         stage = self._stage
         if len(stage.conditions) > 1:
             return None
-        found = other_collections(self._environment).equality(stage.collection, stage.connect_to, self._collation)
-        return found if found is not None and found.each is None and found.ascending else None
+        equality = other_collections(self._environment).equality(stage.collection, stage.connect_to, self._collation)
+        return equality if equality is not None and equality.each is None and equality.ascending else None
 
     def query(self, values_asked: list[Value]) -> Stream:
         """Return the documents that the values lead to."""
         stage = self._stage
-        wanted = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
-        return other_collections(self._environment).open(stage.collection, stage.everything.behind(wanted))
+        match = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
+        return other_collections(self._environment).open(stage.collection, stage.everything.behind(match))
 
     def query_by_keys(self, asked: list[tuple[bytes, Value]]) -> Stream:
         """Return the documents that the values lead to, given with their keys. Value equality must be key equality."""
@@ -174,17 +174,17 @@ class Ahead:
             self._want(known.leads(value))
 
     def _want(self, leads: list[tuple[bytes, Value]]) -> None:
-        known = self._known.nodes
+        nodes = self._known.nodes
         for key, value in leads:
-            if key not in known and value[0] not in ASKED_ALONE:
+            if key not in nodes and value[0] not in ASKED_ALONE:
                 self._wanted[key] = value
 
     def advance(self, deadline: float) -> bool:
         """Continue until `deadline`; True at the end."""
-        known = self._known
+        cache = self._known
         while True:
             for _ in self._sorting:
-                if known.clock() >= deadline:
+                if cache.clock() >= deadline:
                     return False
             if self.was_too_much or (self._reading is None and not self._ask()):
                 return True
@@ -192,12 +192,12 @@ class Ahead:
             documents, last = self._reading.next_batch(deadline)
             before = self._table.size
             self._table.add(documents)
-            known.hold(self._table.size - before)
-            self.was_too_much = not known.has_room
+            cache.hold(self._table.size - before)
+            self.was_too_much = not cache.has_room
             if last or self.was_too_much:
                 self._reading = None
                 self._sorting = self._sorted_out(self._table, complete=last)
-            elif not documents or known.clock() >= deadline:
+            elif not documents or cache.clock() >= deadline:
                 return False
 
     def _ask(self) -> bool:
@@ -219,16 +219,16 @@ class Ahead:
 
     def _sorted_out(self, table: Table, *, complete: bool) -> Iterator[None]:
         """Cache the documents of each queried value, if the query is complete; yield every few documents."""
-        known = self._known
-        known.hold(-table.size)
+        cache = self._known
+        cache.hold(-table.size)
         for key, value in self._asked if complete else ():
             nodes: list[Node] = []
-            for place, document in enumerate(table.find([value]), 1):
-                nodes.append(known.node(document))
-                if place % _AT_ONCE == 0:
+            for count, document in enumerate(table.find([value]), 1):
+                nodes.append(cache.node(document))
+                if count % _AT_ONCE == 0:
                     yield
             # Evicting would cause repeated queries at each level.
-            if not known.keep_beside(key, nodes):
+            if not cache.keep_beside(key, nodes):
                 self.was_too_much = True
                 return
             for node in nodes:
@@ -259,10 +259,10 @@ class Search:
         self._lead_to(known.leads(stage.start(Scope(document))))
 
     def _lead_to(self, leads: list[tuple[bytes, Value]]) -> None:
-        asked = self._asked
+        keys = self._asked
         for lead in leads:
-            if lead[0] not in asked:
-                asked.add(lead[0])
+            if lead[0] not in keys:
+                keys.add(lead[0])
                 self._frontier.append(lead)
 
     def advance(self, deadline: float) -> bool:
@@ -304,24 +304,24 @@ class Search:
         """Take the cached documents of the values, in the order of a query for all of them."""
         nodes = self._known.nodes
         if len(self._asking) == 1:
-            found = nodes.get(self._asking[0][0])
-            if found is None:
+            matches = nodes.get(self._asking[0][0])
+            if matches is None:
                 return False
-            self._nodes, self._at = found, 0
+            self._nodes, self._at = matches, 0
             self._asking = []
             return True
-        asked = self._asking[:_ASKED_AT_ONCE]
-        if self._known.served is None or any(key not in nodes or value[0] in ASKED_ALONE for key, value in asked):
+        leads = self._asking[:_ASKED_AT_ONCE]
+        if self._known.served is None or any(key not in nodes or value[0] in ASKED_ALONE for key, value in leads):
             return False
-        self._nodes, self._at = [node for key in sorted(key for key, _ in asked) for node in nodes[key]], 0
+        self._nodes, self._at = [node for key in sorted(key for key, _ in leads) for node in nodes[key]], 0
         del self._asking[:_ASKED_AT_ONCE]
         return True
 
     def _ask(self) -> None:
-        asked = self._asking[:_ASKED_AT_ONCE]
+        leads = self._asking[:_ASKED_AT_ONCE]
         del self._asking[:_ASKED_AT_ONCE]
-        self._single = (asked[0][0], []) if len(asked) == 1 else None
-        self._reading = self._known.query([value for _, value in asked])
+        self._single = (leads[0][0], []) if len(leads) == 1 else None
+        self._reading = self._known.query([value for _, value in leads])
 
     def _reach(self, node: Node) -> None:
         key, document, leads = node
@@ -351,6 +351,6 @@ class _Keys:
         keys.add(key)
         if not self._parts and len(keys) > _MOST_TOGETHER:
             self._parts = [set() for _ in range(_PARTS)]
-            for each in self._first:
-                self._parts[hash(each) % _PARTS].add(each)
+            for member in self._first:
+                self._parts[hash(member) % _PARTS].add(member)
         return True

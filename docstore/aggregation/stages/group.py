@@ -121,9 +121,9 @@ class Group(PlainStage):
 
     def paths(self) -> frozenset[str] | None:
         """Return the document paths that the groups depend on; None if they are not evident."""
-        found = [paths_of(expression) for expression in (self.key, *(field.argument for field in self.fields))]
-        known = [paths for paths in found if paths is not None]
-        return frozenset[str]().union(*known) if len(known) == len(found) else None
+        part_paths = [paths_of(expression) for expression in (self.key, *(field.argument for field in self.fields))]
+        path_sets = [paths for paths in part_paths if paths is not None]
+        return frozenset[str]().union(*path_sets) if len(path_sets) == len(part_paths) else None
 
     def distinct(self) -> str | None:
         """Return the path whose distinct values are the groups, if there are no other fields."""
@@ -158,8 +158,8 @@ class Group(PlainStage):
 
     def document(self, key: Value, states: list[Accumulator]) -> bytes:
         """Return the document of a group: its results, or its states if they will be merged."""
-        made = [state.partial() if self.will_be_merged else state.result() for state in states]
-        fields = ((field.name, *value) for field, value in zip(self.fields, made, strict=True))
+        results = [state.partial() if self.will_be_merged else state.result() for state in states]
+        fields = ((field.name, *value) for field, value in zip(self.fields, results, strict=True))
         return document_from([("_id", *key), *fields])
 
     def merged(self, rows: list[bytes]) -> bytes:
@@ -196,17 +196,17 @@ class _KernelRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         grouping = self._grouping
-        found = self._results.finish(grouping.keys(), grouping.rows, self._documents, self._merged, deadline)
+        output = self._results.finish(grouping.keys(), grouping.rows, self._documents, self._merged, deadline)
         if self._results.has_all:
             self._grouping = self._make()
-        return found
+        return output
 
     def _documents(self) -> Iterator[list[bytes]]:
         groups = self._grouping.groups()
         count = 1
-        while made := self._grouping.documents(islice(groups, count), self._group.will_be_merged):
-            count = max(1, count // 8) if sum(map(len, made)) > STEP_BYTES else min(2 * count, CLOCK_EVERY)
-            yield made
+        while batch := self._grouping.documents(islice(groups, count), self._group.will_be_merged):
+            count = max(1, count // 8) if sum(map(len, batch)) > STEP_BYTES else min(2 * count, CLOCK_EVERY)
+            yield batch
 
     def _merged(self, rows: list[bytes]) -> bytes:
         return self._merging.merged(rows, self._group.will_be_merged) or self._group.merged(rows)
@@ -230,11 +230,11 @@ class _MergingRun:
             key = get_field(document, "_id")
             assert key is not None, "a partial group has a key"
             encoded = encode_key(key)
-            known = rows.get(encoded)
-            if known is None:
+            partials = rows.get(encoded)
+            if partials is None:
                 rows[encoded] = [document]
             else:
-                known.append(document)
+                partials.append(document)
         self._held += sum(map(len, documents)) + _PER_GROUP * len(documents)
         if self._results.is_too_much(self._held):
             self._results.give(rows, partial(_all_rows, rows))
@@ -244,10 +244,10 @@ class _MergingRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         rows = self._rows
-        found = self._results.finish(rows, partial(_all_rows, rows), self._documents, self._merged, deadline)
+        output = self._results.finish(rows, partial(_all_rows, rows), self._documents, self._merged, deadline)
         if self._results.has_all:
             self._rows = {}
-        return found
+        return output
 
     def _documents(self) -> Iterator[list[bytes]]:
         return ([self._merged(rows)] for rows in self._rows.values())
@@ -307,21 +307,21 @@ class _GroupRun:
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         groups = self._groups
-        found = self._results.finish(groups, partial(_rows, groups), self._documents, self._group.merged, deadline)
+        output = self._results.finish(groups, partial(_rows, groups), self._documents, self._group.merged, deadline)
         if self._results.has_all:
             self._groups = {}
-        return found
+        return output
 
     def _documents(self) -> Iterator[list[bytes]]:
         return ([self._group.document(key, states)] for key, states in self._groups.values())
 
 
 def _rows(groups: dict[bytes, tuple[Value, list[Accumulator]]], keys: list[bytes]) -> list[Row]:
-    found: list[Row] = []
+    rows: list[Row] = []
     for encoded in keys:
         key, states = groups[encoded]
-        found.append((encoded, array_from([key, *(state.partial() for state in states)])))
-    return found
+        rows.append((encoded, array_from([key, *(state.partial() for state in states)])))
+    return rows
 
 
 def parse_group(value: Value, query_context: QueryContext) -> Group:
@@ -369,8 +369,8 @@ def _filled(key: Expression) -> Expression:
     filled = Expression(lambda scope: value_of(scope) or NULL_VALUE, arguments=(field,), calculation=source)
 
     def evaluate(scope: Scope) -> Value | None:
-        found = without(scope)
-        return (OBJECT, document_from([(name, *NULL_VALUE)])) if found == (OBJECT, EMPTY_DOCUMENT) else found
+        key_value = without(scope)
+        return (OBJECT, document_from([(name, *NULL_VALUE)])) if key_value == (OBJECT, EMPTY_DOCUMENT) else key_value
 
     return replace(key, evaluate=evaluate, fields=((name, filled),))
 

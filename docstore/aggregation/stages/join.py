@@ -132,47 +132,47 @@ class BatchJoin:
         return self._join(self._asking or self._table.find, deadline)
 
     def _join(self, find: Ask, deadline: float) -> tuple[list[bytes], bool]:
-        made: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
         clock, joined = self._environment.clock, self._result.joined
         runs_on = self._keyed.runs_on
         plain = self._plain if self._asking is None else None
         while self._at < len(self._given):
             if plain is not None and self._finding is None and self._keys[self._at] is not None:
-                begun = self._at
+                start = self._at
                 self._at, grown = plain.join(
-                    self._given, self._keys, begun, self._table, made, GIVEN_BYTES - size, clock, deadline
+                    self._given, self._keys, start, self._table, batch, GIVEN_BYTES - size, clock, deadline
                 )
                 size += grown
                 if self._at == len(self._given) or size >= GIVEN_BYTES or clock() >= deadline:
                     break
-                if self._at > begun:
+                if self._at > start:
                     continue
             document = self._given[self._at]
             matches = self._matches(find, deadline) if self._inner is None else []
             if matches is not None and runs_on:
                 matches = self._run_over(document, matches, deadline)
             if matches is None:
-                return made, False
+                return batch, False
             results = joined(document, matches)
-            made += results
+            batch += results
             size += sum(map(len, results))
             self._at += 1
             if size >= GIVEN_BYTES or clock() >= deadline:
                 break
-        return made, self._last and self._at == len(self._given)
+        return batch, self._last and self._at == len(self._given)
 
     def _matches(self, find: Ask, deadline: float) -> list[bytes] | None:
         """Return the partners of the current document; None while they are incomplete."""
         if self._finding is None:
             if self._asking is None and (key := self._keys[self._at]) is not None:
                 return self._table.with_key(key)
-            asked = self._wanted_by(self._at)
-            self._single = asked[0] if len(asked) == 1 else None
-            known = self._known.get(self._single) if self._single is not None else None
-            if known is not None:
-                return known
-            self._finding = find(asked)
+            join_values = self._wanted_by(self._at)
+            self._single = join_values[0] if len(join_values) == 1 else None
+            partners = self._known.get(self._single) if self._single is not None else None
+            if partners is not None:
+                return partners
+            self._finding = find(join_values)
             self._found = []
         for match in self._finding:
             self._found.append(match)
@@ -185,11 +185,11 @@ class BatchJoin:
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
         """Return the output of `rest` for the partners of the current document; None while it is incomplete."""
         keyed = self._keyed
-        asked = tuple(self._wanted_by(self._at))
+        join_values = tuple(self._wanted_by(self._at))
         if self._inner is None:
-            known = None if keyed.let else self._results.get(asked)
-            if known is not None:
-                return known
+            output = None if keyed.let else self._results.get(join_values)
+            if output is not None:
+                return output
             scope = Scope(document)
             keyed.variables.update({name: evaluate(scope) for name, evaluate in keyed.let})
             if keyed.variable is not None:
@@ -199,25 +199,25 @@ class BatchJoin:
             self._made = []
             self._inner = keyed.rest.open(DocumentList(partners), self._environment)
         while True:
-            made, last = self._inner.next_batch(deadline)
-            self._made += made
+            documents, last = self._inner.next_batch(deadline)
+            self._made += documents
             if last:
                 self._inner = None
                 if not keyed.let:
-                    self._results[asked] = self._made
+                    self._results[join_values] = self._made
                 return self._made
-            if not made or self._environment.clock() >= deadline:
+            if not documents or self._environment.clock() >= deadline:
                 return None
 
     def _equal(self, partners: list[bytes], value: Value | None) -> list[bytes]:
         """Return the partners whose field equals the value under expression comparison: arrays as values, missing is
         not null.
         """
-        found = ((each, get_field(each, self._path)) for each in partners)
+        pairs = ((partner, get_field(partner, self._path)) for partner in partners)
         if value is None:
-            return [each for each, own in found if own is None]
+            return [partner for partner, own in pairs if own is None]
         key = self._key_of(value)
-        return [each for each, own in found if own is not None and self._key_of(own) == key]
+        return [partner for partner, own in pairs if own is not None and self._key_of(own) == key]
 
     def _remember(self) -> None:
         """Cache the partners of a single value, within the memory bound."""
@@ -236,9 +236,9 @@ class BatchJoin:
     def _gather(self, deadline: float) -> bool:
         """Collect the documents of the next batch; False while it is incomplete."""
         while True:
-            wanted = self._batch - len(self._given)
-            self._given += self._ahead[:wanted]
-            self._ahead = self._ahead[wanted:]
+            room = self._batch - len(self._given)
+            self._given += self._ahead[:room]
+            self._ahead = self._ahead[room:]
             if self._ended or len(self._given) == self._batch:
                 self._last = self._ended and not self._ahead
                 return True
@@ -278,22 +278,22 @@ class BatchJoin:
 
     def _wanted_by(self, place: int) -> list[Value]:
         """Return the join values of a document in the batch."""
-        wanted = self._wanted[place]
-        if wanted is None:
-            wanted = self._wanted[place] = self._keyed.values(self._given[place])
-        return wanted
+        join_values = self._wanted[place]
+        if join_values is None:
+            join_values = self._wanted[place] = self._keyed.values(self._given[place])
+        return join_values
 
     def _asked(self, keys: list[bytes | None]) -> dict[bytes, Value]:
         """Return the join values of documents without a key in `keys`, by their keys."""
-        asked: dict[bytes, Value] = {}
-        for place, known in enumerate(keys):
-            if known is None:
-                wanted = self._wanted_by(place)
-                for value in wanted:
+        values_by_key: dict[bytes, Value] = {}
+        for position, plain_key in enumerate(keys):
+            if plain_key is None:
+                join_values = self._wanted_by(position)
+                for value in join_values:
                     key = self._key_of(value)
-                    asked[key] = value
-                self._keys[place] = key if len(wanted) == 1 and value[0] not in _TESTED else None
-        return asked
+                    values_by_key[key] = value
+                self._keys[position] = key if len(join_values) == 1 and value[0] not in _TESTED else None
+        return values_by_key
 
     def _query(self) -> Stream:
         """Return the partners of a batch."""
@@ -301,12 +301,12 @@ class BatchJoin:
         keys = none if self._local is None else plain_keys(self._local, self._given)
         self._keys = list(keys)
         if self._by_keys is not None:
-            asked = self._asked(keys)
-            if _NO_POINTS.isdisjoint([value[0] for value in asked.values()]):
-                return self._by_keys(sorted(asked.keys() | set(filter(None, keys))))
-        asked = self._asked(none)
-        wanted = equal_to_any(self._path, list(asked.values()), self._query_context.collation)
-        return other_collections(self._environment).open(self._collection, self._keyed.all.behind(wanted))
+            values_by_key = self._asked(keys)
+            if _NO_POINTS.isdisjoint([value[0] for value in values_by_key.values()]):
+                return self._by_keys(sorted(values_by_key.keys() | set(filter(None, keys))))
+        values_by_key = self._asked(none)
+        match = equal_to_any(self._path, list(values_by_key.values()), self._query_context.collation)
+        return other_collections(self._environment).open(self._collection, self._keyed.all.behind(match))
 
 
 class Table(KeyedDocuments):
@@ -321,10 +321,10 @@ class Table(KeyedDocuments):
 
     def find(self, asked: list[Value]) -> Iterator[bytes]:
         """Return the documents that have one of the values."""
-        found: set[int] = set()
+        positions: set[int] = set()
         for value in asked:
-            found.update(self._candidates(value))
-        return (self.documents[position] for position in sorted(found))
+            positions.update(self._candidates(value))
+        return (self.documents[position] for position in sorted(positions))
 
     def _candidates(self, value: Value) -> list[int]:
         if value[0] not in _TESTED:

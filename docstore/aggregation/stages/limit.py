@@ -53,9 +53,9 @@ class _LimitRun:
         return self._left == 0
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        taken = documents[: self._left]
-        self._left -= len(taken)
-        return taken
+        batch = documents[: self._left]
+        self._left -= len(batch)
+        return batch
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         return [], True

@@ -118,49 +118,49 @@ class _LookupStream:
         self._cached = 0
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
-        made: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
         clock = self._environment.clock
         while True:
             if self._at == len(self._given):
-                if self._last or made:
-                    return made, self._last
+                if self._last or batch:
+                    return batch, self._last
                 self._given, self._last = self._source.next_batch(deadline)
                 self._at = 0
                 if not self._given:
                     return [], self._last
             document = self._given[self._at]
             if not self._match(document, deadline):
-                return made, False
+                return batch, False
             results = self._result.joined(document, self._matches)
-            made += results
+            batch += results
             size += sum(map(len, results))
             self._at += 1
             if size >= GIVEN_BYTES or clock() >= deadline:
-                return made, self._last and self._at == len(self._given)
+                return batch, self._last and self._at == len(self._given)
 
     def _match(self, document: bytes, deadline: float) -> bool:
         """Read the partners of a document into `_matches`; False while they are incomplete."""
         if self._inner is None:
             stage = self._stage
-            asked = None if stage.local is None else values_at(document, stage.local.split("."))
-            self._key = b"" if asked is None else b"".join(map(encode_key, asked))
-            known = self._cache.get(self._key)
-            if known is not None and not stage.let:
-                self._matches = known
+            join_values = None if stage.local is None else values_at(document, stage.local.split("."))
+            self._key = b"" if join_values is None else b"".join(map(encode_key, join_values))
+            partners = self._cache.get(self._key)
+            if partners is not None and not stage.let:
+                self._matches = partners
                 return True
             scope = Scope(document)
             stage.variables.update({name: evaluate(scope) for name, evaluate in stage.let})
             self._matches = []
-            self._inner = foreign_of(self._environment, stage.collection, self._asked(asked))
+            self._inner = foreign_of(self._environment, stage.collection, self._asked(join_values))
         while True:
-            found, last = self._inner.next_batch(deadline)
-            self._matches += found
+            documents, last = self._inner.next_batch(deadline)
+            self._matches += documents
             if last:
                 self._inner = None
                 self._keep()
                 return True
-            if not found or self._environment.clock() >= deadline:
+            if not documents or self._environment.clock() >= deadline:
                 return False
 
     def _asked(self, asked: list[Value] | None) -> Pipeline:
@@ -195,29 +195,29 @@ def read_lookup(value: Value) -> LookupOptions:
 
 
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
-    given = read_lookup(value)
+    options = read_lookup(value)
     variables: dict[str, Value | None] = {}
     let: list[tuple[str, Evaluate]] = []
-    for name, code, data in given.let:
+    for name, code, data in options.let:
         check_variable_name(name)
         let.append((name, parse_expression((code, data), query_context=nesting.query_context).evaluate))
         variables[name] = None
     query_context = nesting.query_context.binding_late(variables) if variables else nesting.query_context
-    stages = [] if given.pipeline is None else given.pipeline
+    stages = [] if options.pipeline is None else options.pipeline
     pipeline = nesting.pipeline(stages, Place.LOOKUP, query_context)
-    if given.collection is None and (pipeline.needs_collection or not stages):
+    if options.collection is None and (pipeline.needs_collection or not stages):
         raise CommandError(
             Code.FailedToParse,
             "$lookup stage without explicit collection must have a pipeline with $documents as first stage",
         )
-    for path in (given.as_path, given.local, given.foreign):
+    for path in (options.as_path, options.local, options.foreign):
         if path is not None:
             check_field_path(path)
     raw = document_from([("$lookup", *value)])
-    keyed = None if given.collection is None else _keyed(given, pipeline, tuple(let), variables)
+    keyed = None if options.collection is None else _keyed(options, pipeline, tuple(let), variables)
     return [
         Lookup(
-            raw, given.collection, given.as_path, given.local, given.foreign, tuple(let), variables, pipeline,
+            raw, options.collection, options.as_path, options.local, options.foreign, tuple(let), variables, pipeline,
             keyed=keyed,
         )
     ]  # fmt: skip
@@ -241,7 +241,7 @@ def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[s
     if given.local is not None:
         assert given.foreign is not None, "an equality has two fields"
         parts = given.local.split(".")
-        found = Keyed(
+        keyed = Keyed(
             given.collection, given.foreign, values_reader(parts), nothing, pipeline, let, variables, local=given.local
         )
     elif not names or names[0] != "$match":
@@ -254,7 +254,7 @@ def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[s
         names = names[1:]
         path, variable = pair
         evaluate = evaluations[variable]
-        found = Keyed(
+        keyed = Keyed(
             given.collection,
             path,
             lambda document: [evaluate(Scope(document)) or NULL_VALUE],
@@ -265,7 +265,7 @@ def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[s
             variable=variable,
         )
     chooses = bool(names) and (names[0] in _CHOOSING or names[:2] == ["$sort", "$limit"])
-    return None if chooses or not _OVER_PARTNERS.issuperset(names) else found
+    return None if chooses or not _OVER_PARTNERS.issuperset(names) else keyed
 
 
 def _compared(condition: bytes) -> tuple[str, str] | None:

@@ -33,11 +33,11 @@ class LookupResult:
             raise CommandError(
                 4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
             )
-        made = None if "." in self.as_path else with_documents(document, self.as_path, matches)
-        if made is None:
+        output = None if "." in self.as_path else with_documents(document, self.as_path, matches)
+        if output is None:
             with_list = _with_last_array if self.appends else with_array
-            made = with_list(document, self.as_path.split("."), matches)
-        return [made]
+            output = with_list(document, self.as_path.split("."), matches)
+        return [output]
 
     def plain_join(self) -> PartnerJoin | None:
         """Return the kernel's equivalent for many documents; None if the result is no top-level field."""
@@ -54,20 +54,20 @@ class LookupResult:
             return list(self.unwind.unwound(with_array(document, parts, []))) if self.unwind.keep_empty else []
         documents: list[bytes] = []
         for position, match in enumerate(matches):
-            made = replaced(document, parts, (OBJECT, match))
-            documents.append(self.unwind.with_index(made, position))
+            output = replaced(document, parts, (OBJECT, match))
+            documents.append(self.unwind.with_index(output, position))
         return documents
 
 
 def with_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
     """Return the document with an array of documents at a path."""
-    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
-    return replaced(document, parts, (ARRAY, documents_array(documents))) if made is None else made
+    output = with_documents(document, parts[0], documents) if len(parts) == 1 else None
+    return replaced(document, parts, (ARRAY, documents_array(documents))) if output is None else output
 
 
 def _with_last_array(document: bytes, parts: list[str], documents: list[bytes]) -> bytes:
-    made = with_documents(document, parts[0], documents) if len(parts) == 1 else None
-    return _with_last(document, parts, (ARRAY, documents_array(documents))) if made is None else made
+    output = with_documents(document, parts[0], documents) if len(parts) == 1 else None
+    return _with_last(document, parts, (ARRAY, documents_array(documents))) if output is None else output
 
 
 def _with_last(document: bytes, parts: list[str], value: Value) -> bytes:

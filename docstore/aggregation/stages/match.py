@@ -73,9 +73,9 @@ class Match(PlainStage):
         def work(documents: list[bytes]) -> list[bytes]:
             for function in functions:
                 function.prefetch(documents)
-            kept: list[bytes] = []
-            scan(iter(documents), predicate, kept, _ANY_NUMBER, _ANY_NUMBER, environment.clock, math.inf)
-            return kept
+            matches: list[bytes] = []
+            scan(iter(documents), predicate, matches, _ANY_NUMBER, _ANY_NUMBER, environment.clock, math.inf)
+            return matches
 
         return Streaming(work)
 

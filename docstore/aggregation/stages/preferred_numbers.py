@@ -29,8 +29,8 @@ def _of(text: str) -> list[int]:
 
 def _e_series(size: int) -> list[int]:
     """Return an E series of three digits: equal ratios, rounded; 920 is as in the standard."""
-    made = [round(100 * 10 ** (step / size)) for step in range(size)]
-    return [920 if number == 919 else number for number in made]
+    series = [round(100 * 10 ** (step / size)) for step in range(size)]
+    return [920 if number == 919 else number for number in series]
 
 
 SERIES: dict[str, list[int]] = {

@@ -124,17 +124,17 @@ def _plant_fields(root: Branch, prefix: str, value: Value, query_context: QueryC
 
 def _parse_unset(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] == STRING:
-        given = [value]
+        path_values = [value]
     elif value[0] == ARRAY:
-        given = values(value[1])
-        if not given:
+        path_values = values(value[1])
+        if not path_values:
             raise CommandError(31119, "$unset specification must be a string or an array with at least one field")
-        if any(item[0] != STRING for item in given):
+        if any(item[0] != STRING for item in path_values):
             raise CommandError(31120, "$unset specification must be a string or an array containing only string values")
     else:
         raise CommandError(31002, "$unset specification must be a string or an array")
     root = Branch()
-    for path in map(text_of, given):
+    for path in map(text_of, path_values):
         check_field_path(path)
         try:
             plant(root, path, DROP)

@@ -28,8 +28,8 @@ class Redact(PlainStage):
         return Streaming(self._work)
 
     def _work(self, documents: list[bytes]) -> list[bytes]:
-        made = [self._redacted(document, {"ROOT": (OBJECT, document)}) for document in documents]
-        return [document for document in made if document is not None]
+        results = [self._redacted(document, {"ROOT": (OBJECT, document)}) for document in documents]
+        return [document for document in results if document is not None]
 
     def _redacted(self, document: bytes, variables: dict[str, Value | None]) -> bytes | None:
         verdict = self.evaluate(Scope(document, variables))
@@ -43,9 +43,9 @@ class Redact(PlainStage):
             )
         fields: list[tuple[str, int, bytes]] = []
         for name, code, data in elements(document):
-            kept = self._value((code, data), variables)
-            if kept is not None:
-                fields.append((name, *kept))
+            field_value = self._value((code, data), variables)
+            if field_value is not None:
+                fields.append((name, *field_value))
         return document_from(fields)
 
     def _value(self, value: Value, variables: dict[str, Value | None]) -> Value | None:

@@ -29,15 +29,15 @@ class ReplaceRoot(PlainStage):
         return Streaming(lambda documents: [self._replacement(document) for document in documents])
 
     def _replacement(self, document: bytes) -> bytes:
-        found = self.evaluate(Scope(document))
-        if found is None or found[0] != OBJECT:
-            shown = "MISSING" if found is None else display(found)
+        root = self.evaluate(Scope(document))
+        if root is None or root[0] != OBJECT:
+            text = "MISSING" if root is None else display(root)
             raise CommandError(
                 40228,
-                f"the new root must evaluate to an object, but resulting value was: {shown}. Type of resulting value:"
-                f" '{type_name(found)}'",
+                f"the new root must evaluate to an object, but resulting value was: {text}. Type of resulting value:"
+                f" '{type_name(root)}'",
             )
-        return found[1]
+        return root[1]
 
 
 def _parse_root(value: Value, query_context: QueryContext) -> list[Stage]:

@@ -75,16 +75,16 @@ class _SampleRun:
         return self._size == 0
 
     def push(self, documents: list[bytes]) -> list[bytes]:
-        kept = self._kept
+        heap = self._kept
         merging = self._mark == DOING_MERGE
         for document in documents:
             number, document = _taken_apart(document) if merging else (self._dice(), document)
             drawn = (number, next(self._numbers), document)
             self._held += len(document)
-            if len(kept) < self._size:
-                heapq.heappush(kept, drawn)
+            if len(heap) < self._size:
+                heapq.heappush(heap, drawn)
             else:
-                self._held -= len(heapq.heappushpop(kept, drawn)[2])
+                self._held -= len(heapq.heappushpop(heap, drawn)[2])
         self._count(self._held)
         if self._held > self._environment.memory_limit:
             raise memory_exceeded("$sample", self._environment.memory_limit)
@@ -105,12 +105,12 @@ class _SampleRun:
         self._count(0)
         while self._kept:
             part, self._kept = self._kept[-RUN_LENGTH:], self._kept[:-RUN_LENGTH]
-            runs.add([(_KEY.pack(number, place), document) for number, place, document in part])
+            runs.add([(_KEY.pack(number, serial), document) for number, serial, document in part])
             for _ in range(CLOCK_EVERY):
                 yield None
-        whole = self._mark != WILL_BE_MERGED
+        is_final = self._mark != WILL_BE_MERGED
         for key, document in runs.merged():
-            yield document if whole else numbered(_KEY.unpack(key)[0], document)
+            yield document if is_final else numbered(_KEY.unpack(key)[0], document)
 
 
 def numbered(number: float, document: bytes) -> bytes:

@@ -60,21 +60,21 @@ class _Outputs:
             (value, function(partition)) for value, function in zip(self._values, self._opens, strict=True)
         ]
         apply, document_at = self._projection.apply, partition.placed().document
-        made: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
-        for place in range(len(partition)):
-            for held, value_at in opened:
-                while (value := value_at(place)) is NOT_YET:
-                    yield made
-                    made, size = [], 0
-                held.held = value
-            document = apply(document_at(place))
-            made.append(document)
+        for position in range(len(partition)):
+            for source, value_at in opened:
+                while (value := value_at(position)) is NOT_YET:
+                    yield batch
+                    batch, size = [], 0
+                source.held = value
+            document = apply(document_at(position))
+            batch.append(document)
             size += len(document)
-            if len(made) == CLOCK_EVERY or size >= GIVEN_BYTES:
-                yield made
-                made, size = [], 0
-        yield made
+            if len(batch) == CLOCK_EVERY or size >= GIVEN_BYTES:
+                yield batch
+                batch, size = [], 0
+        yield batch
 
 
 class _WindowRun:
@@ -99,14 +99,14 @@ class _WindowRun:
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._steps()
-        found: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
-        for made in self._output:
-            found += made
-            size += sum(map(len, made))
+        for documents in self._output:
+            batch += documents
+            size += sum(map(len, documents))
             if size >= GIVEN_BYTES or self._environment.clock() >= deadline:
-                return found, False
-        return found, True
+                return batch, False
+        return batch, True
 
     def _steps(self) -> Iterator[list[bytes]]:
         """Yield the documents in lists, which are empty while input is only read."""
@@ -154,11 +154,11 @@ def partition_paths(stage: str, value: Value) -> list[str]:
     if value[0] != ARRAY:
         raise wrong_type(stage, "partitionByFields", value, "array")
     paths: list[str] = []
-    for place, member in enumerate(values(value[1])):
+    for index, member in enumerate(values(value[1])):
         if member[0] in (NULL, UNDEFINED):
             continue
         if member[0] != STRING:
-            raise wrong_type(stage, f"partitionByFields.{place}", member, "string")
+            raise wrong_type(stage, f"partitionByFields.{index}", member, "string")
         paths.append(text_of(member))
     return paths
 
@@ -167,7 +167,7 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
     """Parse the stage. Errors: FailedToParse, and the codes of each part."""
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "the $setWindowFields stage specification must be an object")
-    given: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for name, (code, data) in option_fields("$setWindowFields", value[1]).items():
         if name not in ("partitionBy", "sortBy", "output"):
             raise CommandError(40415, f"BSON field '$setWindowFields.{name}' is an unknown field.")
@@ -175,17 +175,17 @@ def parse_set_window_fields(value: Value, query_context: QueryContext) -> list[S
             continue
         if name != "partitionBy" and code != OBJECT:
             raise wrong_type("$setWindowFields", name, (code, data), "object")
-        given[name] = (code, data)
-    if "output" not in given:
+        options[name] = (code, data)
+    if "output" not in options:
         raise CommandError(40414, "BSON field '$setWindowFields.output' is missing but a required field")
     partition_by: Expression | None = None
-    if "partitionBy" in given:
-        partition_by = parse_expression(given["partitionBy"], query_context=query_context)
+    if "partitionBy" in options:
+        partition_by = parse_expression(options["partitionBy"], query_context=query_context)
         if partition_by.is_constant:
             checked_partition(partition_by.constant)
             partition_by = None
-    sort_fields = parse_sort_fields(given["sortBy"][1]) if "sortBy" in given else None
-    outputs = parse_outputs(given["output"], sort_fields, query_context)
+    sort_fields = parse_sort_fields(options["sortBy"][1]) if "sortBy" in options else None
+    outputs = parse_outputs(options["output"], sort_fields, query_context)
     raw = document_from([("$setWindowFields", *value)])
     return [SetWindowFields(raw, partition_by, sort_fields or (), outputs, query_context.ordering)]
 

@@ -66,9 +66,9 @@ class SortStage(PlainStage):
 
 def _keyed_by_id(ordering: Ordering, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
     """Return the keys of a sort by `_id` alone: arrays compare as a whole, since no stored `_id` is one."""
-    found = [(get_field(document, "_id"), document) for document in documents]
+    pairs = [(get_field(document, "_id"), document) for document in documents]
     key_of = ordering.key
-    return [(KEY_OF_NULL if value is None else key_of(value), document) for value, document in found]
+    return [(KEY_OF_NULL if value is None else key_of(value), document) for value, document in pairs]
 
 
 class _SortRun:
@@ -89,14 +89,14 @@ class _SortRun:
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
             self._output = self._documents()
-        found: list[bytes] = []
+        batch: list[bytes] = []
         size = 0
         for some in self._output:
-            found += some
+            batch += some
             size += sum(map(len, some))
             if size >= GIVEN_BYTES or self._clock() >= deadline:
-                return found, False
-        return found, True
+                return batch, False
+        return batch, True
 
     def _documents(self) -> Iterator[list[bytes]]:
         for piece in self._sorted.pieces():
@@ -130,10 +130,10 @@ class _FirstRun:
 
     def _look(self) -> None:
         """Account for the memory held. Above the limit, switch to a full sort; the `$limit` stage follows anyway."""
-        held = self._first.held
-        self._environment.buffers.change(held - self._held)
-        self._held = held
-        if held > self._environment.memory_limit:
+        held_bytes = self._first.held
+        self._environment.buffers.change(held_bytes - self._held)
+        self._held = held_bytes
+        if held_bytes > self._environment.memory_limit:
             self._sort_all()
 
     def _sort_all(self) -> _SortRun:

@@ -78,10 +78,10 @@ class Documents(PlainStage):
         return _SourceRun(self._documents)
 
     def _documents(self) -> list[bytes]:
-        found = self.evaluate(Scope(EMPTY_DOCUMENT))
-        if found is None or found[0] != ARRAY:
-            raise CommandError(5858203, f"$documents must evaluate to an array of objects, found {type_name(found)}")
-        members = values(found[1])
+        array = self.evaluate(Scope(EMPTY_DOCUMENT))
+        if array is None or array[0] != ARRAY:
+            raise CommandError(5858203, f"$documents must evaluate to an array of objects, found {type_name(array)}")
+        members = values(array[1])
         for member in members:
             if member[0] != OBJECT:
                 raise CommandError(40228, f"$documents must hold objects, found {type_name(member)}")
@@ -215,12 +215,12 @@ def _check_users(stage: str, users: list[Value]) -> int:
     for user in users:
         if user[0] != OBJECT:
             raise _wrong_type(f"{stage}.users", user, "object")
-        given = option_fields(f"{stage}.users", user[1])
+        fields = option_fields(f"{stage}.users", user[1])
         for name in ("user", "db"):
-            if name not in given:
+            if name not in fields:
                 raise CommandError(40414, f"BSON field '{stage}.users.{name}' is missing but a required field")
-            if given[name][0] != STRING:
-                raise _wrong_type(f"{stage}.users.{name}", given[name], "string")
+            if fields[name][0] != STRING:
+                raise _wrong_type(f"{stage}.users.{name}", fields[name], "string")
     return len(users)
 
 

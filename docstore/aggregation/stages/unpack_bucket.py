@@ -66,9 +66,9 @@ class UnpackBucket(Stage):
             implied = of_measured(condition, self.time_field, self.span_seconds)
             if implied is not None:
                 divided.implied.append(implied)
-        begun = of_begun(divided.remaining, self.time_field, self.span_seconds)
-        if begun is not None:
-            divided.implied.append(begun)
+        id_filter = of_begun(divided.remaining, self.time_field, self.span_seconds)
+        if id_filter is not None:
+            divided.implied.append(id_filter)
         return divided
 
 

@@ -45,13 +45,13 @@ class Unwind(Stage):
     def unwound(self, document: bytes) -> Iterator[bytes]:
         """Yield the documents that one unwinds to."""
         parts = self.path.split(".")
-        found = get_path(document, self.path)
-        if found is None or found[0] != ARRAY:
-            absent = found is None or found[0] in _NULLISH
+        field_value = get_path(document, self.path)
+        if field_value is None or field_value[0] != ARRAY:
+            absent = field_value is None or field_value[0] in _NULLISH
             if not absent or self.keep_empty:
                 yield self.with_index(document, None)
             return
-        members = values(found[1])
+        members = values(field_value[1])
         if not members and self.keep_empty:
             yield self.with_index(replaced(document, parts, None), None)
         for position, member in enumerate(members):
@@ -70,21 +70,21 @@ _NULLISH = (0x0A, 0x06)
 
 def replaced(document: bytes, parts: list[str], value: Value | None) -> bytes:
     """Return the document with the value at a path of embedded documents; None removes it, a new field is appended."""
-    name, rest = parts[0], parts[1:]
+    name, inner_parts = parts[0], parts[1:]
     fields: list[tuple[str, int, bytes]] = []
-    found = False
+    is_present = False
     for field, code, data in elements(document):
-        if field != name or found:
+        if field != name or is_present:
             fields.append((field, code, data))
             continue
-        found = True
-        if rest:
+        is_present = True
+        if inner_parts:
             inner = data if code == OBJECT else None
-            fields.append((field, OBJECT, _nested(inner, rest, value)))
+            fields.append((field, OBJECT, _nested(inner, inner_parts, value)))
         elif value is not None:
             fields.append((field, *value))
-    if not found and value is not None:
-        fields.append((name, OBJECT, _nested(None, rest, value)) if rest else (name, *value))
+    if not is_present and value is not None:
+        fields.append((name, OBJECT, _nested(None, inner_parts, value)) if inner_parts else (name, *value))
     return document_from(fields)
 
 

@@ -109,7 +109,7 @@ class Merge(PlainStage):
 
     def identity(self, document: bytes) -> list[tuple[str, Value]]:
         """Return the `on` fields of a document with their values. Errors: 51132, 51185."""
-        found: list[tuple[str, Value]] = []
+        fields: list[tuple[str, Value]] = []
         for path in self.on or ("_id",):
             value = get_path(document, path)
             if value is not None and value[0] == ARRAY:
@@ -118,8 +118,8 @@ class Merge(PlainStage):
                 raise CommandError(
                     51132, f"$merge write error: 'on' field '{path}' cannot be missing, null, undefined or an array"
                 )
-            found.append((path, value))
-        return found
+            fields.append((path, value))
+        return fields
 
 
 class MergeOptions(NamedTuple):
@@ -144,13 +144,13 @@ def read_out(value: Value) -> tuple[str | None, str]:
         collection = text_of(value)
     elif value[0] == OBJECT:
         fields = elements(value[1])
-        given = {name: (code, data) for name, code, data in fields}
-        if given.keys() != {"db", "coll"} or len(fields) != len(given):
+        options = {name: (code, data) for name, code, data in fields}
+        if options.keys() != {"db", "coll"} or len(fields) != len(options):
             raise CommandError(16994, "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'")
-        for name, option in given.items():
+        for name, option in options.items():
             if option[0] != STRING:
                 raise CommandError(13111, f"wrong type for field ({name}) {type_name(option)} != string")
-        database, collection = text_of(given["db"]), text_of(given["coll"])
+        database, collection = text_of(options["db"]), text_of(options["coll"])
     else:
         raise CommandError(16990, f"$out only supports a string or object argument, but found {type_name(value)}")
     if not collection or database == "":
@@ -171,24 +171,24 @@ def read_merge(value: Value) -> MergeOptions:
     Errors: TypeMismatch, InvalidNamespace, BadValue, Location40413, 40414, 40415, and those of the fields.
     """
     if value[0] == STRING:
-        given: dict[str, Value] = {"into": value}
+        options: dict[str, Value] = {"into": value}
         if not text_of(value):
             raise CommandError(Code.InvalidNamespace, "Invalid $merge target namespace")
     elif value[0] == OBJECT:
-        given = option_fields("$merge", value[1])
+        options = option_fields("$merge", value[1])
     else:
         raise CommandError(
             Code.TypeMismatch, f"$merge requires a string or object argument, but found {type_name(value)}"
         )
-    for name in given:
+    for name in options:
         if name not in ("into", "on", "whenMatched", "whenNotMatched", "let"):
             raise CommandError(40415, f"BSON field '$merge.{name}' is an unknown field.")
-    if "into" not in given:
+    if "into" not in options:
         raise CommandError(40414, "BSON field '$merge.into' is missing but a required field")
-    database, collection = _into(given["into"])
-    matched, pipeline = _when_matched(given.get("whenMatched", string_value("merge")))
-    not_matched = _when_not_matched(given.get("whenNotMatched", string_value("insert")))
-    return MergeOptions(database, collection, matched, pipeline, not_matched, given.get("let"), given.get("on"))
+    database, collection = _into(options["into"])
+    matched, pipeline = _when_matched(options.get("whenMatched", string_value("merge")))
+    not_matched = _when_not_matched(options.get("whenNotMatched", string_value("insert")))
+    return MergeOptions(database, collection, matched, pipeline, not_matched, options.get("let"), options.get("on"))
 
 
 def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
@@ -215,8 +215,8 @@ def _into(value: Value) -> tuple[str | None, str]:
         raise CommandError(
             51178, f"$merge 'into' field  must be either a string or an object, but found {type_name(value)}"
         )
-    given = option_fields("into", value[1])
-    for name, option in given.items():
+    options = option_fields("into", value[1])
+    for name, option in options.items():
         if name not in ("db", "coll"):
             raise CommandError(40415, f"BSON field 'into.{name}' is an unknown field.")
         if option[0] not in (STRING, NULL, UNDEFINED):
@@ -224,10 +224,10 @@ def _into(value: Value) -> tuple[str | None, str]:
                 Code.TypeMismatch,
                 f"BSON field 'into.{name}' is the wrong type '{type_name(option)}', expected type 'string'",
             )
-    collection = given.get("coll")
+    collection = options.get("coll")
     if collection is None or collection[0] != STRING or not text_of(collection):
         raise CommandError(5786801, "$merge 'into' field must specify a 'coll' that is not empty, null or undefined")
-    database = given.get("db")
+    database = options.get("db")
     named = text_of(database) if database is not None and database[0] == STRING else ""
     if named:
         check_database_name(named)
@@ -273,15 +273,15 @@ def _let(
         )
     if matched is not WhenMatched.PIPELINE:
         raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched.value}' mode")
-    found: list[tuple[str, Evaluate]] = []
+    variables: list[tuple[str, Evaluate]] = []
     for name, code, data in elements(value[1]):
         check_variable_name(name)
         if name == "new" and (code, data) != string_value("$$ROOT"):
             raise CommandError(
                 51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
             )
-        found.append((name, parse_expression((code, data), query_context=query_context).evaluate))
-    return tuple(found)
+        variables.append((name, parse_expression((code, data), query_context=query_context).evaluate))
+    return tuple(variables)
 
 
 def _on(value: Value) -> tuple[str, ...]:
