@@ -158,24 +158,24 @@ def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsi
         return WHOLE
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "'window' field must be an object")
-    given: dict[str, Value] = {}
+    options: dict[str, Value] = {}
     for name, code, data in elements(value[1]):
         if name not in ("documents", "range", "unit"):
             raise CommandError(Code.FailedToParse, f"'window' has no option {name}")
-        given[name] = (code, data)
-    if "documents" in given and "range" in given:
+        options[name] = (code, data)
+    if "documents" in options and "range" in options:
         raise CommandError(Code.FailedToParse, "Window bounds can specify either 'documents' or 'range', not both")
-    if "range" not in given and "unit" in given:
+    if "range" not in options and "unit" in options:
         raise CommandError(Code.FailedToParse, "Window bounds can only specify 'unit' with range-based bounds.")
-    if "documents" in given:
-        lower, upper = (_place(bound) for bound in _bounds("documents", given["documents"], parsing))
+    if "documents" in options:
+        lower, upper = (_place(bound) for bound in _bounds("documents", options["documents"], parsing))
         if sort_fields is None and not (lower is None and upper is None):
             raise CommandError(5339901, "Document-based bounds require a sortBy")
         return _ordered(Window(lower, upper))
-    if "range" not in given:
+    if "range" not in options:
         return WHOLE
-    unit = unit_of(given["unit"]) if "unit" in given else None
-    lower, upper = (_distance(bound, unit) for bound in _bounds("range", given["range"], parsing))
+    unit = unit_of(options["unit"]) if "unit" in options else None
+    lower, upper = (_distance(bound, unit) for bound in _bounds("range", options["range"], parsing))
     if sort_fields is None or len(sort_fields) != 1:
         raise CommandError(5339902, "Range-based bounds require sortBy a single field")
     return _ordered(Window(lower, upper, ranged=True, unit=unit))
@@ -190,9 +190,9 @@ def _bounds(kind: str, value: Value, parsing: Parsing) -> list[Value]:
 
 def _constant(bound: Value, parsing: Parsing) -> Value:
     """Return the value of a constant expression; any other bound unchanged."""
-    made = parsing.expression(bound) if bound[0] == OBJECT else None
-    found = made.constant if made is not None and made.is_constant else None
-    return bound if found is None else found
+    expression = parsing.expression(bound) if bound[0] == OBJECT else None
+    constant_value = expression.constant if expression is not None and expression.is_constant else None
+    return bound if constant_value is None else constant_value
 
 
 def _named(bound: Value) -> tuple[bool, Bound]:
@@ -207,9 +207,9 @@ def _named(bound: Value) -> tuple[bool, Bound]:
 
 
 def _place(bound: Value) -> Bound:
-    named, found = _named(bound)
+    named, keyword_bound = _named(bound)
     if named:
-        return found
+        return keyword_bound
     number = integral_of(bound) if bound[0] in NUMBERS else None
     if number is None or not INT_MIN <= number <= INT_MAX:
         raise CommandError(Code.FailedToParse, "Numeric document-based bounds must be an integer")
@@ -217,9 +217,9 @@ def _place(bound: Value) -> Bound:
 
 
 def _distance(bound: Value, unit: str | None) -> Bound:
-    named, found = _named(bound)
+    named, keyword_bound = _named(bound)
     if named:
-        return found
+        return keyword_bound
     if bound[0] not in NUMBERS:
         raise CommandError(Code.FailedToParse, "Range-based bounds expression must be a number")
     if unit is not None and integral_of(bound) is None:

@@ -213,15 +213,17 @@ def _parse_accumulated(
 
         def slide() -> Sliding:
             count = chosen.count
-            kept = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
-            return sliding_choice(name, kept, ordering)
+            member_count = 1 if count is None else count_from(count.evaluate(Scope(EMPTY_DOCUMENT)))
+            return sliding_choice(name, member_count, ordering)
 
         return _Accumulated(source_of(chosen.argument), parsed, state, slide).open
     if name in QUANTILES:
-        asked = parse_asked(name, argument, parser)
+        specification = parse_asked(name, argument, parser)
         # Exact in every window, so also if it only grows.
         window_of = parse_window(window, sort_fields, parser)
-        return _Accumulated(source_of(asked.source), window_of, None, lambda: SlidingQuantiles(asked)).open
+        return _Accumulated(
+            source_of(specification.source), window_of, None, lambda: SlidingQuantiles(specification)
+        ).open
     sliding = sliding_of(name, ordering)
     if sliding is None:
         raise CommandError(Code.FailedToParse, f"Unrecognized window function, {name}")

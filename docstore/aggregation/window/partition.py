@@ -63,22 +63,22 @@ class _Pieces:
         number = bisect_right(self.starts, place) - 1
         piece = self.held[number]
         if not isinstance(piece, list):
-            found = self._at_hand.get(number)
-            if found is None:
-                found = self._at_hand[number] = list(piece.records())
+            pairs = self._at_hand.get(number)
+            if pairs is None:
+                pairs = self._at_hand[number] = list(piece.records())
                 most = _FEW_AT_HAND if self._buffers.crowded else _AT_HAND
                 while len(self._at_hand) > most:
                     self._at_hand.popitem(last=False)
             else:
                 self._at_hand.move_to_end(number)
-            piece = found
+            piece = pairs
         return self.starts[number], piece
 
     def let_go(self) -> list[object]:
         """Return everything held, for the caller to free."""
-        gone: list[object] = [self.held, self._at_hand]
+        contents: list[object] = [self.held, self._at_hand]
         self.held, self._at_hand = [], OrderedDict()
-        return gone
+        return contents
 
 
 class Partition:

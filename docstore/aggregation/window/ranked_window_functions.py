@@ -76,25 +76,25 @@ def _parse_shift(
         raise _failed("'$shift' requires a sortBy")
     if argument[0] != OBJECT:
         raise _failed("Argument to $shift must be an object")
-    given = {field: (code, data) for field, code, data in elements(argument[1])}
-    if given.keys() - {"output", "by", "default"}:
+    arguments = {field: (code, data) for field, code, data in elements(argument[1])}
+    if arguments.keys() - {"output", "by", "default"}:
         raise _failed("Unknown argument in $shift")
     for field in ("output", "by"):
-        if field not in given:
+        if field not in arguments:
             raise _failed(f"$shift requires '{field}'")
-    by = integral_of(given["by"]) if given["by"][0] in NUMBERS else None
+    by = integral_of(arguments["by"]) if arguments["by"][0] in NUMBERS else None
     if by is None or not INT_MIN <= by <= INT_MAX:
-        raise _failed(f"'$shift:by' field must be an integer, but found {display(given['by'])}")
-    default = parser.expression(given["default"]) if "default" in given else None
+        raise _failed(f"'$shift:by' field must be an integer, but found {display(arguments['by'])}")
+    default = parser.expression(arguments["default"]) if "default" in arguments else None
     if default is not None and not default.is_constant:
         raise _failed("'$shift:default' expression must yield a constant value.")
     otherwise = NULL_VALUE if default is None else default.constant
-    output = source_of(parser.expression(given["output"]))
+    output = source_of(parser.expression(arguments["output"]))
 
     def start(partition: Partition) -> Placed:
-        found = _values(output, partition)
+        value_at = _values(output, partition)
         length = len(partition)
-        return lambda place: found(place + by) if 0 <= place + by < length else otherwise
+        return lambda place: value_at(place + by) if 0 <= place + by < length else otherwise
 
     return start
 
@@ -106,29 +106,29 @@ def _parse_moving_average(
         raise _failed(f"{name} must have exactly one argument that is an object")
     if fields is None:
         raise _failed(f"{name} requires an explicit 'sortBy'")
-    given = {field: (code, data) for field, code, data in elements(argument[1])}
-    if given.keys() not in ({"input", "N"}, {"input", "alpha"}):
+    arguments = {field: (code, data) for field, code, data in elements(argument[1])}
+    if arguments.keys() not in ({"input", "N"}, {"input", "alpha"}):
         raise _failed(f"{name} must have exactly an 'input' field, and either an 'N' field or an 'alpha' field")
-    weight = _weight(given)
-    rest = DECIMAL_CONTEXT.subtract(Decimal(1), weight)
-    source = source_of(parser.expression(given["input"]))
+    weight = _weight(arguments)
+    remaining_weight = DECIMAL_CONTEXT.subtract(Decimal(1), weight)
+    source = source_of(parser.expression(arguments["input"]))
 
     def start(partition: Partition) -> Placed:
-        found = _values(source, partition)
+        value_at = _values(source, partition)
         average: Decimal | None = None
         is_decimal = False
 
         def result(place: int) -> Value:
             nonlocal average, is_decimal
-            value = found(place)
+            value = value_at(place)
             if value is not None and value[0] in NUMBERS:
                 is_decimal = is_decimal or value[0] == DECIMAL
                 number = to_decimal(value)
                 if average is None:
                     average = number
                 else:
-                    kept = DECIMAL_CONTEXT.multiply(average, rest)
-                    average = DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.multiply(number, weight), kept)
+                    past_term = DECIMAL_CONTEXT.multiply(average, remaining_weight)
+                    average = DECIMAL_CONTEXT.add(DECIMAL_CONTEXT.multiply(number, weight), past_term)
             if average is None:
                 return NULL_VALUE
             return from_decimal(average) if is_decimal else double_value(float(average))
@@ -172,19 +172,19 @@ def _input_and_unit(name: str, argument: Value, fields: Fields | None, parser: P
         raise _failed(f"{name} requires a non-compound sortBy")
     if argument[0] != OBJECT:
         raise _failed(f"{name} expects an object, but got a {type_name(argument)}")
-    given: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for field, code, data in elements(argument[1]):
         if field not in ("input", "unit"):
             raise _failed(f"{name} got unexpected argument: {field}")
-        given[field] = (code, data)
-    if "input" not in given:
+        arguments[field] = (code, data)
+    if "input" not in arguments:
         raise _failed(f"{name} requires an 'input' expression")
     unit: int | None = None
-    if "unit" in given:
-        unit = _LENGTHS.get(unit_of(given["unit"]))
+    if "unit" in arguments:
+        unit = _LENGTHS.get(unit_of(arguments["unit"]))
         if unit is None:
             raise CommandError(5490710, "unit must be 'week' or smaller")
-    return source_of(parser.expression(given["input"])), unit
+    return source_of(parser.expression(arguments["input"])), unit
 
 
 def _parse_derivative(
@@ -197,7 +197,7 @@ def _parse_derivative(
 
     def start(partition: Partition) -> Placed:
         slices = parsed.slices(partition.sort_value, len(partition), partition.descending)
-        found = _values(source, partition)
+        value_at = _values(source, partition)
 
         def result(place: int) -> Value:
             bounds = slices(place)
@@ -207,7 +207,7 @@ def _parse_derivative(
             if end - begin < 1:
                 return NULL_VALUE
             x0, x1 = (_derivative_x(partition.sort_value(at), unit) for at in (begin, end - 1))
-            y0, y1 = (_derivative_y(found(at)) for at in (begin, end - 1))
+            y0, y1 = (_derivative_y(value_at(at)) for at in (begin, end - 1))
             run, rise = minus(x1, x0), minus(y1, y0)
             if compare(run, int32_value(0)) == 0:
                 return NULL_VALUE
@@ -337,12 +337,12 @@ def _parse_last_seen(
     source = source_of(parser.expression(argument))
 
     def start(partition: Partition) -> Placed:
-        found = _values(source, partition)
+        value_at = _values(source, partition)
         last: Value = NULL_VALUE
 
         def result(place: int) -> Value:
             nonlocal last
-            value = found(place)
+            value = value_at(place)
             if value is not None and not is_nullish(value):
                 last = value
             return last

@@ -47,10 +47,10 @@ class SlidingSum:
     @classmethod
     def resumed(cls, ints: int, longs: int, doubles: int, whole: int, high: float, low: float) -> SlidingSum:
         """Return the state of a sum with these counts of each numeric type and the parts of a `Summation`."""
-        found = cls()
-        found.counts |= {INT32: ints, INT64: longs, DOUBLE: doubles}
-        found._sum = Summation.of_parts(whole, high, low)
-        return found
+        state = cls()
+        state.counts |= {INT32: ints, INT64: longs, DOUBLE: doubles}
+        state._sum = Summation.of_parts(whole, high, low)
+        return state
 
     def add(self, value: Value | None) -> None:
         if value is None or value[0] not in NUMBERS:
@@ -106,8 +106,8 @@ class SlidingSum:
 def _unusual(number: Value) -> float | None:
     """Return the number as a double if it is infinite or NaN."""
     if number[0] == DOUBLE:
-        found = double_of(number)
-        return None if math.isfinite(found) else math.nan if math.isnan(found) else found
+        double = double_of(number)
+        return None if math.isfinite(double) else math.nan if math.isnan(double) else double
     if number[0] == DECIMAL:
         exact = decimal_of(number).to_decimal()
         return None if exact.is_finite() else math.nan if exact.is_nan() else float(exact)
@@ -252,18 +252,18 @@ class SlidingCovariance:
 
 
 def plus(a: Value, b: Value) -> Value:
-    found = arithmetic.add(a, b)
-    return double_value(to_float(a) + to_float(b)) if found is None else found
+    total = arithmetic.add(a, b)
+    return double_value(to_float(a) + to_float(b)) if total is None else total
 
 
 def minus(a: Value, b: Value) -> Value:
-    found = arithmetic.subtract(a, b)
-    return double_value(to_float(a) - to_float(b)) if found is None else found
+    difference = arithmetic.subtract(a, b)
+    return double_value(to_float(a) - to_float(b)) if difference is None else difference
 
 
 def times(a: Value, b: Value) -> Value:
-    found = arithmetic.multiply(a, b)
-    return double_value(to_float(a) * to_float(b)) if found is None else found
+    product = arithmetic.multiply(a, b)
+    return double_value(to_float(a) * to_float(b)) if product is None else product
 
 
 class SlidingRow:
@@ -332,10 +332,10 @@ class SlidingOrder:
         if value is None:
             return None
         if self._ranked:
-            key, found = get_field(value[1], "k"), get_field(value[1], "v")
+            key, member = get_field(value[1], "k"), get_field(value[1], "v")
             assert key is not None
-            assert found is not None
-            return key[1][5:], found
+            assert member is not None
+            return key[1][5:], member
         return None if is_nullish(value) else (self._key_of(value), value)
 
     def add(self, value: Value | None) -> None:
