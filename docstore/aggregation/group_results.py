@@ -78,14 +78,14 @@ class GroupResults:
                     if clock() >= deadline:
                         return [], False
                 self._output = ([merged(rows)] for rows in self._spilled.merged())
-        found: list[bytes] = []
-        looked = size = total = 0
-        for made in self._output:
-            found += made
-            size += sum(map(len, made))
-            if len(found) - looked >= CLOCK_EVERY or size > STEP_BYTES:
+        batch: list[bytes] = []
+        checked_count = size = total = 0
+        for piece in self._output:
+            batch += piece
+            size += sum(map(len, piece))
+            if len(batch) - checked_count >= CLOCK_EVERY or size > STEP_BYTES:
                 total += size
-                looked, size = len(found), 0
+                checked_count, size = len(batch), 0
                 if total >= GIVEN_BYTES or clock() >= deadline:
-                    return found, False
-        return found, True
+                    return batch, False
+        return batch, True

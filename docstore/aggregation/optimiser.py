@@ -68,8 +68,8 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
     front = _match(moved + implied, query_context)
     if not remaining:
         return [front, first]
-    behind = _match(remaining, query_context) if moved else second
-    return [front, first, replace(behind, taken=True)]
+    back = _match(remaining, query_context) if moved else second
+    return [front, first, replace(back, taken=True)]
 
 
 def _match(filters: list[bytes], query_context: QueryContext) -> Match:

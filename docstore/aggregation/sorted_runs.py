@@ -90,11 +90,11 @@ class SortedRuns:
         while self._runs and self._buffers.crowded and self._environment.spill is not None:
             self._make_room()
             yield []
-        kept = self._given_back()
+        pair_lists = self._given_back()
         if self._written:
-            merged = merged_from_outside(self._written, chain.from_iterable(kept))
-            kept = _gathered(merged)
-        yield from kept
+            merged = merged_from_outside(self._written, chain.from_iterable(pair_lists))
+            pair_lists = _gathered(merged)
+        yield from pair_lists
 
     def _given_back(self) -> Iterator[list[Pair]]:
         """Yield the pairs in memory in order. Their memory is released as they are requested."""
@@ -118,8 +118,8 @@ def _gathered(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
 
 def merged_from_outside(runs: Sequence[Run], kept: Iterator[Pair]) -> Iterator[Pair]:
     """Merge spilled runs with the pairs in memory, which come last among equal keys. Large data is read lazily."""
-    ahead = _AHEAD_BYTES // len(runs)
-    merged: Iterator[tuple[bytes, Unread]] = heapq.merge(*(run.unread(ahead) for run in runs), kept, key=_key)
+    readahead = _AHEAD_BYTES // len(runs)
+    merged: Iterator[tuple[bytes, Unread]] = heapq.merge(*(run.unread(readahead) for run in runs), kept, key=_key)
     return ((key, data if isinstance(data, bytes) else data()) for key, data in merged)
 
 
@@ -135,14 +135,14 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
     milliseconds, a fraction of comparing the heads for every pair. Members are removed from the runs as they are taken:
     freeing all of them at the end would take long.
     """
-    left = [(run, 0) for run in runs if run]
-    while len(left) > 1:
-        share = max(1, RUN_LENGTH // len(left))
-        border = min(run[min(at + share, len(run)) - 1][0] for run, at in left)
+    remaining_runs = [(run, 0) for run in runs if run]
+    while len(remaining_runs) > 1:
+        share = max(1, RUN_LENGTH // len(remaining_runs))
+        border = min(run[min(at + share, len(run)) - 1][0] for run, at in remaining_runs)
         below: list[Keyed] = []
         equal: list[list[Keyed]] = []
         following: list[tuple[list[Keyed], int]] = []
-        for run, at in left:
+        for run, at in remaining_runs:
             if run[at][0] > border:
                 following.append((run, at))
                 continue
@@ -157,8 +157,8 @@ def merged_pieces(runs: list[list[Keyed]]) -> Iterator[list[Keyed]]:
         del below
         yield from filter(None, equal)
         del equal
-        left = following
-    for run, at in left:
+        remaining_runs = following
+    for run, at in remaining_runs:
         for start in range(at, len(run), _FORGOTTEN):
             part = run[start : start + _FORGOTTEN]
             _forget(run, start, start + len(part))
@@ -169,9 +169,9 @@ def few_at_a_time(pieces: Iterator[list[Keyed]]) -> Iterator[list[Keyed]]:
     """Yield the members of the pieces in small lists, freeing those already yielded."""
     for piece in pieces:
         for start in range(0, len(piece), CLOCK_EVERY):
-            few = piece[start : start + CLOCK_EVERY]
-            _forget(piece, start, start + len(few))
-            yield few
+            batch = piece[start : start + CLOCK_EVERY]
+            _forget(piece, start, start + len(batch))
+            yield batch
 
 
 def _forget(run: list[Keyed], at: int, end: int) -> None:

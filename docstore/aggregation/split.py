@@ -46,11 +46,11 @@ def split_pipeline(pipeline: Pipeline) -> SplitPipeline:
         if halves is not None and halves.merging is not None:
             return SplitPipeline([*shards, halves.on_shards], [halves.merging, *following], None)
         # The shards' streams have documents, with the metadata known before the stage.
-        known = known_metadata(stages[:position], {})
+        metadata = known_metadata(stages[:position], {})
         if halves is not None:
             shards += [halves.on_shards, *_pushed_limit(stages[position + 1 :])]
-            return SplitPipeline(shards, following, halves.order, known)
-        return SplitPipeline([*shards, *_pushed_limit(stages[position:])], [stage.raw, *following], None, known)
+            return SplitPipeline(shards, following, halves.order, metadata)
+        return SplitPipeline([*shards, *_pushed_limit(stages[position:])], [stage.raw, *following], None, metadata)
     return SplitPipeline(shards, [], None)
 
 

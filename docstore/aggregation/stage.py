@@ -300,12 +300,12 @@ class Pipeline:
         """
         assert not self.has_source
         query, used = self.leading_find(with_sort=with_sort)
-        rest = self.stages[used:]
-        if rest:
-            query = rest[0].narrow_find(query)
+        remaining_stages = self.stages[used:]
+        if remaining_stages:
+            query = remaining_stages[0].narrow_find(query)
         if hint is not None:
             query = replace(query, hint=hint)
-        return query, Pipeline(rest, self.query_context)
+        return query, Pipeline(remaining_stages, self.query_context)
 
     def leading_find(self, *, with_sort: bool = True) -> tuple[FindQuery, int]:
         """Return the find that does the work of the first stages, and their number."""

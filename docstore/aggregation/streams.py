@@ -76,17 +76,17 @@ def hand_out(
 
     None in the iterator represents work without a result.
     """
-    found: list[bytes] = []
+    batch: list[bytes] = []
     size = 0
     for steps, document in enumerate(documents, 1):
         if document is not None:
-            found.append(document)
+            batch.append(document)
             size += len(document)
             if size >= GIVEN_BYTES:
-                return found, False
+                return batch, False
         if steps % CLOCK_EVERY == 0 and clock() >= deadline:
-            return found, False
-    return found, True
+            return batch, False
+    return batch, True
 
 
 class Pushed:
@@ -113,9 +113,9 @@ class Pushed:
                 self._at = 0
                 if not self._given and not self._last:
                     return [], False
-            made = self._push(deadline)
-            if made:
-                return made, False
+            output = self._push(deadline)
+            if output:
+                return output, False
             if self._clock() >= deadline:
                 return [], False
         self._given = []
@@ -127,19 +127,19 @@ class Pushed:
 
     def _push(self, deadline: float) -> list[bytes]:
         """Return the output for the pending documents, or for as many as the deadline allows."""
-        run, given, made = self._run, self._given, list[bytes]()
+        run, documents, output = self._run, self._given, list[bytes]()
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
-            while self._at < len(given) and not run.satisfied:
-                part = given if len(given) <= PUSHED else given[self._at : self._at + PUSHED]
+            while self._at < len(documents) and not run.satisfied:
+                part = documents if len(documents) <= PUSHED else documents[self._at : self._at + PUSHED]
                 self._at += len(part)
-                made = made + run.push(part) if made else run.push(part)
+                output = output + run.push(part) if output else run.push(part)
                 if self._clock() >= deadline:
-                    return made
+                    return output
         finally:
             PAUSING.level = level
-        self._at = len(given)
-        return made
+        self._at = len(documents)
+        return output
 
 
 class Expanded:
@@ -161,16 +161,16 @@ class Expanded:
                 if not documents:
                     return [], self._last
                 expand = self._expand
-                self._made = (made for document in documents for made in expand(document))
+                self._made = (output for document in documents for output in expand(document))
             level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
             try:
-                found, ended = hand_out(self._made, self._clock, deadline)
+                batch, ended = hand_out(self._made, self._clock, deadline)
             finally:
                 PAUSING.level = level
             if ended:
                 self._made = None
-            if found or self._last or self._clock() >= deadline:
-                return found, ended and self._last
+            if batch or self._last or self._clock() >= deadline:
+                return batch, ended and self._last
 
 
 class DocumentList:
@@ -273,8 +273,8 @@ def drained(stream: Stream, clock: Callable[[], float], until: float) -> list[by
     documents: list[bytes] = []
     ended = False
     while not ended:
-        more, ended = stream.next_batch(until)
-        documents += more
+        batch, ended = stream.next_batch(until)
+        documents += batch
         if not ended and clock() >= until:
             return None
     return documents

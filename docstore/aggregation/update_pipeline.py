@@ -52,7 +52,7 @@ def _named(stage: str, value: Value) -> frozenset[bytes] | None:
     if stage in ("$addFields", "$set"):
         paths = [name for name, _, _ in elements(data)]
     elif stage == "$unset":
-        paths = [text_of(each) for each in (values(data) if code == ARRAY else [value])]
+        paths = [text_of(path_value) for path_value in (values(data) if code == ARRAY else [value])]
     else:
         return None
     return frozenset([path.partition(".")[0].encode() for path in paths])
