@@ -132,11 +132,13 @@ def extreme(one: Value, other: Value, sign: int) -> Value:
         if one[0] == OBJECT and other[0] == OBJECT:
             fields = _by_name(one[1])
             for name, code, data in elements(other[1]):
-                known = fields.get(name)
-                fields[name] = (code, data) if known is None else extreme(known, (code, data), sign)
+                field_value = fields.get(name)
+                fields[name] = (code, data) if field_value is None else extreme(field_value, (code, data), sign)
             return OBJECT, _document(fields)
         if one[0] == other[0]:
             mine, theirs = values(one[1]), values(other[1])
-            both = [extreme(left, right, sign) for left, right in zip(mine, theirs, strict=False)]
-            return ARRAY, array_from([*both, *(mine[len(both) :] or theirs[len(both) :])])
+            members = [
+                extreme(my_member, their_member, sign) for my_member, their_member in zip(mine, theirs, strict=False)
+            ]
+            return ARRAY, array_from([*members, *(mine[len(members) :] or theirs[len(members) :])])
     return other if compare(other, one) * sign > 0 else one

@@ -29,8 +29,8 @@ _WRAPPED_SECONDS = 1 << 32
 
 def renamed_metadata(path: str, meta_field: str | None) -> str | None:
     """Return the bucket path of a path in the metadata; None for other paths."""
-    name, dot, rest = path.partition(".")
-    return None if name != meta_field or meta_field is None else META + dot + rest
+    name, dot, inner_path = path.partition(".")
+    return None if name != meta_field or meta_field is None else META + dot + inner_path
 
 
 def of_metadata(condition: bytes, meta_field: str | None) -> bytes | None:
@@ -55,7 +55,7 @@ def of_metadata(condition: bytes, meta_field: str | None) -> bytes | None:
 
 def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes | None:
     """Return the filter on buckets of that span for comparisons with measured values; None if there is none."""
-    found: list[tuple[str, int, bytes]] = []
+    bucket_filters: list[tuple[str, int, bytes]] = []
     for path, code, data in elements(condition):
         if path.startswith("$"):
             continue
@@ -77,10 +77,10 @@ def of_measured(condition: bytes, time_field: str, span_seconds: int) -> bytes |
                     greatest.append((_UPPER[operator], DATE, _moved(value, span_seconds)))
         for name, bounds in (("max", greatest), ("min", least)):
             # The same operator may stand there twice.
-            found += [(f"{CONTROL}.{name}.{path}", OBJECT, document_from([bound])) for bound in bounds]
-    if not found:
+            bucket_filters += [(f"{CONTROL}.{name}.{path}", OBJECT, document_from([bound])) for bound in bounds]
+    if not bucket_filters:
         return None
-    members: list[Value] = [(OBJECT, document_from([each])) for each in found]
+    members: list[Value] = [(OBJECT, document_from([bucket_filter])) for bucket_filter in bucket_filters]
     return document_from([("$and", *array_value(members))])
 
 
@@ -103,10 +103,10 @@ def of_begun(conditions: Iterable[bytes], time_field: str, span_seconds: int) ->
                     least = max(least, time)
                 if operator in _UPPER:
                     greatest = min(greatest, time)
-    begun = begun_between(least, greatest, span_seconds)
-    if begun is None:
+    id_range = begun_between(least, greatest, span_seconds)
+    if id_range is None:
         return None
-    bounds = [("$gte", OBJECT_ID, begun[0]), ("$lte", OBJECT_ID, begun[1])]
+    bounds = [("$gte", OBJECT_ID, id_range[0]), ("$lte", OBJECT_ID, id_range[1])]
     return document_from([("_id", OBJECT, document_from(bounds))])
 
 

@@ -105,8 +105,8 @@ def check_bucketing(given: Mapping[str, Any]) -> int | None:
             Code.InvalidOptions,
             "Timeseries 'bucketMaxSpanSeconds' and 'bucketRoundingSeconds' must be given together and be equal",
         )
-    found: int = rounding
-    return found
+    seconds: int = rounding
+    return seconds
 
 
 @lru_cache(maxsize=1024)

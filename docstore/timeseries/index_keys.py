@@ -44,18 +44,18 @@ def bucket_key(definition: TimeseriesDefinition, key: bytes) -> bytes:
 def measured_key(definition: TimeseriesDefinition, key: bytes) -> bytes | None:
     """Return the key pattern of measurements from which `bucket_key` made this one; None if there is none."""
     fields: list[Field] = []
-    left = elements(key)
-    while left:
-        path, code, data = left.pop(0)
-        name, dot, rest = path.partition(".")
+    remaining = elements(key)
+    while remaining:
+        path, code, data = remaining.pop(0)
+        name, dot, inner_path = path.partition(".")
         if name == META and definition.meta_field is not None:
-            fields.append((definition.meta_field + dot + rest, code, data))
+            fields.append((definition.meta_field + dot + inner_path, code, data))
             continue
         measured = path.removeprefix(_MIN).removeprefix(_MAX)
-        if code not in NUMBERS or measured == path or not left:
+        if code not in NUMBERS or measured == path or not remaining:
             return None
         first, second = (_MIN, _MAX) if number_of((code, data)) > 0 else (_MAX, _MIN)
-        if path != first + measured or left.pop(0) != (second + measured, code, data):
+        if path != first + measured or remaining.pop(0) != (second + measured, code, data):
             return None
         fields.append((measured, code, data))
     return document_from(fields)

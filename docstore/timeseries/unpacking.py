@@ -33,10 +33,10 @@ class Measurements:
         """
         if not is_plain(raw):
             _check(raw)
-        found = self.unpacking.rows(raw)
-        if found is None:
+        rows = self.unpacking.rows(raw)
+        if rows is None:
             raise _empty(raw)
-        return found
+        return rows
 
     def count(self, raw: bytes) -> int:
         """Return the number of measurements that `of` would return."""
@@ -58,8 +58,8 @@ def measurements(
     """Return the unpacking of measurements that pass the `tests` of single fields and the predicate, with the
     `wanted` fields or all.
     """
-    given = meta_field is not None and (wanted is None or meta_field in wanted)
-    meta = encoded_name(meta_field) if given and meta_field is not None else None
+    includes_meta = meta_field is not None and (wanted is None or meta_field in wanted)
+    meta = encoded_name(meta_field) if includes_meta and meta_field is not None else None
     names = None if wanted is None else {encoded_name(name) for name in wanted}
     return Measurements(Unpacking(encoded_name(time_field), meta, names, tests, predicate))
 
