@@ -258,7 +258,7 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
     first = 0 if version is None else version.first_log
     numbers = sorted(int(name[:-4]) for name in files if name.endswith(".log"))
     synced = synced_logs(mark, version)
-    known = len(result.damage)
+    damage_count = len(result.damage)
     for number, size in sorted(synced.items()):
         if size and number not in numbers:
             result.damage.append(f"the log {number:06}.log is missing, and {size} bytes of it were synced")
@@ -286,7 +286,7 @@ def _inspect_logs(path: Path, result: Inspection, files: dict[str, int]) -> None
                 f"the last {log.size - log.readable} bytes of the log {number:06}.log, which no flush had covered"
             )
             result.readable[f"{number:06}.log"] = log.readable
-    if version is not None and len(result.damage) == known:
+    if version is not None and len(result.damage) == damage_count:
         _inspect_order(result, version, synced)
 
 

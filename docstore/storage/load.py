@@ -15,7 +15,9 @@ _BATCH_ENTRIES = 1_024
 
 def entries_between(start: bytes, end: bytes) -> GatheredEntries:
     """Return an empty collection for entries whose keys lie in `[start, end)`."""
-    same = next((at for at, (one, other) in enumerate(zip(start, end, strict=False)) if one != other), 0)
+    same = next(
+        (at for at, (start_byte, end_byte) in enumerate(zip(start, end, strict=False)) if start_byte != end_byte), 0
+    )
     return GatheredEntries(same)
 
 

@@ -154,14 +154,14 @@ class MemoryEngine:
 
         The caller skips those that did not exist in `version`.
         """
-        found: set[bytes] = set(islice(self._maps[family].irange(low, high, closed, reverse), _CHUNK))
+        keys: set[bytes] = set(islice(self._maps[family].irange(low, high, closed, reverse), _CHUNK))
         step: _Version | None = version
         while step is not None:
             saved = step.saved.get(family)
             if saved is not None:
-                found.update(islice(saved.irange(low, high, closed, reverse), _CHUNK))
+                keys.update(islice(saved.irange(low, high, closed, reverse), _CHUNK))
             step = step.newer
-        return sorted(found, reverse=reverse)[:_CHUNK]
+        return sorted(keys, reverse=reverse)[:_CHUNK]
 
 
 class MemorySnapshot:

@@ -110,9 +110,9 @@ def _damaged_bytes(data: Any, position: int, room: int) -> int:
     """Return the bytes to skip behind a damaged fragment, of the `room` bytes to the end of the block."""
     if room >= _HEADER_BYTES:
         _, length, _ = _HEADER.unpack(data[position : position + _HEADER_BYTES])
-        passed = _HEADER_BYTES + int(length)
-        if passed < room and _fragment(data, position + passed, room - passed) is not None:
-            return passed
+        fragment_bytes = _HEADER_BYTES + int(length)
+        if fragment_bytes < room and _fragment(data, position + fragment_bytes, room - fragment_bytes) is not None:
+            return fragment_bytes
     return room
 
 
