@@ -78,10 +78,10 @@ def _enable_sharding(_db: str) -> Privileges:
 
 
 def _joined(*parts: Privileges) -> Privileges:
-    made = Privileges()
+    privileges = Privileges()
     for part in parts:
-        made.join(part)
-    return made
+        privileges.join(part)
+    return privileges
 
 
 def _anywhere(role: Callable[[str], Privileges], actions: Iterable[str]) -> Privileges:

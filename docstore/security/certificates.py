@@ -92,8 +92,10 @@ def _certificate(found: x509.Certificate) -> Certificate:
 
 
 def _subject(name: x509.Name) -> Subject:
-    parts = ["+".join(reversed([_shown(each) for each in part])) for part in reversed(name.rdns)]
-    organisation = sorted((_type(each), _text(each)) for each in name if _type(each) in _OF_CLUSTERS)
+    parts = ["+".join(reversed([_shown(attribute) for attribute in part])) for part in reversed(name.rdns)]
+    organisation = sorted(
+        (_type(attribute), _text(attribute)) for attribute in name if _type(attribute) in _OF_CLUSTERS
+    )
     return Subject(",".join(parts), tuple(organisation))
 
 
@@ -113,8 +115,8 @@ def _text(attribute: x509.NameAttribute[str | bytes]) -> str:
 
 def _escaped(text: str) -> Iterator[str]:
     last = len(text) - 1
-    for place, character in enumerate(text):
-        edge = (place == 0 and character in " #") or (place == last and character == " ")
+    for position, character in enumerate(text):
+        edge = (position == 0 and character in " #") or (position == last and character == " ")
         if edge or character in _ESCAPED:
             yield f"\\{character}"
         elif " " <= character <= "~":

@@ -46,18 +46,20 @@ def parse_keys(text: str) -> tuple[str, ...]:
     """The keys of a key file: its whole text is one, or it is a YAML list of one or two. White space counts for
     nothing. Errors: BadKeys.
     """
-    whole = "".join(text.split())
+    compact_text = "".join(text.split())
     try:
         # Without types: a key of nothing but digits is no number.
-        content: Any = whole if whole and _BASE64.issuperset(whole) else yaml.load(text, yaml.BaseLoader)
+        content: Any = (
+            compact_text if compact_text and _BASE64.issuperset(compact_text) else yaml.load(text, yaml.BaseLoader)
+        )
     except yaml.YAMLError:
         raise BadKeys("it is not YAML") from None
     listed = content if isinstance(content, list) else [content]
-    if not listed or not all(isinstance(each, str) for each in listed) or content == "":
+    if not listed or not all(isinstance(entry, str) for entry in listed) or content == "":
         raise BadKeys("it must hold a key or a list of keys")
     if len(listed) > MOST_KEYS:
         raise BadKeys(f"it holds {len(listed)} keys, but at most {MOST_KEYS} are supported")
-    keys = tuple("".join(each.split()) for each in listed)
+    keys = tuple("".join(entry.split()) for entry in listed)
     for key in keys:
         if not _BASE64.issuperset(key):
             raise BadKeys("a key has a character that is none of base64")
@@ -121,17 +123,17 @@ class ClusterKeys:
 
     def known(self, index: int, salt: bytes, iterations: int) -> ClientKeys | None:
         """Return the cached result of `derive`; None if there is none."""
-        found = self._derived.get((index, salt, iterations))
-        if found is not None:
+        keys = self._derived.get((index, salt, iterations))
+        if keys is not None:
             self._derived.move_to_end((index, salt, iterations))
-        return found
+        return keys
 
     def derive(self, index: int, salt: bytes, iterations: int) -> ClientKeys:
         """Return the keys that prove the cluster key to a process with this salt and iterations. Takes milliseconds."""
-        found = self.known(index, salt, iterations)
-        if found is None:
-            found = client_keys(MECHANISM, self._secrets[index], salt, iterations)
-            self._derived[index, salt, iterations] = found
+        keys = self.known(index, salt, iterations)
+        if keys is None:
+            keys = client_keys(MECHANISM, self._secrets[index], salt, iterations)
+            self._derived[index, salt, iterations] = keys
             while len(self._derived) > _DERIVED:
                 self._derived.popitem(last=False)
-        return found
+        return keys

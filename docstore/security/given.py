@@ -43,12 +43,12 @@ def role_name(given: Any, db: str) -> RoleName:
 
 def role_list(given: Iterable[Any], db: str) -> list[RoleName]:
     """The roles of a list, each once. Errors: BadValue."""
-    found: dict[RoleName, None] = {}
-    for each in given:
-        if not isinstance(each, str | Mapping):
+    roles: dict[RoleName, None] = {}
+    for role in given:
+        if not isinstance(role, str | Mapping):
             raise CommandError(Code.BadValue, "Role name must be either a document or string")
-        found[role_name(each, db)] = None
-    return list(found)
+        roles[role_name(role, db)] = None
+    return list(roles)
 
 
 def mechanism_list(given: Sequence[Any] | None) -> tuple[str, ...] | None:
@@ -78,29 +78,29 @@ def _resource(given: Mapping[str, Any]) -> Resource:
             if given[field] is not True:
                 raise _unparsable(f"{field} must be true when specified")
             return Resource(Kind.CLUSTER if field == "cluster" else Kind.EVERYTHING)
-    within = buckets if name is None else name
-    if not isinstance(within, str) or not _is_text(within) or not (db is None or _is_text(db)):
+    collection_name = buckets if name is None else name
+    if not isinstance(collection_name, str) or not _is_text(collection_name) or not (db is None or _is_text(db)):
         raise _unparsable("the names of a resource must be strings")
-    return Resource(Kind.BUCKETS if name is None else Kind.NAMESPACE, db or "", within)
+    return Resource(Kind.BUCKETS if name is None else Kind.NAMESPACE, db or "", collection_name)
 
 
 def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
     """Parse a list of privileges. Errors: FailedToParse, BadValue for an unknown action."""
-    made = Privileges()
-    for each in given:
-        actions = each.get("actions")
+    privileges = Privileges()
+    for privilege in given:
+        actions = privilege.get("actions")
         if not isinstance(actions, list) or not actions:
             raise _unparsable("missing actions field")
-        if not isinstance(each.get("resource"), Mapping):
+        if not isinstance(privilege.get("resource"), Mapping):
             raise _unparsable("missing resource field")
-        resource = _resource(each["resource"])
+        resource = _resource(privilege["resource"])
         if not all(isinstance(action, str) for action in actions):
             raise CommandError(Code.BadValue, "Unable to parse privilege document: an action is a string")
         unknown = [action for action in actions if action not in ACTIONS]
         if unknown:
             raise CommandError(Code.BadValue, f"Unrecognized action: {unknown[0]}")
-        made.grant(resource, actions)
-    return made
+        privileges.grant(resource, actions)
+    return privileges
 
 
 def check_reach(role: RoleName, privileges: Privileges, roles: Iterable[RoleName] = ()) -> None:
@@ -136,20 +136,20 @@ def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) ->
     """Return `authenticationRestrictions` in the stored form. Errors: 40415, CollectionIsEmpty, BadValue."""
     if given is None:
         return None
-    for each in given:
-        for field in each:
+    for restriction in given:
+        for field in restriction:
             if field not in ("clientSource", "serverAddress"):
                 raise CommandError(
                     40415, f"BSON field '{command}.authenticationRestrictions.{field}' is an unknown field."
                 )
-            _check_addresses(f"{command}.authenticationRestrictions.{field}", each[field])
-        if not each:
+            _check_addresses(f"{command}.authenticationRestrictions.{field}", restriction[field])
+        if not restriction:
             raise CommandError(Code.CollectionIsEmpty, "At least one of 'clientSource' or 'serverAddress' must be set")
         try:
-            Restriction.parsed(each)
+            Restriction.parsed(restriction)
         except ValueError:
             raise CommandError(Code.BadValue, "Invalid IP address in CIDR string") from None
-    return [dict(each) for each in given]
+    return [dict(restriction) for restriction in given]
 
 
 def _unparsable(message: str) -> CommandError:

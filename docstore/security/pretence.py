@@ -27,8 +27,8 @@ class ProfileRing:
     def __init__(self, secret: bytes, users: Iterable[tuple[str, Any]]) -> None:
         self._secret = secret
         profiles = ((self._place(key), profile_of(credentials)) for key, credentials in users)
-        ring = sorted((place, tuple(profile.items())) for place, profile in profiles if profile)
-        self._places = [place for place, _ in ring]
+        ring = sorted((position, tuple(profile.items())) for position, profile in profiles if profile)
+        self._places = [position for position, _ in ring]
         self._profiles = [dict(profile) for _, profile in ring]
 
     def profile(self, name: UserName) -> Profile:

@@ -63,8 +63,8 @@ def covering(resource: Resource) -> Iterator[Resource]:
     db, name = resource.db, resource.collection
     if name.startswith(_BUCKETS):
         bucket = name[len(_BUCKETS) :]
-        for each in ((db, bucket), (db, ""), ("", bucket), ("", "")):
-            yield Resource(Kind.BUCKETS, *each)
+        for namespace in ((db, bucket), (db, ""), ("", bucket), ("", "")):
+            yield Resource(Kind.BUCKETS, *namespace)
     if not name.startswith("system."):
         if db not in _APART:
             yield ALL_DATABASES
@@ -88,10 +88,10 @@ class Privileges:
 
     def revoke(self, resource: Resource, actions: Iterable[str]) -> None:
         """Remove actions from exactly this resource."""
-        left = self._actions.get(resource)
-        if left is not None:
-            left.difference_update(actions)
-            if not left:
+        remaining_actions = self._actions.get(resource)
+        if remaining_actions is not None:
+            remaining_actions.difference_update(actions)
+            if not remaining_actions:
                 del self._actions[resource]
 
     def join(self, others: Privileges) -> None:
@@ -100,8 +100,8 @@ class Privileges:
 
     def allow(self, resource: Resource, action: str) -> bool:
         """True if the privileges allow the action on the resource."""
-        for each in covering(resource):
-            actions = self._actions.get(each)
+        for covering_resource in covering(resource):
+            actions = self._actions.get(covering_resource)
             if actions is not None and (action in actions or ANY_ACTION in actions):
                 return True
         return False

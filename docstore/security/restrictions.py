@@ -53,4 +53,8 @@ def parsed_restrictions(documents: Iterable[Mapping[str, Any]]) -> tuple[Restric
 
 def admitted(lists: Sequence[Sequence[Restriction]], client: str, server: str) -> bool:
     """True if each of the lists, of a user and of its roles, has a restriction that admits the client."""
-    return all(any(each.admits(client, server) for each in one) for one in lists if one)
+    return all(
+        any(restriction.admits(client, server) for restriction in restrictions)
+        for restrictions in lists
+        if restrictions
+    )

@@ -14,7 +14,7 @@ from docstore.security.restrictions import Restriction, parsed_restrictions
 
 def role_names(documents: Iterable[Mapping[str, Any]]) -> tuple[RoleName, ...]:
     """Return the role names of a list of `{role, db}` in a user's or role's document."""
-    return tuple(RoleName(each["role"], each["db"]) for each in documents)
+    return tuple(RoleName(role["role"], role["db"]) for role in documents)
 
 
 def resource_of(document: Mapping[str, Any]) -> Resource:
@@ -30,10 +30,10 @@ def resource_of(document: Mapping[str, Any]) -> Resource:
 
 def privileges_of_documents(documents: Iterable[Mapping[str, Any]]) -> Privileges:
     """Parse stored privileges."""
-    made = Privileges()
-    for each in documents:
-        made.grant(resource_of(each["resource"]), each["actions"])
-    return made
+    privileges = Privileges()
+    for document in documents:
+        privileges.grant(resource_of(document["resource"]), document["actions"])
+    return privileges
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class RoleGraph:
 
     def inherited(self, names: Iterable[RoleName]) -> Inheritance:
         """Return the effect of these roles; dropped roles add nothing."""
-        met: dict[RoleName, Role] = {}
+        roles: dict[RoleName, Role] = {}
         waiting = list(names)
         while waiting:
             name = waiting.pop()
-            role = None if name in met else self.find(name)
+            role = None if name in roles else self.find(name)
             if role is not None:
-                met[name] = role
+                roles[name] = role
                 waiting += role.roles
         privileges = Privileges()
-        for role in met.values():
+        for role in roles.values():
             privileges.join(role.privileges)
         return Inheritance(
-            tuple(sorted(met)), privileges, tuple(role.restrictions for role in met.values() if role.restrictions)
+            tuple(sorted(roles)), privileges, tuple(role.restrictions for role in roles.values() if role.restrictions)
         )

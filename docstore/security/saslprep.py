@@ -31,16 +31,16 @@ def prepared(text: str, *, stored: bool = False) -> str:
     mapped = "".join(
         " " if stringprep.in_table_c12(letter) else letter for letter in text if not stringprep.in_table_b1(letter)
     )
-    made = unicodedata.normalize("NFKC", mapped)
-    if stored and any(map(stringprep.in_table_a1, made)):
+    canonical_text = unicodedata.normalize("NFKC", mapped)
+    if stored and any(map(stringprep.in_table_a1, canonical_text)):
         raise NotPreparable("unassigned", "the password has a character that had no meaning in Unicode 3.2")
-    if any(test(letter) for letter in made for test in _PROHIBITED):
+    if any(test(letter) for letter in canonical_text for test in _PROHIBITED):
         raise NotPreparable("prohibited", "the password has a character that no password may have")
-    if any(map(stringprep.in_table_d1, made)) and (
-        any(map(stringprep.in_table_d2, made))
-        or not (stringprep.in_table_d1(made[0]) and stringprep.in_table_d1(made[-1]))
+    if any(map(stringprep.in_table_d1, canonical_text)) and (
+        any(map(stringprep.in_table_d2, canonical_text))
+        or not (stringprep.in_table_d1(canonical_text[0]) and stringprep.in_table_d1(canonical_text[-1]))
     ):
         raise NotPreparable("bidi", "the password mixes directions of writing")
-    if stored and not made:
+    if stored and not canonical_text:
         raise NotPreparable("empty", "nothing of the password is left")
-    return made
+    return canonical_text

@@ -95,7 +95,7 @@ class Credential:
 
     def document(self) -> dict[str, Any]:
         """Return the form in a user's document."""
-        texts = (base64.b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key))
+        texts = (base64.b64encode(data).decode() for data in (self.salt, self.stored_key, self.server_key))
         return {"iterationCount": self.iterations, **dict(zip(("salt", "storedKey", "serverKey"), texts, strict=True))}
 
 
@@ -109,10 +109,10 @@ def attributes(message: str) -> dict[str, str]:
 
 def unescaped(name: str) -> str:
     """Return a user's name with "," and "=" unescaped. Errors: Malformed."""
-    first, *rest = name.split("=")
-    if any(part[:2] not in ("2C", "3D") for part in rest):
+    first, *parts = name.split("=")
+    if any(part[:2] not in ("2C", "3D") for part in parts):
         raise Malformed("an escape that there is not")
-    return first + "".join({"2C": ",", "3D": "="}[part[:2]] + part[2:] for part in rest)
+    return first + "".join({"2C": ",", "3D": "="}[part[:2]] + part[2:] for part in parts)
 
 
 def escaped(name: str) -> str:

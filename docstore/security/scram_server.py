@@ -25,8 +25,8 @@ class ClientFirst:
             text = payload.decode()
         except UnicodeDecodeError:
             raise Malformed("not UTF-8") from None
-        binding, _, rest = text.partition(",")
-        other, comma, self.bare = rest.partition(",")
+        binding, _, remaining_text = text.partition(",")
+        other, comma, self.bare = remaining_text.partition(",")
         if binding not in ("n", "y") or not comma:
             raise Malformed("no header of SCRAM")
         self.header = f"{binding},{other},".encode()
@@ -101,8 +101,8 @@ def pretended_credential(mechanism: str, name: UserName, secret: bytes, iteratio
     """
 
     def part(label: str, size: int) -> bytes:
-        made = hmac.digest(secret, f"{label} {mechanism} {name.key}".encode(), "sha512")
-        return made[:size]
+        digest = hmac.digest(secret, f"{label} {mechanism} {name.key}".encode(), "sha512")
+        return digest[:size]
 
     size = hashlib.new(digest_of(mechanism)).digest_size
     return Credential(

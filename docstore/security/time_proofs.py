@@ -62,12 +62,12 @@ class TimeProofs:
 
     def _hash(self, key_id: int, time: int) -> bytes:
         span = time | _WITHIN
-        made = self._made.get((key_id, span))
-        if made is None:
-            made = self._made[key_id, span] = hmac.digest(self._keys[key_id], _TIME.pack(span), "sha1")
+        signature = self._made.get((key_id, span))
+        if signature is None:
+            signature = self._made[key_id, span] = hmac.digest(self._keys[key_id], _TIME.pack(span), "sha1")
             while len(self._made) > _KEPT:
                 self._made.popitem(last=False)
-        return made
+        return signature
 
 
 def _id_of(key: bytes) -> int:

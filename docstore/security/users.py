@@ -86,14 +86,14 @@ class NoUsers:
 def credentials_of(document: Mapping[str, Any]) -> dict[str, Credential]:
     """Return the credentials of a user's document, by mechanism."""
     stored = document.get("credentials")
-    found: dict[str, Credential] = {}
+    credentials: dict[str, Credential] = {}
     if not isinstance(stored, dict):
-        return found
+        return credentials
     for mechanism in MECHANISMS:
         credential = Credential.from_document(mechanism, stored.get(mechanism, {}))
         if credential is not None:
-            found[mechanism] = credential
-    return found
+            credentials[mechanism] = credential
+    return credentials
 
 
 def user_of(document: Mapping[str, Any], graph: RoleGraph) -> User:
