@@ -122,18 +122,18 @@ def _compile_leaf(tree: Filter) -> Predicate:
 
 def _compile_value_test(tree: ValueTest) -> Predicate:
     """Return the kernel's predicate for a region that it supports, else one that calls the test."""
-    path, test, within = tree.path, tree.test, tree.name in WITHIN
+    path, test, is_within = tree.path, tree.test, tree.name in WITHIN
     match tree.region:
-        case Spherical(cap=Cap(centre, radius)) if within:
+        case Spherical(cap=Cap(centre, radius)) if is_within:
             return WithinCircle(path, centre, radius, test)
         case Spherical() as region if (areas := region.areas()) is not None:
             # A point meets an area if it lies within it.
             return WithinAreas(path, OUTLOOK, areas, test)
-        case Circle(centre, radius) if within:
+        case Circle(centre, radius) if is_within:
             return WithinDisc(path, centre, radius, test)
-        case Outline(corners) if within:
+        case Outline(corners) if is_within:
             return WithinOutline(path, corners, test)
-        case Box(((a, b), (c, d))) if within:
+        case Box(((a, b), (c, d))) if is_within:
             return WithinBox(path, (min(a, c), min(b, d)), (max(a, c), max(b, d)), test)
         case _:
             return path_predicates.ValueCall(path, test)
@@ -176,7 +176,7 @@ def _any_of(searches: Sequence[Callable[[str], object]]) -> Callable[[str], bool
         for at in range(0, len(searches), _AT_ONCE):
             part = searches[at : at + _AT_ONCE]
             spend(_PER_SEARCH * len(part))
-            if any(each(text) for each in part):
+            if any(matcher(text) for matcher in part):
                 return True
         return False
 

@@ -42,9 +42,9 @@ class Computed:
 def computed_conditions(test: DocumentTest) -> Iterator[Computed]:
     """Yield the comparisons that the test implies; none with strings if the test has a collation."""
     if test.name == "$expr":
-        for found in _conjuncts(test.argument):
-            if test.collation is None or found.value[0] not in _TEXTS:
-                yield found
+        for comparison in _conjuncts(test.argument):
+            if test.collation is None or comparison.value[0] not in _TEXTS:
+                yield comparison
 
 
 def _conjuncts(expression: Value) -> Iterator[Computed]:
@@ -60,9 +60,9 @@ def _conjuncts(expression: Value) -> Iterator[Computed]:
     elif name in _OPS and code == ARRAY:
         operands = values(data)
         if len(operands) == 2:
-            found = _comparison(_OPS[name], *operands)
-            if found is not None:
-                yield found
+            comparison = _comparison(_OPS[name], *operands)
+            if comparison is not None:
+                yield comparison
 
 
 def _comparison(op: Op, one: Value, other: Value) -> Computed | None:

@@ -235,11 +235,11 @@ def _disjunction(clauses: tuple[Filter, ...]) -> Filter:
     if len(clauses) == 1:
         return clauses[0]
     first = clauses[0]
-    if not _is_value(first, first) or not all(_is_value(each, first) for each in clauses) or len(set(clauses)) == 1:
+    if not _is_value(first, first) or not all(_is_value(clause, first) for clause in clauses) or len(set(clauses)) == 1:
         return Or(clauses)
-    listed = [each for each in clauses if isinstance(each, Comparison)]
-    rules = next((each.collation for each in listed if each.collation is not None), None)
-    return In(listed[0].path, tuple(each.value for each in listed), (), rules)
+    listed = [clause for clause in clauses if isinstance(clause, Comparison)]
+    rules = next((clause.collation for clause in listed if clause.collation is not None), None)
+    return In(listed[0].path, tuple(clause.value for clause in listed), (), rules)
 
 
 def _is_value(clause: Filter, first: Filter) -> bool:

@@ -107,10 +107,10 @@ def check_regex(pattern: str, options: str) -> None:
 def literal_of(pattern: str, options: str) -> Literal | None:
     """Return the literal of a pattern that has only characters and anchors; None for any other."""
     # Of the other options, `s` concerns dots, and `u` has no effect.
-    found = _LITERAL.fullmatch(pattern) if not options.strip("isu") else None
-    if found is None:
+    match = _LITERAL.fullmatch(pattern) if not options.strip("isu") else None
+    if match is None:
         return None
-    start, text, end = found.groups()
+    start, text, end = match.groups()
     return Literal(_unescaped(text).encode(), bool(start), bool(end), "i" in options)
 
 
@@ -125,12 +125,12 @@ def literal_prefix(pattern: str, options: str) -> tuple[str, bool]:
     """
     if options not in ("", "s") or not pattern.startswith("^") or "|" in pattern:
         return "", False
-    found = _LITERAL_PREFIX.match(pattern, 1)
-    if found is None:
+    match = _LITERAL_PREFIX.match(pattern, 1)
+    if match is None:
         return "", False
-    end = found.end()
-    rest = pattern[end:]
-    literal = found.group()
-    if rest[:1] in ("*", "?", "{"):
+    end = match.end()
+    suffix = pattern[end:]
+    literal = match.group()
+    if suffix[:1] in ("*", "?", "{"):
         literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
-    return _unescaped(literal), rest == "" or (rest == ".*" and options == "s")
+    return _unescaped(literal), suffix == "" or (suffix == ".*" and options == "s")

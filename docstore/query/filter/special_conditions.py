@@ -19,14 +19,14 @@ def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) 
     Errors: BadValue for one in the wrong place or one too many, NoQueryExecutionPlans for `$text` in a disjunction,
     IndexNotFound for `$text` without a text index.
     """
-    found = list(_special(tree))
-    if not found:
+    nodes = list(_special(tree))
+    if not nodes:
         return None
-    searches_text = any(isinstance(node, TextSearch) for node in found)
+    searches_text = any(isinstance(node, TextSearch) for node in nodes)
     if searches_text and indexes is not None and all(index.text is None for index in indexes):
         raise CommandError(Code.IndexNotFound, "text index required for $text query")
-    _check_places(found, tree.children if isinstance(tree, And) else (tree,))
-    return found[0]
+    _check_places(nodes, tree.children if isinstance(tree, And) else (tree,))
+    return nodes[0]
 
 
 def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> None:
@@ -46,8 +46,8 @@ def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> 
 
 def nearness(tree: Filter) -> Near | None:
     """Return the near condition of a filter. Errors: as in `special_condition`."""
-    found = special_condition(tree)
-    return found if isinstance(found, Near) else None
+    condition = special_condition(tree)
+    return condition if isinstance(condition, Near) else None
 
 
 def has_text_search(tree: Filter) -> bool:

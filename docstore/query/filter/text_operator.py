@@ -20,9 +20,11 @@ def parse_text(value: Value) -> TextSearch:
         raise CommandError(Code.NoSuchKey, 'Missing expected field "$search"')
     for name, kind in _OPTIONS.items():
         if name in fields and fields[name][0] != kind:
-            wanted = "string" if kind == STRING else "bool"
-            found = type_name(fields[name])
-            raise CommandError(Code.TypeMismatch, f'"{name}" had the wrong type. Expected {wanted}, found {found}')
+            expected_type = "string" if kind == STRING else "bool"
+            actual_type = type_name(fields[name])
+            raise CommandError(
+                Code.TypeMismatch, f'"{name}" had the wrong type. Expected {expected_type}, found {actual_type}'
+            )
     if not fields.keys() <= _OPTIONS.keys():
         raise CommandError(Code.BadValue, "extra fields in $text")
     exactness = Exactness(is_true(fields.get("$caseSensitive")), is_true(fields.get("$diacriticSensitive")))

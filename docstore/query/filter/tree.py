@@ -287,10 +287,10 @@ def collated(tree: Filter, collation: Collation) -> Filter:
 def strengthened(tree: Filter) -> Filter:
     """Return the filter with the conditions that its tests of whole documents imply; it matches the same documents."""
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    more = [
+    implications = [
         condition
-        for each in conjuncts
-        if isinstance(each, DocumentTest) and each.implied is not None
-        for condition in each.implied()
+        for conjunct in conjuncts
+        if isinstance(conjunct, DocumentTest) and conjunct.implied is not None
+        for condition in conjunct.implied()
     ]
-    return conjunction([*conjuncts, *more]) if more else tree
+    return conjunction([*conjuncts, *implications]) if implications else tree
