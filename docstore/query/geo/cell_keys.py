@@ -82,21 +82,21 @@ class SphereKeys:
         points = [part for part in parts if isinstance(part, Point)]
         if not all(point.on_sphere for point in points):
             raise refused(f"can't project geometry into spherical CRS: {display(value)}")
-        rest: list[Shape] = [part for part in parts if isinstance(part, Line | Polygon)]
+        shapes: list[Shape] = [part for part in parts if isinstance(part, Line | Polygon)]
         if len(points) > _FEW_POINTS:
-            rest, points = [*rest, *points], []
-        found = {_points(self.finest).of_place(*point.at) for point in points}
-        if rest:
-            region = sphere.Spherical(Group(tuple(rest)))
-            found.update(map(cell_key, covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)))
-        return found
+            shapes, points = [*shapes, *points], []
+        keys = {_points(self.finest).of_place(*point.at) for point in points}
+        if shapes:
+            region = sphere.Spherical(Group(tuple(shapes)))
+            keys.update(map(cell_key, covering(region, _DOCUMENT_CELLS, coarsest=self.coarsest, finest=self.finest)))
+        return keys
 
     def ranges(self, region: Region, most: int = REGION_CELLS, *, single: bool = False) -> Ranges | None:
         """Return the key ranges of geometries that meet the region, from a covering of about `most` cells; None for a
         region of the plane. `single`: no geometry has several keys, so that each key is of a finest cell.
         """
-        found = self.pairs(region, most, single=single)
-        return None if found is None else tuple(starmap(Range, found))
+        key_pairs = self.pairs(region, most, single=single)
+        return None if key_pairs is None else tuple(starmap(Range, key_pairs))
 
     def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
         """Return the `ranges` as pairs."""
@@ -207,8 +207,8 @@ class PlaneKeys:
         """Return key ranges like `SphereKeys.ranges`, for positions in the region. None for a region of the sphere that
         is not a circle.
         """
-        found = self.pairs(region, most, single=single)
-        return None if found is None else tuple(starmap(Range, found))
+        key_pairs = self.pairs(region, most, single=single)
+        return None if key_pairs is None else tuple(starmap(Range, key_pairs))
 
     def pairs(self, region: Region, most: int, *, single: bool) -> list[tuple[bytes, bytes]] | None:
         """Return the `ranges` as pairs."""
@@ -260,10 +260,10 @@ def _boxes(cap: sphere.Cap) -> Iterable[plane.Box]:
         return [plane.Box(((-180, low), (180, high)))]
     ratio = math.sin(math.radians(radius)) / math.cos(math.radians(latitude))
     across = math.degrees(math.asin(min(1.0, ratio))) + 1e-9
-    left, right = longitude - across, longitude + across
-    found = [plane.Box(((left, low), (right, high)))]
-    if left < -180:
-        found.append(plane.Box(((left + 360, low), (180, high))))
-    if right > 180:
-        found.append(plane.Box(((-180, low), (right - 360, high))))
-    return found
+    west, east = longitude - across, longitude + across
+    boxes = [plane.Box(((west, low), (east, high)))]
+    if west < -180:
+        boxes.append(plane.Box(((west + 360, low), (180, high))))
+    if east > 180:
+        boxes.append(plane.Box(((-180, low), (east - 360, high))))
+    return boxes

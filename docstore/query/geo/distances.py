@@ -33,9 +33,9 @@ def nearest(near: Near, raw: bytes) -> tuple[float, Value] | None:
     for value in values_at((OBJECT, raw), near.path.split(".")):
         for location in locations(value):
             shape = stored_shape(location)
-            found = None if shape is None else _distance(near, shape)
-            if found is not None and (best is None or found < best[0]):
-                best = found, location
+            distance = None if shape is None else _distance(near, shape)
+            if distance is not None and (best is None or distance < best[0]):
+                best = distance, location
     return best
 
 
@@ -45,8 +45,8 @@ def _distance(near: Near, shape: Shape) -> float | None:
     if not all(part.on_sphere for part in single_parts(shape) if isinstance(part, Point)):
         return None
     centre = _vector(near.centre)
-    apart = _angle(centre, sphere.vector(shape.at)) if isinstance(shape, Point) else sphere.Spherical(shape).gap(centre)
-    return apart * unit_of(near)
+    angle = _angle(centre, sphere.vector(shape.at)) if isinstance(shape, Point) else sphere.Spherical(shape).gap(centre)
+    return angle * unit_of(near)
 
 
 def _angle(one: sphere.Vector, other: sphere.Vector) -> float:
@@ -90,5 +90,5 @@ class DistanceOrder:
 
     def sort_key(self, raw: bytes) -> bytes:
         """Return the document's sort key: greater for greater distances, greatest for a document without one."""
-        found = nearest(self.near, raw)
-        return _ORDERED.pack(math.inf if found is None else found[0])
+        measurement = nearest(self.near, raw)
+        return _ORDERED.pack(math.inf if measurement is None else measurement[0])

@@ -142,22 +142,22 @@ def _point(value: Value | None, wound: bool) -> Shape:
 
 def _positions(value: Value, what: str) -> list[Position]:
     """Return the positions, without those equal to the one before."""
-    found: list[Position] = []
+    positions: list[Position] = []
     for member in _array(value, what):
         at = on_sphere(member)
-        if not found or at != found[-1]:
-            found.append(at)
-    return found
+        if not positions or at != positions[-1]:
+            positions.append(at)
+    return positions
 
 
 def _line(value: Value | None, wound: bool) -> Shape:
-    what = "GeoJSON LineString coordinates"
-    _array(value, what)
+    label = "GeoJSON LineString coordinates"
+    _array(value, label)
     assert value is not None
-    found = _positions(value, what)
-    if len(found) < 2:
+    vertices = _positions(value, label)
+    if len(vertices) < 2:
         raise refused(f"GeoJSON LineString must have at least 2 vertices: {display(value)}")
-    return Line(tuple(found))
+    return Line(tuple(vertices))
 
 
 def _polygon(value: Value | None, wound: bool) -> Shape:
@@ -174,14 +174,14 @@ def _polygon(value: Value | None, wound: bool) -> Shape:
 
 
 def _ring(value: Value) -> tuple[Position, ...]:
-    found = _positions(value, "Polygon loop")
-    if not found:
+    vertices = _positions(value, "Polygon loop")
+    if not vertices:
         raise refused(f"Loop has no vertices: {display(value)}")
-    if len(found) == 1 or found[0] != found[-1]:
+    if len(vertices) == 1 or vertices[0] != vertices[-1]:
         raise refused(f"Loop is not closed: {display(value)}")
-    if len(set(found)) < 3:
+    if len(set(vertices)) < 3:
         raise refused(f"Loop must have at least 3 different vertices: {display(value)}")
-    return tuple(found[:-1])
+    return tuple(vertices[:-1])
 
 
 def _group_of(parse: Callable[[Value | None, bool], Shape], what: str) -> Callable[[Value | None, bool], Shape]:

@@ -34,7 +34,7 @@ def parse_geo(path: str, fields: Sequence[Element]) -> ValueTest | Near:
     name, code, data = fields[0]
     if name in NEAR:
         return _parse_near(path, fields)
-    spare = next((each for each in fields[1:] if name in GEO_OPERATORS or each[0] in GEO_OPERATORS), None)
+    spare = next((field for field in fields[1:] if name in GEO_OPERATORS or field[0] in GEO_OPERATORS), None)
     if spare is not None:
         if spare[0] in NEAR:
             raise refused(f"near must be first in: {_shown(fields)}")
@@ -49,15 +49,15 @@ def _shown(fields: Sequence[Element]) -> str:
 def _parse_relation(path: str, name: str, value: Value) -> ValueTest:
     if value[0] != OBJECT:
         raise refused("geometry must be an object")
-    within = name in WITHIN
+    is_within = name in WITHIN
     region: Region | None = None
     for specifier, code, data in elements(value[1]):
         if specifier == "$uniqueDocs":
             continue
-        region = _parse_region(specifier, (code, data), within)
+        region = _parse_region(specifier, (code, data), is_within)
     if region is None:
         raise refused("geo query doesn't have any geometry")
-    if within:
+    if is_within:
         if isinstance(region, sphere.Spherical) and not region.has_inside:
             raise refused(f"{name} not supported with provided geometry: {display(value)}")
         return ValueTest(path, _inside(region), name, value, region)
@@ -120,16 +120,16 @@ def _padded(members: Sequence[Value], length: int) -> list[Value]:
 
 
 def _parse_center(members: Sequence[Value]) -> Region:
-    centre, radius, *rest = _padded(members, 2)
+    centre, radius, *extra_members = _padded(members, 2)
     at = _corner(centre)
-    return plane.Circle(at, _radius(radius, rest))
+    return plane.Circle(at, _radius(radius, extra_members))
 
 
 def _parse_cap(members: Sequence[Value]) -> Region:
-    centre, radius, *rest = _padded(members, 2)
+    centre, radius, *extra_members = _padded(members, 2)
     _corner(centre)
     at = on_sphere(centre)
-    return sphere.Spherical(sphere.Cap(at, _radius(radius, rest)))
+    return sphere.Spherical(sphere.Cap(at, _radius(radius, extra_members)))
 
 
 def _radius(value: Value, rest: Sequence[Value]) -> float:
@@ -226,8 +226,8 @@ def _centre(value: Value) -> Position:
     try:
         at = parse_pair(value).at if "type" not in fields else on_sphere(fields.get("coordinates"))
     except CommandError as error:
-        shown = display((OBJECT, value[1]))
-        raise refused(f"invalid point in geo near query $geometry argument: {shown}  {error}") from None
+        geometry_text = display((OBJECT, value[1]))
+        raise refused(f"invalid point in geo near query $geometry argument: {geometry_text}  {error}") from None
     if "type" not in fields:
         raise refused(f"$near requires geojson point, given {display((OBJECT, value[1]))}")
     return at

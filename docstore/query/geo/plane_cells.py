@@ -38,12 +38,12 @@ class Square:
         """Return about `most` cells that contain all positions of the square in one of the regions."""
         outlines = [region for region in regions if isinstance(region, Outline)]
         areas = [_area(region) for region in regions if not isinstance(region, Outline)]
-        found: list[Cell] = []
+        cells: list[Cell] = []
         if areas:
-            found += Covering(self.low, self.high - self.low, self.spare(), self.bits, areas).cells(most)
+            cells += Covering(self.low, self.high - self.low, self.spare(), self.bits, areas).cells(most)
         for outline in outlines:
-            found += outline_cells(outline.corners, self.low, self.high - self.low, self.spare(), self.bits, most)
-        return found
+            cells += outline_cells(outline.corners, self.low, self.high - self.low, self.spare(), self.bits, most)
+        return cells
 
 
 def _area(region: Box | Circle) -> Area:

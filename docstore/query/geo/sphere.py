@@ -46,11 +46,11 @@ def vector(at: Position) -> Vector:
 
 
 def _vectors(positions: Sequence[Position]) -> list[Vector]:
-    found: list[Vector] = []
+    vectors: list[Vector] = []
     for at in positions:
         spend(_PER_VERTEX)
-        found.append(vector(at))
-    return found
+        vectors.append(vector(at))
+    return vectors
 
 
 def cross(a: Vector, b: Vector) -> Vector:
@@ -71,9 +71,9 @@ def turn(a: Vector, b: Vector, c: Vector) -> int:
 
     Points on one great circle count as if each were moved by a tiny amount, the least of them most.
     """
-    found = dot(cross(a, b), c)
-    if abs(found) > _SURE:
-        return 1 if found > 0 else -1
+    determinant = dot(cross(a, b), c)
+    if abs(determinant) > _SURE:
+        return 1 if determinant > 0 else -1
     if a in (b, c) or b == c:
         return 0
     return _exact_turn(a, b, c)
@@ -82,9 +82,9 @@ def turn(a: Vector, b: Vector, c: Vector) -> int:
 @lru_cache(maxsize=1 << 14)
 def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
     exact = _whole(a, b, c)
-    found = _determinant(exact)
-    if found:
-        return 1 if found > 0 else -1
+    determinant = _determinant(exact)
+    if determinant:
+        return 1 if determinant > 0 else -1
     order = sorted(range(3), key=lambda position: (a, b, c)[position])
     parity = 1 if order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]) else -1
     low, middle, high = (exact[position] for position in order)
@@ -127,9 +127,9 @@ def _beside(point: Vector) -> Vector:
     largest = max(range(3), key=lambda axis: abs(point[axis]))
     helper = [0.012, 0.0053, 0.00457]
     helper[(largest + 2) % 3] = 1.0
-    found = cross(point, (helper[0], helper[1], helper[2]))
-    length = math.hypot(*found)
-    return (found[0] / length, found[1] / length, found[2] / length)
+    normal = cross(point, (helper[0], helper[1], helper[2]))
+    length = math.hypot(*normal)
+    return (normal[0] / length, normal[1] / length, normal[2] / length)
 
 
 def _in_order(a: Vector, b: Vector, c: Vector, centre: Vector) -> bool:
@@ -271,7 +271,7 @@ def check_rings(polygon: Polygon) -> str | None:
         if any(a == (-b[0], -b[1], -b[2]) for a, b in edges):
             return "Loop is not valid, an edge joins opposite points"
         near = _near_each_other([arc(*edge) for edge in edges])
-        if any(crosses(one.start, one.end, other.start, other.end) for one, other in near):
+        if any(crosses(first_arc.start, first_arc.end, other.start, other.end) for first_arc, other in near):
             return "Loop is not valid, edges cross"
     area = Area(polygon)
     outer, *holes = area.rings
@@ -285,17 +285,19 @@ def check_rings(polygon: Polygon) -> str | None:
 
 def _near_each_other(arcs: list[Arc]) -> Iterator[tuple[Arc, Arc]]:
     """Yield the pairs of arcs whose bounding circles overlap, by a sweep along the axis of their widest spread."""
-    spreads = [max(each.middle[axis] for each in arcs) - min(each.middle[axis] for each in arcs) for axis in range(3)]
+    spreads = [
+        max(member.middle[axis] for member in arcs) - min(member.middle[axis] for member in arcs) for axis in range(3)
+    ]
     axis = spreads.index(max(spreads))
-    met: list[Arc] = []
-    for one in sorted(arcs, key=lambda each: each.middle[axis] - each.radius):
-        begin = one.middle[axis] - one.radius - _TOUCHES
-        met = [other for other in met if other.middle[axis] + other.radius >= begin]
-        spend(_PER_VERTEX + _PER_PAIR * len(met))
-        for other in met:
-            if other.comes_near(one.middle, one.radius):
-                yield one, other
-        met.append(one)
+    open_arcs: list[Arc] = []
+    for current_arc in sorted(arcs, key=lambda member: member.middle[axis] - member.radius):
+        begin = current_arc.middle[axis] - current_arc.radius - _TOUCHES
+        open_arcs = [other for other in open_arcs if other.middle[axis] + other.radius >= begin]
+        spend(_PER_VERTEX + _PER_PAIR * len(open_arcs))
+        for other in open_arcs:
+            if other.comes_near(current_arc.middle, current_arc.radius):
+                yield current_arc, other
+        open_arcs.append(current_arc)
 
 
 class Spherical:
@@ -409,17 +411,17 @@ class Spherical:
             if area is not None and any(area.contains(vertex) for vertex in own_vertices):
                 return True
             if own_area is None or area is None:
-                met = set(own_vertices) & set(vertices) if own_area is None and area is None else ()
-                if met:
+                shared_vertices = set(own_vertices) & set(vertices) if own_area is None and area is None else ()
+                if shared_vertices:
                     return True
-            if any(crosses(*one, *other) for one in own_edges for other in edges):
+            if any(crosses(*own_edge, *other) for own_edge in own_edges for other in edges):
                 return True
         return False
 
 
 def _meets(area: Area, edges: Iterator[tuple[Vector, Vector]]) -> bool:
     own = list(area.edges())
-    return any(crosses(*one, *other) for one in edges for other in own)
+    return any(crosses(*edge, *own_edge) for edge in edges for own_edge in own)
 
 
 def _holds(outer: Area, inner: Area) -> bool:

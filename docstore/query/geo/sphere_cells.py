@@ -25,7 +25,7 @@ def covering(region: Spherical, most: int, *, coarsest: int = 0, finest: int = L
     unless more coarsest cells are needed; BadValue if these are more than `MOST_CELLS`. Not for circles.
     """
     assert region.cap is None
-    found = covering_cells(region.edges(), region.surrounds, most, coarsest, finest, MOST_CELLS)
-    if found is None:
+    cells = covering_cells(region.edges(), region.surrounds, most, coarsest, finest, MOST_CELLS)
+    if cells is None:
         raise CommandError(Code.BadValue, "the geometry is too large for the coarsest cells of the index")
-    return found
+    return cells

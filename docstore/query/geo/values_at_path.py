@@ -19,9 +19,9 @@ def values_at(value: Value, names: Sequence[str]) -> Iterator[Value]:
             yield from values_at(inner, names[1:])
     elif code == ARRAY:
         members = values(data)
-        place = place_in_array(names[0])
-        if 0 <= place < len(members):
-            yield from values_at(members[place], names[1:])
+        position = place_in_array(names[0])
+        if 0 <= position < len(members):
+            yield from values_at(members[position], names[1:])
         for member in members:
             if member[0] == OBJECT:
                 yield from values_at(member, names)
