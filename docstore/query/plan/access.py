@@ -66,11 +66,13 @@ class IndexScan:
 
     def field_ranges(self) -> list[list[tuple[bytes, bytes]]]:
         """Return the sorted ranges of key bytes for each bounded field, in the index's own direction."""
-        found: list[list[tuple[bytes, bytes]]] = []
+        ranges: list[list[tuple[bytes, bytes]]] = []
         for item in self.bounds:
-            turned = [each.descending() for each in reversed(item.ranges)] if item.direction < 0 else item.ranges
-            found.append([(each.lo, each.hi) for each in paced(turned)])
-        return found
+            turned = (
+                [key_range.descending() for key_range in reversed(item.ranges)] if item.direction < 0 else item.ranges
+            )
+            ranges.append([(key_range.lo, key_range.hi) for key_range in paced(turned)])
+        return ranges
 
 
 def wildcard_scan(index: IndexInfo, item: WildcardBounds, direction: int, *, exact: bool) -> IndexScan:
@@ -87,10 +89,10 @@ def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, 
     if len(bounds[last].ranges) == 1 and all(item.is_point for item in bounds[:last]):
         ranges = compound([(item.ranges, item.direction) for item in bounds], 1)[0]
         return IndexScan(index, tuple(ranges), direction, exact, tuple(bounds))
-    whole = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
+    span = Range(bounds[0].ranges[0].lo, bounds[0].ranges[-1].hi)
     if bounds[0].direction < 0:
-        whole = whole.descending()
-    return IndexScan(index, ((whole.lo, whole.hi),), direction, exact, tuple(bounds), checked=True)
+        span = span.descending()
+    return IndexScan(index, ((span.lo, span.hi),), direction, exact, tuple(bounds), checked=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,9 @@ class NearScan:
     @property
     def alone(self) -> bool:
         """True if the index bounds no field but the geometry."""
-        return not any(each.bounded for place, each in enumerate(self.bounds) if place != self.place)
+        return not any(
+            field_bounds.bounded for position, field_bounds in enumerate(self.bounds) if position != self.place
+        )
 
     def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
         """Return a scan that covers all documents up to a distance; the more cells, the fewer others it reads."""

@@ -64,14 +64,14 @@ class PathConditions:
 
 def conditions(tree: Filter) -> dict[str, PathConditions]:
     """Return the conditions by path that every matching document meets: the conjunction at the top of the filter."""
-    found: dict[str, PathConditions] = {}
+    by_path: dict[str, PathConditions] = {}
     for path, condition, together in _conjuncts(tree, ""):
-        entry = found.setdefault(path, PathConditions())
+        entry = by_path.setdefault(path, PathConditions())
         if together is None:
             entry.single.append(condition)
         else:
             entry.groups.append(together)
-    return found
+    return by_path
 
 
 def _conjuncts(tree: Filter, prefix: str) -> Iterator[tuple[str, Condition, list[Filter] | None]]:
@@ -114,16 +114,16 @@ def path_ranges(entry: PathConditions, multikey: bool) -> tuple[Ranges, tuple[Co
         if bounded is not None:
             candidates.append((bounded[0], (condition,) if bounded[1] and not _is_negated(condition, multikey) else ()))
     for group in entry.groups:
-        together = _together([found[0] for found in map(value_ranges, group) if found is not None])
+        together = _together([candidate[0] for candidate in map(value_ranges, group) if candidate is not None])
         if together is not None:
             candidates.append((together, ()))
     if not candidates:
         return None
     if multikey:
-        return min(candidates, key=lambda found: _width(found[0]))
+        return min(candidates, key=lambda candidate: _width(candidate[0]))
     together = _together([ranges for ranges, _ in candidates])
     assert together is not None
-    return together, tuple(condition for _, met in candidates for condition in met)
+    return together, tuple(condition for _, guarantees in candidates for condition in guarantees)
 
 
 def _is_about_arrays(condition: Condition) -> bool:
@@ -147,9 +147,9 @@ def _together(candidates: list[Ranges]) -> Ranges | None:
         return None
     while len(candidates) > 1:
         # Intersect pairwise: intersections of many sets grow long, and so each is read only a few times.
-        left = candidates[::2]
-        left[: len(candidates) // 2] = map(intersection, paced(candidates[::2]), candidates[1::2])
-        candidates = left
+        intersections = candidates[::2]
+        intersections[: len(candidates) // 2] = map(intersection, paced(candidates[::2]), candidates[1::2])
+        candidates = intersections
     return candidates[0]
 
 
@@ -169,7 +169,7 @@ def fixed_values(tree: Filter, *, collated: bool = True) -> list[tuple[str, Valu
     Without `collated`, equalities under a collation are omitted.
     """
     if isinstance(tree, And):
-        return [found for child in tree.children for found in fixed_values(child, collated=collated)]
+        return [equality for child in tree.children for equality in fixed_values(child, collated=collated)]
     if isinstance(tree, Comparison | In) and tree.collation is not None and not collated:
         return []
     if isinstance(tree, Comparison) and tree.op is Op.EQ:
@@ -196,13 +196,13 @@ def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None
     An empty list means that nothing can match. A disjunction is the union of its branches.
     """
     if isinstance(tree, Or):
-        found: list[tuple[bytes, bytes]] = []
+        pairs: list[tuple[bytes, bytes]] = []
         for child in tree.children:
             ranges = key_ranges(child, fields)
             if ranges is None:
                 return None
-            found.extend(ranges)
-        return [(item.lo, item.hi) for item in union(Range(lo, hi) for lo, hi in found)]
+            pairs.extend(ranges)
+        return [(item.lo, item.hi) for item in union(Range(lo, hi) for lo, hi in pairs)]
     bounded = field_bounds(tree, fields)
     if bounded:
         return compound([(item.ranges, item.direction) for item in bounded], MAX_RANGES)[0]
@@ -246,18 +246,18 @@ def field_bounds(tree: Filter, fields: Fields, *, arrays: frozenset[str] = froze
     """
     everywhere = conditions(tree)
     scopes: dict[str, str] = {}
-    found: list[FieldBounds] = []
+    bounds: list[FieldBounds] = []
     last = 0
     for path, direction in fields:
-        bounded = _field_ranges(tree, everywhere, path, fields, found, arrays, scopes)
+        bounded = _field_ranges(tree, everywhere, path, fields, bounds, arrays, scopes)
         if bounded is None:
-            if not found:
+            if not bounds:
                 return []
             bounded = (EVERYTHING, ())
         else:
-            last = len(found) + 1
-        found.append(FieldBounds(path, direction, *bounded))
-    return found[:last]
+            last = len(bounds) + 1
+        bounds.append(FieldBounds(path, direction, *bounded))
+    return bounds[:last]
 
 
 def _field_ranges(
@@ -293,7 +293,7 @@ def _own(
     """Return the ranges with only those conditions that name this path: conditions in an `$elemMatch` name another."""
     if bounded is None:
         return None
-    return bounded[0], tuple(found for found in bounded[1] if _path_of(found) == path)
+    return bounded[0], tuple(condition for condition in bounded[1] if _path_of(condition) == path)
 
 
 def _path_of(condition: Condition) -> str:
@@ -303,7 +303,7 @@ def _path_of(condition: Condition) -> str:
 
 def arrays_on(path: str, arrays: frozenset[str]) -> frozenset[str]:
     """Return the array paths on the way to `path` or at its end."""
-    return frozenset(found for found in arrays if path == found or path.startswith(found + "."))
+    return frozenset(array_path for array_path in arrays if path == array_path or path.startswith(array_path + "."))
 
 
 def first_name(path: str) -> str:
@@ -335,7 +335,7 @@ def _scope(tree: Filter, path: str, fields: Fields) -> str:
 
 
 def _scope_filter(tree: Filter, scope: str) -> Filter:
-    return next(inner for found, inner in _elem_matches(tree, "") if found == scope)
+    return next(inner for path, inner in _elem_matches(tree, "") if path == scope)
 
 
 def _elem_matches(tree: Filter, prefix: str) -> Iterator[tuple[str, Filter]]:

@@ -31,8 +31,8 @@ def best_plan(candidates: list[Candidate]) -> Plan | None:
     """Return the best plan, with the others as its rejected plans; None if there are none."""
     if not candidates:
         return None
-    best, *others = sorted(candidates, key=lambda found: found[0], reverse=True)
-    return replace(best[1], rejected=tuple(plan for _, plan in others)) if others else best[1]
+    best, *rejected = sorted(candidates, key=lambda candidate: candidate[0], reverse=True)
+    return replace(best[1], rejected=tuple(plan for _, plan in rejected)) if rejected else best[1]
 
 
 def collection_scan(tree: Filter, sort: Sort, direction: int) -> Plan:
@@ -72,10 +72,10 @@ def index_plan(tree: Filter, index: IndexInfo, sort: Sort) -> Plan:
     that the index does not hold. Error: NoQueryExecutionPlans for a wildcard index without bounds.
     """
     if index.wildcard is not None:
-        found = best_plan(_wildcard_plans(tree, index, sort)) if covers(tree, index).bounded else None
-        if found is None:
+        plan = best_plan(_wildcard_plans(tree, index, sort)) if covers(tree, index).bounded else None
+        if plan is None:
             raise CommandError(Code.NoQueryExecutionPlans, "a hinted wildcard index serves no condition of the filter")
-        return found
+        return plan
     bounds = usable_bounds(asked_of(tree, index.collation), index) if covers(tree, index).bounded else []
     return _scan_plan(tree, index, bounds, sort)
 
@@ -84,66 +84,72 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
     assert index.wildcard is not None
     if len(index.fields) > 1:
         return _compound_wildcard_plans(tree, index, index.wildcard, sort)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
         field = FieldBounds(item.path, 1, item.ranges, item.met)
-        rest = residual(tree, [field], index.collation)
+        residual_filter = residual(tree, [field], index.collation)
         by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
         ordered = by_path and not index.multikey and not item.below
         direction = sort.fields[0][1] if ordered else 0
         if not item.ranges:
             return [((0,), Plan(Eof(), None, True))]
-        scan = wildcard_scan(index, item, direction or 1, exact=rest is None and not index.multikey)
+        scan = wildcard_scan(index, item, direction or 1, exact=residual_filter is None and not index.multikey)
         # An index of the path alone is smaller than one of all paths.
-        found.append(((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, rest, not sort or ordered)))
-    return found
+        candidates.append(
+            ((_tightness([field], index) - 1, int(ordered), -2), Plan(scan, residual_filter, not sort or ordered))
+        )
+    return candidates
 
 
 def _compound_wildcard_plans(tree: Filter, index: IndexInfo, paths: WildcardPaths, sort: Sort) -> list[Candidate]:
     """Return a plan for each path that the filter bounds, after the bounds of the leading fields, and one for these
     alone.
     """
-    asked = asked_of(tree, index.collation)
-    before = list(takewhile(lambda each: each[1] != 0, index.fields))
+    folded = asked_of(tree, index.collation)
+    before = list(takewhile(lambda field: field[1] != 0, index.fields))
     # A compound wildcard index does not record at which paths documents have arrays.
     names = [path.split(".") for path, _ in before] if index.arrays else []
-    arrays = frozenset(".".join(parts[: place + 1]) for parts in names for place in range(len(parts)))
-    bounds = field_bounds(asked, before, arrays=arrays) if before else []
+    arrays = frozenset(".".join(parts[: position + 1]) for parts in names for position in range(len(parts)))
+    bounds = field_bounds(folded, before, arrays=arrays) if before else []
     if before and not bounds:
         return []
-    found: list[Candidate] = []
-    whole = [*bounds, *(FieldBounds(path, direction, EVERYTHING) for path, direction in before[len(bounds) :])]
-    ways = [([*whole, *item.fields()], item) for item in wildcard_bounds(asked, paths, multikey=bool(index.arrays))]
+    candidates: list[Candidate] = []
+    full_prefix = [*bounds, *(FieldBounds(path, direction, EVERYTHING) for path, direction in before[len(bounds) :])]
+    alternatives = [
+        ([*full_prefix, *item.fields()], item) for item in wildcard_bounds(folded, paths, multikey=bool(index.arrays))
+    ]
     if bounds:
-        ways.append((bounds, WildcardBounds("", EVERYTHING, below=True)))
-    for fields, item in ways:
-        if any(not each.ranges for each in fields):
+        alternatives.append((bounds, WildcardBounds("", EVERYTHING, below=True)))
+    for fields, item in alternatives:
+        if any(not field.ranges for field in fields):
             return [((0,), Plan(Eof(), None, True))]
         scan = replace(index_scan(index, fields, 1), wildcard=item)
-        score = _tightness([each for each in fields if each.path != PATH_FIELD], index) - 1
-        found.append(((score, 0, -len(index.fields) - 1), Plan(scan, tree, not sort)))
-    return found
+        score = _tightness([field for field in fields if field.path != PATH_FIELD], index) - 1
+        candidates.append(((score, 0, -len(index.fields) - 1), Plan(scan, tree, not sort)))
+    return candidates
 
 
 def _scan_plan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> Plan:
     if any(not item.ranges for item in bounds):
         return Plan(Eof(), None, True)
-    rest = residual(tree, bounds, index.collation)
+    residual_filter = residual(tree, bounds, index.collation)
     direction = sort_direction(index, bounds, sort)
     if sort and not direction:
         merged = exploded(index, bounds, sort)
         if merged is not None:
-            return Plan(Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), rest, True)
-    scan = index_scan(index, bounds, direction or 1, exact=rest is None and not index.multikey)
-    return Plan(scan, rest, not sort or direction != 0)
+            return Plan(
+                Merge(tuple(scan for scan, _ in merged), tuple(fixed for _, fixed in merged)), residual_filter, True
+            )
+    scan = index_scan(index, bounds, direction or 1, exact=residual_filter is None and not index.multikey)
+    return Plan(scan, residual_filter, not sort or direction != 0)
 
 
 def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
     """Return the part of the filter that the bounds do not already guarantee; None if there is none."""
-    met = {condition for item in bounds for condition in item.met}
+    guarantees = {condition for item in bounds for condition in item.met}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in paced(conjuncts) if not _is_met(asked_of(child, collation), met)]
-    return conjunction(left) if left else None
+    remaining = [child for child in paced(conjuncts) if not _is_met(asked_of(child, collation), guarantees)]
+    return conjunction(remaining) if remaining else None
 
 
 def _is_met(condition: Filter, met: set[Condition]) -> bool:
@@ -178,5 +184,5 @@ def _width(item: FieldBounds) -> int:
     first, last = item.ranges[0], item.ranges[-1]
     if first.lo == LOWEST and last.hi == HIGHEST:
         return 10
-    sizes = [len(end) for found in item.ranges for end in (found.lo, found.hi)]
+    sizes = [len(end) for key_range in item.ranges for end in (key_range.lo, key_range.hi)]
     return 30 if 1 in sizes else 50

@@ -95,8 +95,8 @@ def _hinted(
 
 def _branch(tree: Filter, indexes: Sequence[IndexInfo]) -> Plan:
     """Return the plan of a branch of a disjunction."""
-    found = best_plan([*index_plans(tree, indexes, UNSORTED), *union_plans(tree, indexes, UNSORTED, _branch)])
-    return collection_scan(tree, UNSORTED, 1) if found is None else found
+    plan = best_plan([*index_plans(tree, indexes, UNSORTED), *union_plans(tree, indexes, UNSORTED, _branch)])
+    return collection_scan(tree, UNSORTED, 1) if plan is None else plan
 
 
 def _direction(own: IndexInfo, sort: Sort) -> int:
@@ -113,9 +113,9 @@ def _scan(tree: Filter, own: IndexInfo, sort: Sort, direction: int) -> Plan:
     least, greatest = _record_range(tree, own.collation)
     if least is None or greatest is None:
         # A list of values, for example, has several ranges: a real server reads all documents between them.
-        found = index_plan(tree, own, UNSORTED).access
-        if isinstance(found, IndexScan):
-            read = replace(found, direction=direction, exact=False)
+        id_scan = index_plan(tree, own, UNSORTED).access
+        if isinstance(id_scan, IndexScan):
+            read = replace(id_scan, direction=direction, exact=False)
         else:
             # An empty list matches no keys.
             read = IndexScan(own, (), direction, exact=False)
@@ -159,11 +159,11 @@ def _record_range(tree: Filter, collation: Collation | None) -> tuple[Value | No
     """Return the least and the greatest `_id` that the comparisons allow, both inclusive; None: no bound."""
     least: list[Value] = []
     greatest: list[Value] = []
-    for each in paced(tree.children if isinstance(tree, And) else (tree,)):
-        found = _compared(each)
-        if found is None:
+    for conjunct in paced(tree.children if isinstance(tree, And) else (tree,)):
+        comparison = _compared(conjunct)
+        if comparison is None:
             continue
-        op, value, rules = found
+        op, value, rules = comparison
         low, high = _EXTREMES.get(value[0], (value, value))
         if rules != collation and holds_strings(value):
             least.append(low)
@@ -188,14 +188,14 @@ def _compared(condition: Filter) -> tuple[Op, Value, Collation | None] | None:
 
 
 def _highest(values: list[Value]) -> Value | None:
-    found: Value | None = None
+    highest: Value | None = None
     for value in values:
-        found = value if found is None or compare(value, found) > 0 else found
-    return found
+        highest = value if highest is None or compare(value, highest) > 0 else highest
+    return highest
 
 
 def _lowest(values: list[Value]) -> Value | None:
-    found: Value | None = None
+    lowest: Value | None = None
     for value in values:
-        found = value if found is None or compare(value, found) < 0 else found
-    return found
+        lowest = value if lowest is None or compare(value, lowest) < 0 else lowest
+    return lowest

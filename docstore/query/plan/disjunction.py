@@ -36,14 +36,14 @@ def union_plans(
     tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, choose: Callable[[Filter, Sequence[IndexInfo]], Plan]
 ) -> list[Candidate]:
     """Return the plans that unite the documents of a disjunction's branches. `choose` plans a branch in any order."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     if isinstance(tree, And):
         for child in tree.children:
             if isinstance(child, Or):
                 # The caller chooses between these and the indexes of the conjunction.
                 united = _united(child, indexes, sort, choose)
-                found += [((0, *score[1:]), replace(plan, residual=tree)) for score, plan in united]
-        return found[:1]
+                candidates += [((0, *score[1:]), replace(plan, residual=tree)) for score, plan in united]
+        return candidates[:1]
     return _united(tree, indexes, sort, choose) if isinstance(tree, Or) else []
 
 
@@ -71,8 +71,8 @@ def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | 
     exact = True
     by_form: _ByForm | None = None
     for child in paced(tree.children):
-        choices, met = _by_form(child, indexes, sort)
-        exact = exact and met
+        choices, is_exact = _by_form(child, indexes, sort)
+        exact = exact and is_exact
         if by_form is None:
             by_form = choices
         else:
@@ -87,15 +87,15 @@ def _merged_union(tree: Or, indexes: Sequence[IndexInfo], sort: Sort) -> Plan | 
 def _by_form(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> tuple[_ByForm, bool]:
     """Return (the mergeable scans, whether all of them satisfy the whole filter) of one branch."""
     choices: _ByForm = {}
-    met: dict[tuple[int, ...], bool] = {}
+    exact_by_form: dict[tuple[int, ...], bool] = {}
     for _, plan in index_plans(tree, indexes, sort):
         scans = ordered_scans(plan.access, sort)
         if scans:
             scan, fixed = scans[0]
             form = (scan.direction, *(towards for _, towards in scan.index.fields[fixed:][: len(sort.fields)]))
-            if form not in choices or (plan.residual is None and not met[form]):
-                choices[form], met[form] = scans, plan.residual is None
-    return choices, all(met.values())
+            if form not in choices or (plan.residual is None and not exact_by_form[form]):
+                choices[form], exact_by_form[form] = scans, plan.residual is None
+    return choices, all(exact_by_form.values())
 
 
 def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | None:
@@ -106,5 +106,5 @@ def _one_scan(branches: Sequence[IndexScan | IdLookup | Eof]) -> IndexScan | Non
     if not scans or any(len(scan.bounds) != 1 or scan.wildcard is not None for scan in scans):
         return None
     first = scans[0]
-    ranges = union(found for scan in scans for found in scan.bounds[0].ranges)
+    ranges = union(key_range for scan in scans for key_range in scan.bounds[0].ranges)
     return replace(index_scan(first.index, [FieldBounds(*first.index.fields[0], ranges)], 1), exact=first.exact)

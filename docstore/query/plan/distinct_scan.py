@@ -21,8 +21,8 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
     """
     path = asked.path
     for index in indexes:
-        place = next((place for place, (own, _) in enumerate(index.fields) if own == path), None)
-        if place is None or index.wildcard is not None or 0 in dict(index.fields).values():
+        position = next((position for position, (own, _) in enumerate(index.fields) if own == path), None)
+        if position is None or index.wildcard is not None or 0 in dict(index.fields).values():
             continue
         if hint is not None and named(indexes, hint) is not index:
             continue
@@ -32,9 +32,9 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
             # The first entry for an element may be of another array, and bounds on one element would exclude the
             # others.
             continue
-        bounds = _bounds(tree, index, place)
+        bounds = _bounds(tree, index, position)
         if bounds is not None:
-            return Plan(replace(index_scan(index, bounds, 1), once=place + 1), None, True)
+            return Plan(replace(index_scan(index, bounds, 1), once=position + 1), None, True)
     return None
 
 

@@ -83,7 +83,7 @@ class Tests:
 
     def predicate(self, values: Sequence[Value]) -> Predicate:
         """Return the predicate of a filter with these values. Errors: those of regular expressions."""
-        parts = [compile_filter(each.condition(values)) for each in self.free]
+        parts = [compile_filter(test.condition(values)) for test in self.free]
         for path, on_values, tests in self.of_elements:
             parts.append(ElemMatch(path, tests.predicate(values), on_values))
         for branches in self.either:
@@ -109,31 +109,31 @@ def tests_of(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
             free.append(free_test(condition, places))
         else:
             constant.append(condition)
-    whole = compile_filter(conjunction(constant)) if constant else None
-    return Tests(whole, tuple(free), tuple(either), tuple(of_elements))
+    constant_predicate = compile_filter(conjunction(constant)) if constant else None
+    return Tests(constant_predicate, tuple(free), tuple(either), tuple(of_elements))
 
 
 def free_test(condition: Comparison | In | RegexMatch, places: dict[int, int]) -> FreeTest:
-    place = places[id(condition)]
+    position = places[id(condition)]
     match condition:
         case Comparison(path, op):
-            return FreeTest(path, place, op, collation=condition.collation)
+            return FreeTest(path, position, op, collation=condition.collation)
         case RegexMatch(path, _, options):
-            return FreeTest(path, place, options=options)
+            return FreeTest(path, position, options=options)
         case In(path):
-            return FreeTest(path, place, collation=condition.collation)
+            return FreeTest(path, position, collation=condition.collation)
 
 
 def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
     """Return the place of each condition's value, by the identity of the condition. None if the tree has a condition in
     another place than the one its value was taken from.
     """
-    free = [each for each in _flat(tree) if _is_free(each)]
-    found = compared(raw)
-    if [each for each, _ in found] != list(map(_by_bytes, free)) or [value for _, value in found] != values:
+    free = [leaf for leaf in _flat(tree) if _is_free(leaf)]
+    pairs = compared(raw)
+    if [leaf for leaf, _ in pairs] != list(map(_by_bytes, free)) or [value for _, value in pairs] != values:
         return None
-    places = {id(condition): place for place, condition in enumerate(free)}
-    return places if len(places) == len(free) else None
+    positions = {id(condition): position for position, condition in enumerate(free)}
+    return positions if len(positions) == len(free) else None
 
 
 def _by_bytes(condition: Filter) -> Filter:
@@ -154,31 +154,31 @@ def _is_free(condition: Filter) -> bool:
 
 def _flat(tree: Filter) -> Iterator[Filter]:
     """Yield the conditions of the tree, of the branches of its disjunctions and of elements, in order."""
-    for each in conjuncts(tree):
-        if isinstance(each, Or):
-            for child in each.children:
+    for condition in conjuncts(tree):
+        if isinstance(condition, Or):
+            for child in condition.children:
                 yield from _flat(child)
-        elif isinstance(each, ElemMatchObject | ElemMatchValue):
-            yield from _flat(each.filter)
+        elif isinstance(condition, ElemMatchObject | ElemMatchValue):
+            yield from _flat(condition.filter)
         else:
-            yield each
+            yield condition
 
 
 def compared(raw: bytes) -> list[tuple[Filter, Value]]:
     """Return the conditions whose values are not part of the form, in their order, with these values."""
-    found: list[tuple[Filter, Value]] = []
+    pairs: list[tuple[Filter, Value]] = []
     for path, code, data in elements(raw):
         if path.startswith("$"):
             if path in (_OR, _AND) and code == ARRAY:
                 for kind, branch in members(data):
-                    found += compared(branch) if kind == OBJECT else ()
+                    pairs += compared(branch) if kind == OBJECT else ()
         elif code == OBJECT:
-            found += _asked(path, data) if is_operator_document(data) else ()
+            pairs += _asked(path, data) if is_operator_document(data) else ()
         elif code == REGEX:
-            found.append((RegexMatch(path, *regex_of((code, data))), (code, data)))
+            pairs.append((RegexMatch(path, *regex_of((code, data))), (code, data)))
         else:
-            found.append((Comparison(path, Op.EQ, (code, data)), (code, data)))
-    return [each for each in found if _is_free(each[0])]
+            pairs.append((Comparison(path, Op.EQ, (code, data)), (code, data)))
+    return [pair for pair in pairs if _is_free(pair[0])]
 
 
 def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
@@ -193,8 +193,8 @@ def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
         elif name == _IN and code == ARRAY:
             yield In(path, tuple(members(data))), value
         elif name == "$all" and code == ARRAY:
-            for each in members(data):
-                yield Comparison(path, Op.EQ, each), each
+            for member in members(data):
+                yield Comparison(path, Op.EQ, member), member
         elif name == "$elemMatch" and code == OBJECT:
             on_values = any(inner.startswith("$") for inner, _, _ in elements(data)[:1])
             yield from _asked("", data) if on_values else compared(data)

@@ -28,14 +28,14 @@ def hinted_plan(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort, hint: Hi
 
 def named(indexes: Sequence[IndexInfo], hint: Hint) -> IndexInfo:
     """Return the index of a hint. Errors: BadValue for none, IndexNotFound for several."""
-    found = [
+    matches = [
         index for index in indexes if index.name == hint.name or (hint.key is not None and index.key_id == hint.key)
     ]
-    if not found:
+    if not matches:
         raise CommandError(Code.BadValue, "hint provided does not correspond to an existing index")
-    if len(found) > 1:
+    if len(matches) > 1:
         raise CommandError(Code.IndexNotFound, "several indexes of different collations have the key of the hint")
-    return found[0]
+    return matches[0]
 
 
 def between_plan(

@@ -14,9 +14,9 @@ def id_value(tree: Filter, collation: Collation | None) -> Value | None:
     """
     if isinstance(tree, And):
         for child in paced(tree.children):
-            found = id_value(child, collation)
-            if found is not None:
-                return found
+            child_value = id_value(child, collation)
+            if child_value is not None:
+                return child_value
         return None
     value = None
     if not isinstance(tree, Comparison | In) or tree.path != "_id":
@@ -33,5 +33,5 @@ def id_value(tree: Filter, collation: Collation | None) -> Value | None:
 def beside_id(tree: Filter, value: Value, collation: Collation | None) -> Filter | None:
     """Return the filter without the equality that fixes `_id` to the value; None if nothing remains."""
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    left = [child for child in conjuncts if id_value(child, collation) != value or isinstance(child, And)]
-    return conjunction(left) if left else None
+    remaining = [child for child in conjuncts if id_value(child, collation) != value or isinstance(child, And)]
+    return conjunction(remaining) if remaining else None

@@ -122,8 +122,8 @@ def asked_of(tree: Filter, collation: Collation | None) -> Filter:
         case And(children) | Or(children):
             return type(tree)(tuple(asked_of(child, collation) for child in paced(children)))
         case Not(child) | Nor((child,)):
-            asked = asked_of(child, collation)
-            return Always(True) if asked == Always(True) else Not(asked)
+            folded_child = asked_of(child, collation)
+            return Always(True) if folded_child == Always(True) else Not(folded_child)
         case ElemMatchObject(path, inner) | ElemMatchValue(path, inner):
             return type(tree)(path, asked_of(inner, collation))
         case Comparison(path, op, value) if tree.collation == collation:
@@ -154,7 +154,7 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
         bounds = field_bounds(tree, index.fields, arrays=index.arrays)
     if index.sparse and not any(asks_for_presence(tree, path) for path, _ in index.fields):
         for position, item in enumerate(bounds):
-            holds_null = any(found.lo <= KEY_OF_NULL < found.hi for found in item.ranges)
+            holds_null = any(key_range.lo <= KEY_OF_NULL < key_range.hi for key_range in item.ranges)
             if holds_null or ("." in item.path and _is_met_by_arrays(tree, item.path)):
                 return bounds[:position]
     return bounds
@@ -162,15 +162,15 @@ def usable_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
 def _geometry_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     """Return the bounds in a geometry index; none unless the filter has a region at one of its fields."""
-    found = bounds_beside(tree, index)
+    bounds = bounds_beside(tree, index)
     located = False
-    for place, (path, direction) in enumerate(index.fields):
+    for position, (path, direction) in enumerate(index.fields):
         if direction == 0:
             ranges = _region_ranges(tree, path, index)
             if ranges is not None:
-                found[place] = FieldBounds(path, 1, ranges)
+                bounds[position] = FieldBounds(path, 1, ranges)
                 located = True
-    return bounded_part(found) if located and found[0].bounded else []
+    return bounded_part(bounds) if located and bounds[0].bounded else []
 
 
 def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
@@ -178,18 +178,18 @@ def bounds_beside(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
 
     Each other field has keys of its own, so the fields are bounded separately. A `2d` index keys an array as a whole.
     """
-    found: list[FieldBounds] = []
+    bounds: list[FieldBounds] = []
     for path, direction in index.fields:
         bounded: list[FieldBounds] = []
         if direction and not (isinstance(index.geometry, PlaneKeys) and arrays_on(path, index.arrays)):
             bounded = field_bounds(tree, [(path, direction)], arrays=index.arrays)
-        found += bounded or [FieldBounds(path, direction or 1, EVERYTHING)]
-    return found
+        bounds += bounded or [FieldBounds(path, direction or 1, EVERYTHING)]
+    return bounds
 
 
 def bounded_part(bounds: list[FieldBounds]) -> list[FieldBounds]:
     """Return the bounds up to the last one that excludes keys."""
-    last = max((place for place, item in enumerate(bounds, 1) if item.bounded), default=0)
+    last = max((count for count, item in enumerate(bounds, 1) if item.bounded), default=0)
     return bounds[:last]
 
 
@@ -199,13 +199,13 @@ def _region_ranges(tree: Filter, path: str, index: IndexInfo) -> Ranges | None:
     """
     assert index.geometry is not None
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
-    found: list[Ranges] = []
-    for each in conjuncts:
-        if isinstance(each, ValueTest) and each.region is not None and each.path == path:
-            ranges = index.geometry.ranges(each.region, single=not index.multikey)
+    candidates: list[Ranges] = []
+    for conjunct in conjuncts:
+        if isinstance(conjunct, ValueTest) and conjunct.region is not None and conjunct.path == path:
+            ranges = index.geometry.ranges(conjunct.region, single=not index.multikey)
             if ranges is not None:
-                found.append(ranges)
-    return min(found, key=len, default=None)
+                candidates.append(ranges)
+    return min(candidates, key=len, default=None)
 
 
 def _is_met_by_arrays(tree: Filter, path: str) -> bool:
@@ -214,12 +214,12 @@ def _is_met_by_arrays(tree: Filter, path: str) -> bool:
     {a: [1]} is one of the documents without an a.b that is not null, and its a.b is an empty array in expressions.
     """
     entry = conditions(tree).get(path)
-    return entry is not None and any(isinstance(found, Not | Computed) for found in entry.single)
+    return entry is not None and any(isinstance(condition, Not | Computed) for condition in entry.single)
 
 
 def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     by_path = conditions(tree)
-    found: list[FieldBounds] = []
+    bounds: list[FieldBounds] = []
     for path, direction in index.fields:
         entry = by_path.get(path)
         if entry is None:
@@ -228,8 +228,8 @@ def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
         bounded = path_ranges(entry, False) if direction else None if hashes is None else (hashes, ())
         if bounded is None:
             break
-        found.append(FieldBounds(path, direction or 1, *bounded))
-    return found
+        bounds.append(FieldBounds(path, direction or 1, *bounded))
+    return bounds
 
 
 def hashes_of(asked: Sequence[Condition]) -> Ranges | None:
@@ -248,5 +248,5 @@ def hashes_of(asked: Sequence[Condition]) -> Ranges | None:
         if any(value[0] in (NULL, UNDEFINED) for value in listed):
             listed = (*listed, (NULL, b""), (UNDEFINED, b""))
         hashes = {hashed_key(value) for value in listed}
-        return union(point((INT64, found.to_bytes(8, "little", signed=True))) for found in hashes)
+        return union(point((INT64, key_hash.to_bytes(8, "little", signed=True))) for key_hash in hashes)
     return None

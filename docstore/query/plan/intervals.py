@@ -54,15 +54,15 @@ def point(value: Value) -> Range:
 def points_of(keys: list[bytes]) -> Ranges:
     """Return the ranges of the values that have one of these keys."""
     sort_keys(keys)
-    found: list[Range] = []
+    points: list[Range] = []
     last = b""
     for key in keys:
         if key != last:
             last = key
-            found.append(Range(key, behind(key), True))
-            if not len(found) & 1023:
+            points.append(Range(key, behind(key), True))
+            if not len(points) & 1023:
                 spend(_SPENT)
-    return tuple(found)
+    return tuple(points)
 
 
 def union(ranges: Iterable[Range]) -> Ranges:
@@ -84,13 +84,13 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
     """Return the keys that both sets hold."""
     if EVERYTHING in (one, other):
         return other if one == EVERYTHING else one
-    found: list[Range] = []
+    ranges: list[Range] = []
     i = j = 0
     while i < len(one) and j < len(other):
         a, b = one[i], other[j]
         lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
         if lo < hi:
-            found.append(
+            ranges.append(
                 Range(lo, hi, (a.point and (lo, hi) == (a.lo, a.hi)) or (b.point and (lo, hi) == (b.lo, b.hi)))
             )
         if a.hi <= b.hi:
@@ -99,7 +99,7 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
             j += 1
         if (i + j) & 1023 == 1023:
             spend(_SPENT)
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _join(one: Range, other: Range) -> bool:
@@ -109,16 +109,16 @@ def _join(one: Range, other: Range) -> bool:
 
 def complement(ranges: Ranges) -> Ranges:
     """Return all keys that the set does not hold."""
-    found: list[Range] = []
+    gaps: list[Range] = []
     start = LOWEST
     for item in ranges:
         # No key lies between undefined and null.
         if start < item.lo and (start, item.lo) != (behind(KEY_OF_UNDEFINED), KEY_OF_NULL):
-            found.append(Range(start, item.lo))
+            gaps.append(Range(start, item.lo))
         start = item.hi
     if start < HIGHEST:
-        found.append(Range(start, HIGHEST))
-    return tuple(found)
+        gaps.append(Range(start, HIGHEST))
+    return tuple(gaps)
 
 
 def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[tuple[bytes, bytes]], int]:
@@ -131,13 +131,13 @@ def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[
     prefixes: list[bytes] = [b""]
     used = 0
     for ranges, direction in per_field:
-        whole = len(prefixes) * len(ranges) <= limit
-        if not whole:
+        fits_limit = len(prefixes) * len(ranges) <= limit
+        if not fits_limit:
             ranges = (Range(ranges[0].lo, ranges[-1].hi),)
         if direction < 0:
             ranges = tuple(item.descending() for item in reversed(ranges))
         if not all(item.point for item in ranges):
-            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + whole
+            return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + fits_limit
         prefixes = [prefix + item.lo for prefix in prefixes for item in ranges]
         used += 1
     return [(prefix, behind(prefix)) for prefix in prefixes], used

@@ -25,16 +25,16 @@ def sort_direction(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) 
     if not sort.fields or not _keeps_order(index, bounds, sort):
         return 0
     fixed = {item.path for item in bounds if item.is_point}
-    wanted = [(path, direction) for path, direction in sort.fields if path not in fixed]
+    sort_fields = [(path, direction) for path, direction in sort.fields if path not in fixed]
     own = [(path, direction) for path, direction in index.fields if path not in fixed]
-    if not wanted:
+    if not sort_fields:
         return 1
-    if len(own) < len(wanted):
+    if len(own) < len(sort_fields):
         return 0
-    turned = wanted[0][1] * own[0][1]
+    turned = sort_fields[0][1] * own[0][1]
     same = all(
         path == other and direction * turned == towards
-        for (path, direction), (other, towards) in zip(wanted, own, strict=False)
+        for (path, direction), (other, towards) in zip(sort_fields, own, strict=False)
     )
     return turned if same else 0
 
@@ -53,7 +53,7 @@ def exploded(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) -> lis
             return None
         if fixed == len(index.fields):
             return None
-        split = [[replace(item, ranges=(found,)) for found in item.ranges] for item in bounds[:fixed]]
+        split = [[replace(item, ranges=(key_range,)) for key_range in item.ranges] for item in bounds[:fixed]]
         first = [choices[0] for choices in split]
         direction = _merged_direction(index, [*first, *bounds[fixed:]], sort, fixed)
         if direction:
@@ -93,6 +93,7 @@ def _keeps_order(index: IndexInfo, bounds: Sequence[FieldBounds], sort: Sort) ->
         return False
     on_the_way = [arrays_on(path, index.arrays) for path, _ in sort.fields]
     return all(
-        not item.bounded or all(found.isdisjoint(arrays_on(item.path, index.arrays)) for found in on_the_way)
+        not item.bounded
+        or all(array_paths.isdisjoint(arrays_on(item.path, index.arrays)) for array_paths in on_the_way)
         for item in bounds
     )

@@ -25,7 +25,7 @@ class _Said:
     free: tuple[FreeTest, ...]
 
     def conditions(self, values: Sequence[Value]) -> Filter:
-        return conjunction([*self.constant, *[each.condition(values) for each in self.free]])
+        return conjunction([*self.constant, *[test.condition(values) for test in self.free]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,33 +40,33 @@ class Decision:
 
     def outcome(self, values: Sequence[Value]) -> tuple[bool, ...]:
         """Return, for each part of the filter with these values, whether it implies each of the conditions."""
-        said = [each.conditions(values) for each in self.parts]
-        return tuple([implies(each, wanted) for each in said for wanted in self.wanted])
+        filters = [conditions.conditions(values) for conditions in self.parts]
+        return tuple([implies(conditions, leaf) for conditions in filters for leaf in self.wanted])
 
 
 def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence[IndexInfo]) -> Decision | None:
     """Return the decision for filters of the form of `raw`, whose tree is `tree`; None if values decide nothing."""
-    wanted = [leaf for index in indexes if index.partial is not None for leaf in _leaves(index.partial)]
-    held = {first_name(path) for each in wanted for path in named_paths(each)}
-    places = places_of(raw, values, tree)
-    if not held or places is None:
+    leaves = [leaf for index in indexes if index.partial is not None for leaf in _leaves(index.partial)]
+    indexed_names = {first_name(path) for node in leaves for path in named_paths(node)}
+    positions = places_of(raw, values, tree)
+    if not indexed_names or positions is None:
         return None
-    branches = [child for each in conjuncts(tree) if isinstance(each, Or) for child in each.children]
-    parts = [_said(each, held, places) for each in (tree, *branches)]
-    return Decision(tuple(parts), tuple(wanted)) if any(each.free for each in parts) else None
+    branches = [child for node in conjuncts(tree) if isinstance(node, Or) for child in node.children]
+    parts = [_said(node, indexed_names, positions) for node in (tree, *branches)]
+    return Decision(tuple(parts), tuple(leaves)) if any(node.free for node in parts) else None
 
 
 def _said(tree: Filter, held: set[str], places: dict[int, int]) -> _Said:
     """Return the filter's conditions on the fields `held`, outside its disjunctions."""
     constant: list[Filter] = []
     free: list[FreeTest] = []
-    for each in conjuncts(tree):
-        if isinstance(each, Or) or not any(first_name(path) in held for path in named_paths(each)):
+    for conjunct in conjuncts(tree):
+        if isinstance(conjunct, Or) or not any(first_name(path) in held for path in named_paths(conjunct)):
             continue
-        if isinstance(each, Comparison | In | RegexMatch) and id(each) in places:
-            free.append(free_test(each, places))
+        if isinstance(conjunct, Comparison | In | RegexMatch) and id(conjunct) in places:
+            free.append(free_test(conjunct, places))
         else:
-            constant.append(each)
+            constant.append(conjunct)
     return _Said(tuple(constant), tuple(free))
 
 

@@ -87,66 +87,76 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
     """Return the shape of a filter and an order, given these indexes; None if its plans are not cached."""
     if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
         return None
-    found: list[object] = [sort.fields, sort.collation]
+    shape: list[object] = [sort.fields, sort.collation]
     # If `_id` is in a compound index too, a few of its scans could be merged into the order.
     ids_apart = all(index.is_id or all(path != "_id" for path, _ in index.fields) for index in indexes)
-    for each in conjuncts(tree):
-        if isinstance(each, Comparison) and each.op is Op.EQ and each.path == "_id" and has_free_value(each):
+    for condition in conjuncts(tree):
+        if (
+            isinstance(condition, Comparison)
+            and condition.op is Op.EQ
+            and condition.path == "_id"
+            and has_free_value(condition)
+        ):
             return None
-        if isinstance(each, Or):
-            branches = [_part_of_shape(child, lists=not sort.fields) for child in each.children]
+        if isinstance(condition, Or):
+            branches = [_part_of_shape(child, lists=not sort.fields) for child in condition.children]
             if len(branches) > _MOST_CONDITIONS or None in branches:
                 return None
-            found += ("or", tuple(branches))
+            shape += ("or", tuple(branches))
             continue
-        is_list_of_ids = isinstance(each, In) and each.path == "_id" and ids_apart
-        part = _part_of_shape(each, lists=is_list_of_ids or not sort.fields)
+        is_list_of_ids = isinstance(condition, In) and condition.path == "_id" and ids_apart
+        part = _part_of_shape(condition, lists=is_list_of_ids or not sort.fields)
         if part is None:
             return None
-        found += part
-    found += [_implied(tree, index.partial) for index in indexes if index.partial is not None]
-    return tuple(found)
+        shape += part
+    shape += [_implied(tree, index.partial) for index in indexes if index.partial is not None]
+    return tuple(shape)
 
 
 def _implied(tree: Filter, wanted: Filter) -> tuple[bool, ...]:
     """Return whether the filter, and each branch of its disjunctions, implies that of a partial index."""
-    branches = [child for each in conjuncts(tree) if isinstance(each, Or) for child in each.children]
-    return tuple([implies(each, wanted) for each in (tree, *branches)])
+    branches = [child for node in conjuncts(tree) if isinstance(node, Or) for child in node.children]
+    return tuple([implies(node, wanted) for node in (tree, *branches)])
 
 
 def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape | None:
     """Return the shape of conditions without disjunctions; None if they have none. `lists`: values of lists are free,
     not constants; `nested`: the conditions are in an `$elemMatch`.
     """
-    found: list[object] = []
-    for each in conjuncts(tree):
-        if has_free_value(each):
-            assert isinstance(each, Comparison), "of all conditions only these have one"
-            found += (each.path, each.op is Op.EQ or each.op.value, _KINDS[each.value[0]], each.collation)
-        elif has_free_list(each) and lists:
+    shape: list[object] = []
+    for condition in conjuncts(tree):
+        if has_free_value(condition):
+            assert isinstance(condition, Comparison), "of all conditions only these have one"
+            shape += (
+                condition.path,
+                condition.op is Op.EQ or condition.op.value,
+                _KINDS[condition.value[0]],
+                condition.collation,
+            )
+        elif has_free_list(condition) and lists:
             # An index under a collation serves strings under the same collation only.
-            found += (each.path, "in", any(value[0] == STRING for value in each.values), each.collation)
-        elif has_free_patterns(each):
-            found += (each.path, "in", "regex")
-        elif has_free_pattern(each):
-            prefix, whole = literal_prefix(each.pattern, each.options)
-            found += (each.path, "regex", bool(prefix), whole)
-        elif isinstance(each, ElemMatchObject | ElemMatchValue) and not nested:
-            inner = _part_of_shape(each.filter, lists=lists, nested=True)
+            shape += (condition.path, "in", any(value[0] == STRING for value in condition.values), condition.collation)
+        elif has_free_patterns(condition):
+            shape += (condition.path, "in", "regex")
+        elif has_free_pattern(condition):
+            prefix, is_whole = literal_prefix(condition.pattern, condition.options)
+            shape += (condition.path, "regex", bool(prefix), is_whole)
+        elif isinstance(condition, ElemMatchObject | ElemMatchValue) and not nested:
+            inner = _part_of_shape(condition.filter, lists=lists, nested=True)
             if inner is None:
                 return None
-            found += (each.path, type(each), inner)
-        elif isinstance(each, DocumentTest) and _is_constant(each):
+            shape += (condition.path, type(condition), inner)
+        elif isinstance(condition, DocumentTest) and _is_constant(condition):
             # Its test is compiled anew for each request.
-            found += (each.name, each.argument)
-        elif isinstance(each, ValueTest) and each.region is not None and not nested:
+            shape += (condition.name, condition.argument)
+        elif isinstance(condition, ValueTest) and condition.region is not None and not nested:
             # Regions rarely recur, but the same indexes can serve them.
-            found += (each.path, each.name, type(each.region))
-        elif _is_constant(each):
-            found.append(each)
+            shape += (condition.path, condition.name, type(condition.region))
+        elif _is_constant(condition):
+            shape.append(condition)
         else:
             return None
-    return tuple(found)
+    return tuple(shape)
 
 
 def has_free_value(condition: Filter) -> bool:
@@ -181,21 +191,23 @@ def has_free_patterns(condition: Filter) -> TypeGuard[In]:
     if len(condition.patterns) + len(condition.values) > _MOST_FIXED or not all(map(_is_free, condition.values)):
         return False
     return all(
-        len(each.pattern) <= _LONGEST and literal_prefix(each.pattern, each.options) == ("", False)
-        for each in condition.patterns
+        len(pattern.pattern) <= _LONGEST and literal_prefix(pattern.pattern, pattern.options) == ("", False)
+        for pattern in condition.patterns
     )
 
 
 def lookup(tree: Filter, id_index: IndexInfo) -> Prepared | None:
     """Return the plan for filters that fix `_id` and have more conditions: one `_id` index entry; None for others."""
     conditions = conjuncts(tree)
-    fixing = [place for place, each in enumerate(conditions) if _fixes_id(each, id_index.collation)]
-    if len(fixing) != 1 or any(_path(each) == "_id" for each in conditions[: fixing[0]] + conditions[fixing[0] + 1 :]):
+    fixing = [position for position, condition in enumerate(conditions) if _fixes_id(condition, id_index.collation)]
+    if len(fixing) != 1 or any(
+        _path(condition) == "_id" for condition in conditions[: fixing[0]] + conditions[fixing[0] + 1 :]
+    ):
         return None
-    left = tuple(place for place in range(len(conditions)) if place != fixing[0])
-    if not all(has_free_value(conditions[place]) or _is_constant(conditions[place]) for place in left):
+    remaining = tuple(position for position in range(len(conditions)) if position != fixing[0])
+    if not all(has_free_value(conditions[position]) or _is_constant(conditions[position]) for position in remaining):
         return None
-    return Prepared(id_index, 1, not left, True, (PreparedField("_id", 1, tuple(fixing)),), left)
+    return Prepared(id_index, 1, not remaining, True, (PreparedField("_id", 1, tuple(fixing)),), remaining)
 
 
 def _fixes_id(condition: Filter, rules: Collation | None) -> bool:
@@ -212,7 +224,9 @@ def _is_constant(condition: Filter) -> bool:
             short = len(value[1]) <= _LONGEST
             return short and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
         case In():
-            short = len(condition.values) <= _MOST_FIXED and all(len(each[1]) <= _LONGEST for each in condition.values)
+            short = len(condition.values) <= _MOST_FIXED and all(
+                len(member[1]) <= _LONGEST for member in condition.values
+            )
             return short and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
@@ -237,13 +251,13 @@ def bounding(tree: Filter) -> list[tuple[str, Filter]]:
     """Return the conditions that must all hold, then those of each `$elemMatch` on an element, with their
     full paths.
     """
-    found = [(_path(each), each) for each in conjuncts(tree)]
-    for each in conjuncts(tree):
-        if isinstance(each, ElemMatchObject):
-            found += [(f"{each.path}.{_path(inner)}", inner) for inner in conjuncts(each.filter)]
-        elif isinstance(each, ElemMatchValue):
-            found += [(each.path, inner) for inner in conjuncts(each.filter)]
-    return found
+    pairs = [(_path(condition), condition) for condition in conjuncts(tree)]
+    for condition in conjuncts(tree):
+        if isinstance(condition, ElemMatchObject):
+            pairs += [(f"{condition.path}.{_path(inner)}", inner) for inner in conjuncts(condition.filter)]
+        elif isinstance(condition, ElemMatchValue):
+            pairs += [(condition.path, inner) for inner in conjuncts(condition.filter)]
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,17 +287,17 @@ class Prepared:
     def bind(self, tree: Filter) -> Plan | None:
         """Return the plan for a filter of the shape; None if its conditions contradict each other."""
         conditions = conjuncts(tree)
-        asked = [each for _, each in bounding(asked_of(tree, self.index.collation))]
+        bounded_conditions = [condition for _, condition in bounding(asked_of(tree, self.index.collation))]
         bounds = []
         for field in self.fields:
-            own = [asked[place] for place in field.places]
+            own = [bounded_conditions[position] for position in field.places]
             ranges = hashes_of(own) if field.hashed else _ranges(own)
             if not ranges:
                 return None
             # Different values can share a hash.
-            met = () if field.hashed else tuple(own)
-            bounds.append(FieldBounds(field.path, field.direction, ranges, met))
-        residual = conjunction([conditions[place] for place in self.left]) if self.left else None
+            guarantees = () if field.hashed else tuple(own)
+            bounds.append(FieldBounds(field.path, field.direction, ranges, guarantees))
+        residual = conjunction([conditions[position] for position in self.left]) if self.left else None
         if self.index.wildcard is not None:
             (only,) = bounds
             item = WildcardBounds(only.path, only.ranges, False, only.met)
@@ -298,12 +312,12 @@ def _ranges(conditions: Sequence[Filter]) -> Ranges:
         (only,) = conditions
         if isinstance(only, Comparison) and only.op is Op.EQ and only.value[0] in _KINDS:
             return (point(only.value),)
-    found = EVERYTHING
-    for each in conditions:
-        bounded = value_ranges(each)
+    ranges = EVERYTHING
+    for condition in conditions:
+        bounded = value_ranges(condition)
         if bounded is not None:
-            found = bounded[0] if found is EVERYTHING else intersection(found, bounded[0])
-    return found
+            ranges = bounded[0] if ranges is EVERYTHING else intersection(ranges, bounded[0])
+    return ranges
 
 
 def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> Prepared | None:
@@ -320,54 +334,62 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
     if access.wildcard is not None:
         return _of_path(tree, plan, access, access.wildcard)
     as_asked = asked_of(tree, access.index.collation)
-    conditions, asked = conjuncts(as_asked), bounding(as_asked)
+    conditions, bounded_pairs = conjuncts(as_asked), bounding(as_asked)
     hashed = {path for path, direction in access.index.fields if not direction}
-    beside: set[int] = set()
+    unused_positions: set[int] = set()
     fields = []
     for item in access.bounds:
-        places: tuple[int, ...] = ()
+        positions: tuple[int, ...] = ()
         if item.bounded:
-            places = tuple(place for place, (path, _) in enumerate(asked) if path == item.path)
-        if len(places) > 1 and arrays_on(item.path, access.index.arrays):
+            positions = tuple(position for position, (path, _) in enumerate(bounded_pairs) if path == item.path)
+        if len(positions) > 1 and arrays_on(item.path, access.index.arrays):
             # The planner chose one of them, unless they are conditions on one element.
-            if all(place < len(conditions) and _fixes(conditions[place]) for place in places):
-                beside.update(places[1:])
-                places = places[:1]
-            elif not _are_of_one_element(conditions, places[0]):
+            if all(position < len(conditions) and _fixes(conditions[position]) for position in positions):
+                unused_positions.update(positions[1:])
+                positions = positions[:1]
+            elif not _are_of_one_element(conditions, positions[0]):
                 return None
-        if len(places) > 1 and item.is_point:
+        if len(positions) > 1 and item.is_point:
             # Their values happen to intersect in one point.
             return None
-        if len(places) > 1 and not all(has_free_value(asked[place][1]) for place in places):
+        if len(positions) > 1 and not all(has_free_value(bounded_pairs[position][1]) for position in positions):
             # Ranges of a constant, intersected with those of values, depend on these values.
             return None
-        if item.path in hashed and (len(places) != 1 or not _fixes(asked[places[0]][1])):
+        if item.path in hashed and (len(positions) != 1 or not _fixes(bounded_pairs[positions[0]][1])):
             return None
-        fields.append(PreparedField(item.path, item.direction, places, item.path in hashed))
-    met = {condition for item in access.bounds for condition in item.met}
-    left = tuple(place for place, each in enumerate(conditions) if each not in met or place in beside)
-    if any(isinstance(each, Or) and place not in left for place, each in enumerate(conditions)):
+        fields.append(PreparedField(item.path, item.direction, positions, item.path in hashed))
+    guarantees = {condition for item in access.bounds for condition in item.met}
+    remaining = tuple(
+        position
+        for position, conjunct in enumerate(conditions)
+        if conjunct not in guarantees or position in unused_positions
+    )
+    if any(isinstance(conjunct, Or) and position not in remaining for position, conjunct in enumerate(conditions)):
         return None
-    found = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), left)
-    return found if found.bind(tree) == plan else None
+    prepared_plan = Prepared(access.index, access.direction, access.exact, plan.provides_sort, tuple(fields), remaining)
+    return prepared_plan if prepared_plan.bind(tree) == plan else None
 
 
 def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) -> Prepared | None:
     """Return as `prepared` does, for a scan of one path in a wildcard index."""
     index, as_asked = access.index, asked_of(tree, access.index.collation)
-    asked = bounding(as_asked)
+    bounded_pairs = bounding(as_asked)
     if item.below or len(index.fields) > 1:
         return None
-    places = tuple(place for place, (path, each) in enumerate(asked) if path == item.path and has_entry(each))
-    if len(places) > 1:
-        free = all(has_free_value(asked[place][1]) for place in places)
+    positions = tuple(
+        position
+        for position, (path, condition) in enumerate(bounded_pairs)
+        if path == item.path and has_entry(condition)
+    )
+    if len(positions) > 1:
+        free = all(has_free_value(bounded_pairs[position][1]) for position in positions)
         # With arrays the planner chose one of several; else the intersection's form must not depend on values.
         if index.multikey or not free or access.bounds[0].is_point:
             return None
-    left = tuple(place for place, each in enumerate(conjuncts(as_asked)) if each not in item.met)
-    field = PreparedField(item.path, 1, places)
-    found = Prepared(index, access.direction, access.exact, plan.provides_sort, (field,), left)
-    return found if found.bind(tree) == plan else None
+    remaining = tuple(position for position, condition in enumerate(conjuncts(as_asked)) if condition not in item.met)
+    field = PreparedField(item.path, 1, positions)
+    prepared_plan = Prepared(index, access.direction, access.exact, plan.provides_sort, (field,), remaining)
+    return prepared_plan if prepared_plan.bind(tree) == plan else None
 
 
 def _fixes(condition: Filter) -> bool:
@@ -377,17 +399,17 @@ def _fixes(condition: Filter) -> bool:
 
 def _are_of_one_element(conditions: Sequence[Filter], first: int) -> bool:
     """True if all conditions that bound a path belong to one `$elemMatch`; `first` is the place of the first."""
-    matches = [each for each in conditions if isinstance(each, ElemMatchObject | ElemMatchValue)]
+    matches = [condition for condition in conditions if isinstance(condition, ElemMatchObject | ElemMatchValue)]
     return first >= len(conditions) and len(matches) == 1 and isinstance(matches[0], ElemMatchValue)
 
 
 def _first_paths(tree: Filter, sort: Sort) -> set[str]:
     """Return the paths by which an index may serve a filter and order of this shape, as its first field."""
-    found = {sort.fields[0][0]} if sort.fields else set()
-    for each in conjuncts(tree):
-        for branch in each.children if isinstance(each, Or) else (each,):
-            found.update(path for path, _ in bounding(branch))
-    return found
+    paths = {sort.fields[0][0]} if sort.fields else set()
+    for conjunct in conjuncts(tree):
+        for branch in conjunct.children if isinstance(conjunct, Or) else (conjunct,):
+            paths.update(path for path, _ in bounding(branch))
+    return paths
 
 
 def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
@@ -397,7 +419,7 @@ def _is_beside(index: IndexInfo, first_paths: set[str], tree: Filter) -> bool:
     if index.text is not None:
         return True
     if index.geometry is not None:
-        return not any(isinstance(each, ValueTest) and each.region is not None for each in conjuncts(tree))
+        return not any(isinstance(conjunct, ValueTest) and conjunct.region is not None for conjunct in conjuncts(tree))
     if index.partial is not None and not any(_implied(tree, index.partial)):
         return True
     return index.fields[0][0] not in first_paths

@@ -138,20 +138,20 @@ def _comparison(op: Op, value: Value) -> tuple[Ranges, bool] | None:
         return None
     if code in (NULL, UNDEFINED):
         return (NULL_RANGES, False) if op in (Op.LTE, Op.GTE) else ((), False)
-    whole = class_range(code)
+    class_bounds = class_range(code)
     here = point(value)
-    if whole is _NUMBERS:
-        if here.lo == whole.lo:
+    if class_bounds is _NUMBERS:
+        if here.lo == class_bounds.lo:
             return ((here,), True) if op in (Op.LTE, Op.GTE) else ((), True)
-        whole = NUMBERS_WITHOUT_NAN
+        class_bounds = NUMBERS_WITHOUT_NAN
     if op is Op.LT:
-        bounded = Range(whole.lo, here.lo)
+        bounded = Range(class_bounds.lo, here.lo)
     elif op is Op.LTE:
-        bounded = Range(whole.lo, here.hi)
+        bounded = Range(class_bounds.lo, here.hi)
     elif op is Op.GT:
-        bounded = Range(here.hi, whole.hi)
+        bounded = Range(here.hi, class_bounds.hi)
     else:
-        bounded = Range(here.lo, whole.hi)
+        bounded = Range(here.lo, class_bounds.hi)
     return ((bounded,) if bounded.lo < bounded.hi else ()), True
 
 
@@ -186,14 +186,14 @@ def _in(condition: In) -> tuple[Ranges, bool]:
 
 def _regex(condition: RegexMatch) -> tuple[Ranges, bool]:
     """Return the ranges of strings, by their literal prefix if there is one, and of equal regexes, which also match."""
-    prefix, whole = literal_prefix(condition.pattern, condition.options)
+    prefix, is_whole = literal_prefix(condition.pattern, condition.options)
     strings = class_range(STRING)
     if prefix:
         start = encode_key(string_value(prefix))[:-1]
         strings = Range(start, behind(start))
     options = "".join(sorted(condition.options))
     same = point((REGEX, f"{condition.pattern}\0{options}\0".encode()))
-    return union([strings, same]), whole
+    return union([strings, same]), is_whole
 
 
 _WHOLE_CLASSES = (
@@ -210,9 +210,9 @@ _WHOLE_CLASSES = (
 def _types(codes: frozenset[int]) -> tuple[Ranges, bool] | None:
     if ARRAY in codes:
         return None
-    apart: frozenset[int] = frozenset().union(*(kinds for kinds in _WHOLE_CLASSES if kinds <= codes))
+    exact_codes: frozenset[int] = frozenset().union(*(kinds for kinds in _WHOLE_CLASSES if kinds <= codes))
     ranges = union(_NULL_POINTS.get(code) or class_range(code) for code in codes)
-    return ranges, apart == codes
+    return ranges, exact_codes == codes
 
 
 _NULL_POINTS = {UNDEFINED: NULL_RANGES[0], NULL: NULL_RANGES[1]}

@@ -68,11 +68,11 @@ class WildcardPaths:
 
     def keys(self, raw: bytes) -> tuple[list[bytes], int]:
         """Return (distinct encoded keys in order, 1 if there are arrays among the values, else 0) of a document."""
-        found = _Keys(self.excluding)
-        found.enter(raw, "", self.tree)
-        keys = list(found.keys)
+        collector = _Keys(self.excluding)
+        collector.enter(raw, "", self.tree)
+        keys = list(collector.keys)
         sort_keys(keys)
-        return keys, int(found.arrays)
+        return keys, int(collector.arrays)
 
 
 def paths_of(names: Iterable[str], *, excluding: bool) -> WildcardPaths:
@@ -100,18 +100,18 @@ def compound_keys(
     """
 
     def keys(raw: bytes) -> tuple[list[bytes], int]:
-        first, first_places = _plain_keys(before, raw)
-        last, last_places = _plain_keys(behind, raw)
+        first, first_arrays = _plain_keys(before, raw)
+        last, last_arrays = _plain_keys(behind, raw)
         inner, arrays = paths.keys(raw)
-        found: list[bytes] = []
+        combinations: list[bytes] = []
         for key in first:
             for entry in inner or [_NO_ENTRY]:
                 for end in last:
                     spend(_PER_KEY + len(key) + len(entry) + len(end))
-                    found.append(key + entry + end)
-        sort_keys(found)
-        places = ARRAYS_MET if arrays or first_places or last_places else 0
-        return found, places | (SEVERAL_ENTRIES if len(found) > 1 else 0)
+                    combinations.append(key + entry + end)
+        sort_keys(combinations)
+        flags = ARRAYS_MET if arrays or first_arrays or last_arrays else 0
+        return combinations, flags | (SEVERAL_ENTRIES if len(combinations) > 1 else 0)
 
     return keys
 
@@ -199,16 +199,16 @@ class WildcardBounds:
     def key_ranges(self) -> tuple[tuple[bytes, bytes], ...]:
         """Return the same as sorted half-open ranges over the encoded keys."""
         key = path_key(self.path)
-        found = [(key + item.lo, key + item.hi) for item in self.ranges]
+        ranges = [(key + item.lo, key + item.hi) for item in self.ranges]
         if self.below:
             start = path_key(self.path + ".")[:-1]
-            found.append((start, behind(start)))
-        return tuple(found)
+            ranges.append((start, behind(start)))
+        return tuple(ranges)
 
 
 def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> list[WildcardBounds]:
     """Return the bounds for each path of the filter that the index can serve."""
-    found: list[WildcardBounds] = []
+    bounds: list[WildcardBounds] = []
     for path, entry in conditions(tree).items():
         if not path or (multikey and any(name.isdigit() for name in path.split("."))):
             continue
@@ -219,16 +219,18 @@ def wildcard_bounds(tree: Filter, paths: WildcardPaths, *, multikey: bool) -> li
         bounded = path_ranges(usable, multikey)
         if bounded is not None and paths.holds(path):
             # Conditions in an `$elemMatch` have paths relative to the array.
-            met = tuple(each for each in bounded[1] if isinstance(each, _OF_VALUES) and each.path == path)
-            found.append(WildcardBounds(path, bounded[0], False, met))
-    found += [
+            guarantees = tuple(
+                guarantee for guarantee in bounded[1] if isinstance(guarantee, _OF_VALUES) and guarantee.path == path
+            )
+            bounds.append(WildcardBounds(path, bounded[0], False, guarantees))
+    bounds += [
         WildcardBounds(path, EVERYTHING, below=True)
         for path in _existing(tree)
         if paths.holds(path, with_subtree=True)
         and not (multikey and any(name.isdigit() for name in path.split(".")))
-        and all(item.path != path for item in found)
+        and all(item.path != path for item in bounds)
     ]
-    return found
+    return bounds
 
 
 def _existing(tree: Filter) -> list[str]:

@@ -22,14 +22,16 @@ from docstore.query.sort import Sort
 
 def near_plan(tree: Filter, near: Near, indexes: Sequence[IndexInfo], sort: Sort, hint: Hint | None) -> Plan:
     """Return the plan of a filter with `near` in its top conjunction. Error: NoQueryExecutionPlans."""
-    asked = indexes if hint is None else [named(indexes, hint)]
-    scans = [scan for index in asked for scan in _scans(tree, near, index)]
+    candidates = indexes if hint is None else [named(indexes, hint)]
+    scans = [scan for index in candidates for scan in _scans(tree, near, index)]
     if not scans:
         raise CommandError(Code.NoQueryExecutionPlans, "unable to find index for $geoNear query")
     best = max(scans, key=_preference)
-    left = [child for child in tree.children if child is not near] if isinstance(tree, And) else []
-    rest = residual(conjunction(left), best.bounds, best.index.collation) if left else None
-    return Plan(best, rest, not sort)
+    other_conjuncts = [child for child in tree.children if child is not near] if isinstance(tree, And) else []
+    residual_filter = (
+        residual(conjunction(other_conjuncts), best.bounds, best.index.collation) if other_conjuncts else None
+    )
+    return Plan(best, residual_filter, not sort)
 
 
 def _scans(tree: Filter, near: Near, index: IndexInfo) -> list[NearScan]:
@@ -38,9 +40,9 @@ def _scans(tree: Filter, near: Near, index: IndexInfo) -> list[NearScan]:
         return []
     bounds = tuple(bounds_beside(asked_of(tree, index.collation), index))
     return [
-        NearScan(index, near, bounds, place)
-        for place, (path, direction) in enumerate(index.fields)
-        if direction == 0 and path == near.path and all(item.bounded for item in bounds[:place])
+        NearScan(index, near, bounds, position)
+        for position, (path, direction) in enumerate(index.fields)
+        if direction == 0 and path == near.path and all(item.bounded for item in bounds[:position])
     ]
 
 

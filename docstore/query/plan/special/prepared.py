@@ -66,39 +66,39 @@ class PreparedSearch:
 
     def bound(self, values: list[Value]) -> Bound | None:
         """Return the bound search; None if the filter's plan is another. Errors: those of parsing the argument."""
-        sought, others = values[self.place], values[: self.place] + values[self.place + 1 :]
+        sought, other_values = values[self.place], values[: self.place] + values[self.place + 1 :]
         if len(sought[1]) > _LONGEST:
             return None
-        left = [] if self.left is None else [self.left.predicate(others)]
+        predicates = [] if self.left is None else [self.left.predicate(other_values)]
         if isinstance(self.first, TextSearch):
-            return self._of_texts(self.first, sought, left)
-        found = parse_geo(self.first.path, elements(sought[1]))
+            return self._of_texts(self.first, sought, predicates)
+        condition = parse_geo(self.first.path, elements(sought[1]))
         geometry = self.index.geometry
         assert geometry is not None, "it was found by the index"
-        if isinstance(found, Near):
-            if not geometry.serves(spherical=found.spherical, geojson=found.geojson):
+        if isinstance(condition, Near):
+            if not geometry.serves(spherical=condition.spherical, geojson=condition.geojson):
                 return None
-            access = NearScan(self.index, found, (FieldBounds(found.path, 1, EVERYTHING),), 0)
-            return [(self.index, ())], _all_of(left), access, None
-        if found.region is None:
+            access = NearScan(self.index, condition, (FieldBounds(condition.path, 1, EVERYTHING),), 0)
+            return [(self.index, ())], _all_of(predicates), access, None
+        if condition.region is None:
             return None
-        ranges = geometry.pairs(found.region, REGION_CELLS, single=not self.index.multikey)
+        ranges = geometry.pairs(condition.region, REGION_CELLS, single=not self.index.multikey)
         if ranges is None:
             return None
         # A multikey entry outside the region may belong to a document that another entry leads to.
-        reach = None if self.index.multikey else geometry.reach(found.region)
-        return self._parts(ranges), _all_of([compile_filter(found), *left]), None, reach
+        reach = None if self.index.multikey else geometry.reach(condition.region)
+        return self._parts(ranges), _all_of([compile_filter(condition), *predicates]), None, reach
 
     def _of_texts(self, first: TextSearch, sought: Value, left: list[Predicate]) -> Bound | None:
-        found = _parsed_text(sought)
+        text_search = _parsed_text(sought)
         # Bind the scores that the order and the metadata read.
-        search = self._settled(found, first.matcher)
+        search = self._settled(text_search, first.matcher)
         if not search.looked_up:
             return None
         ranges = [(low, high) for low, high, _ in points_of(search.keys())]
         if not search.is_plain:
             # A cursor may test documents after another search has been bound.
-            own = replace(found, matcher=TextMatcher())
+            own = replace(text_search, matcher=TextMatcher())
             self._settled(own, own.matcher)
             left.append(compile_filter(own))
         return self._parts(ranges), _all_of(left), None, None
@@ -122,9 +122,10 @@ def _all_of(parts: list[Predicate]) -> Predicate | None:
 def sought_in(tree: Filter) -> list[Sought]:
     """Return the searches in the conjunction at the top of a filter."""
     return [
-        each
-        for each in conjuncts(tree)
-        if isinstance(each, Near | TextSearch) or (isinstance(each, ValueTest) and each.region is not None)
+        condition
+        for condition in conjuncts(tree)
+        if isinstance(condition, Near | TextSearch)
+        or (isinstance(condition, ValueTest) and condition.region is not None)
     ]
 
 
@@ -140,11 +141,11 @@ def prepared_search(
     """Return the search for filters of the form of `raw`, whose values are `values`. `plan` is that of its `tree` and
     this order, chosen from the indexes, whose entries begin with `prefix_of` them. None if the plan cannot be prepared.
     """
-    found, access = sought_in(tree), plan.access
-    places = [place for place, (code, _) in enumerate(values) if code == OBJECT]
-    if len(found) != 1 or len(places) != 1 or not isinstance(access, IndexScan | NearScan) or plan.rejected:
+    searches, access = sought_in(tree), plan.access
+    positions = [position for position, (code, _) in enumerate(values) if code == OBJECT]
+    if len(searches) != 1 or len(positions) != 1 or not isinstance(access, IndexScan | NearScan) or plan.rejected:
         return None
-    first, index = found[0], access.index
+    first, index = searches[0], access.index
     of_texts = isinstance(first, TextSearch)
     if not _holds_all(index) or (index.text if of_texts else index.geometry) is None:
         return None
@@ -152,22 +153,26 @@ def prepared_search(
         # The order is by the distances from the first point.
         return None
     fields = elements(raw)
-    beside = [each for each in fields if (each[1], each[2]) != values[places[0]]]
-    if len(beside) != len(fields) - 1:
+    other_fields = [member for member in fields if (member[1], member[2]) != values[positions[0]]]
+    if len(other_fields) != len(fields) - 1:
         return None
-    if isinstance(first, ValueTest | Near) and not _is_alone(index, [name for name, _, _ in beside], order, indexes):
+    if isinstance(first, ValueTest | Near) and not _is_alone(
+        index, [name for name, _, _ in other_fields], order, indexes
+    ):
         return None
-    rest = conjunction([each for each in conjuncts(tree) if each is not first]) if beside else None
-    left = None
-    if rest is not None:
-        others = [value for place, value in enumerate(values) if place != places[0]]
-        of_others = places_of(document_from(beside), others, rest)
-        if of_others is None:
+    other_conditions = (
+        conjunction([member for member in conjuncts(tree) if member is not first]) if other_fields else None
+    )
+    tests = None
+    if other_conditions is not None:
+        other_values = [value for position, value in enumerate(values) if position != positions[0]]
+        positions_of_others = places_of(document_from(other_fields), other_values, other_conditions)
+        if positions_of_others is None:
             return None
-        left = tests_of(conjuncts(rest), of_others)
+        tests = tests_of(conjuncts(other_conditions), positions_of_others)
     pattern = order.pattern() if order.fields and not plan.provides_sort else None
     prefix = prefix_of(index)
-    search = PreparedSearch(index, prefix, places[0], first, left, pattern)
+    search = PreparedSearch(index, prefix, positions[0], first, tests, pattern)
     bound = search.bound(values)
     if bound is None or (bound[2] is None) != isinstance(access, IndexScan):
         return None
@@ -183,12 +188,12 @@ def _holds_all(index: IndexInfo) -> bool:
 
 def _is_alone(index: IndexInfo, beside: list[str], order: Sort, indexes: Sequence[IndexInfo]) -> bool:
     """True if no other index can serve a filter on fields of these names, or the order."""
-    asked = {*beside, *(path for path, _ in order.fields[:1])}
-    if any(name.startswith("$") for name in asked):
+    names = {*beside, *(path for path, _ in order.fields[:1])}
+    if any(name.startswith("$") for name in names):
         return False
     return not any(
         other is not index
         and other.text is None
-        and ((other.wildcard is not None and asked) or other.fields[0][0] in (*asked, index.fields[0][0]))
+        and ((other.wildcard is not None and names) or other.fields[0][0] in (*names, index.fields[0][0]))
         for other in indexes
     )

@@ -41,21 +41,23 @@ def text_plan(tree: Filter, text: TextSearch, indexes: Sequence[IndexInfo], sort
         )
     if not search.looked_up:
         return Plan(Eof(), None, True)
-    left: list[Filter] = [child for child in tree.children if child is not text] if isinstance(tree, And) else []
+    other_conjuncts: list[Filter] = (
+        [child for child in tree.children if child is not text] if isinstance(tree, And) else []
+    )
     if not search.is_plain:
-        left.append(text)
-    rest = residual(conjunction(left), bounds, None) if left else None
-    return Plan(replace(index_scan(index, bounds, 1), text=text), rest, not sort)
+        other_conjuncts.append(text)
+    residual_filter = residual(conjunction(other_conjuncts), bounds, None) if other_conjuncts else None
+    return Plan(replace(index_scan(index, bounds, 1), text=text), residual_filter, not sort)
 
 
 def _bounds(tree: Filter, index: IndexInfo, search: Search) -> list[FieldBounds] | None:
     """Return the bounds of the fields before the text, and the terms; None if one of the fields is not fixed."""
-    found: list[FieldBounds] = []
+    bounds: list[FieldBounds] = []
     fixed = equalities(tree)
     for path, direction in index.fields:
         if not direction:
-            return [*found, FieldBounds(path, 1, points_of(search.keys()))]
+            return [*bounds, FieldBounds(path, 1, points_of(search.keys()))]
         if path not in fixed:
             return None
-        found += field_bounds(tree, [(path, direction)])
+        bounds += field_bounds(tree, [(path, direction)])
     raise AssertionError("a text index has a field for them")
