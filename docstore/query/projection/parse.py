@@ -323,9 +323,9 @@ def _elem_match(path: str, value: Value, query_context: QueryContext) -> Rewrite
         if stored[0] != ARRAY:
             return None
         for member in values(stored[1]):
-            found = (ARRAY, array_from([member]))
-            if predicate.matches(document_from([("a", *found)])):
-                return found
+            array = (ARRAY, array_from([member]))
+            if predicate.matches(document_from([("a", *array)])):
+                return array
         return None
 
     return Rewrite(first, last=True)

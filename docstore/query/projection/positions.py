@@ -55,13 +55,13 @@ class Positions:
 
     def of(self, raw: bytes) -> str | None:
         """Return the matched position in a document, in the form of a path's part; None if the filter matches none."""
-        for place, condition in enumerate(self._conditions):
-            if place == len(self._compiled):
+        for index, condition in enumerate(self._conditions):
+            if index == len(self._compiled):
                 # Usually the first condition decides.
                 self._compiled.append((condition.path.split("."), compile_filter(condition)))
-            found = _position(*self._compiled[place], raw)
-            if found is not None:
-                return found
+            position = _position(*self._compiled[index], raw)
+            if position is not None:
+                return position
         return None
 
 

@@ -161,7 +161,7 @@ class Projection:
     def _document(self, branch: Branch, raw: bytes, document: bytes) -> bytes:
         fields: list[tuple[str, int, bytes]] = []
         later: dict[str, Value | None] = {}
-        seen: set[str] = set()
+        names: set[str] = set()
         for name, code, data in elements(raw):
             child = branch.children.get(name)
             if child is None:
@@ -171,7 +171,7 @@ class Projection:
             value: Value | None = (code, data)
             if child is DROP or (isinstance(child, Computed) and not self.in_place):
                 continue
-            seen.add(name)
+            names.add(name)
             if isinstance(child, Branch):
                 value = self._nested(child, (code, data), document)
             elif isinstance(child, Computed):
@@ -184,7 +184,7 @@ class Projection:
             if value is not None:
                 fields.append((name, *value))
         if branch.computes:
-            self._compute_missing(branch, document, seen, later)
+            self._compute_missing(branch, document, names, later)
         for name in branch.children if len(later) > 1 else later:
             value = later.get(name)
             if value is not None:
@@ -210,7 +210,9 @@ class Projection:
         if branch.computes:
             later: dict[str, Value | None] = {}
             self._compute_missing(branch, document, set(), later)
-            return OBJECT, document_from([(name, *made) for name, made in later.items() if made is not None])
+            return OBJECT, document_from(
+                [(name, *member_value) for name, member_value in later.items() if member_value is not None]
+            )
         return value if self.keep_others else None
 
 
@@ -228,7 +230,7 @@ def projection_of(root: Branch, *, keep_others: bool, in_place: bool = False) ->
     named = [name for name, child in root.children.items() if child is plain]
     compiled: TopFields | FieldTree | None = None
     if len(added) + len(named) == len(root.children) and (in_place or not (keep_others and added)):
-        sources = [(name, made if isinstance(made, Source) else CallSource(made)) for name, made in added]
+        sources = [(name, source if isinstance(source, Source) else CallSource(source)) for name, source in added]
         compiled = TopFields(named, keep_others, sources, in_place)
     elif _is_plain(root):
         compiled = _field_tree(root, keep_others)
@@ -324,15 +326,15 @@ class PositionalProjection:
         return self._document(self.projection.apply(raw), self.path.split("."), raw)
 
     def _document(self, projected: bytes, parts: list[str], raw: bytes) -> bytes:
-        found = get_field(projected, parts[0])
-        if found is None or found[0] not in (ARRAY, OBJECT):
+        container = get_field(projected, parts[0])
+        if container is None or container[0] not in (ARRAY, OBJECT):
             return projected
-        if found[0] == ARRAY:
-            changed: Value = (ARRAY, array_from([self._element(values(found[1]), raw)]))
+        if container[0] == ARRAY:
+            changed: Value = (ARRAY, array_from([self._element(values(container[1]), raw)]))
         elif len(parts) == 1:
             return projected
         else:
-            changed = (OBJECT, self._document(found[1], parts[1:], raw))
+            changed = (OBJECT, self._document(container[1], parts[1:], raw))
         return document_from(
             (name, *(changed if name == parts[0] else (code, data))) for name, code, data in elements(projected)
         )

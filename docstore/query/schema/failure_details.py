@@ -61,16 +61,16 @@ def schema_details(schema: bytes, document: bytes, negated: bool) -> bytes:
 
 def _failures(schema: bytes, value: Value) -> list[Value]:
     """Return the details of each rule of a schema that a value does not satisfy."""
-    given = {name: (code, data) for name, code, data in elements(schema)}
+    rules = {name: (code, data) for name, code, data in elements(schema)}
     failures: list[Value] = []
-    wanted = next((given[name] for name in _TYPES if name in given), None)
-    only = None if wanted is None else _only_type(wanted)
+    type_rule = next((rules[name] for name in _TYPES if name in rules), None)
+    only = None if type_rule is None else _only_type(type_rule)
     for name in _ORDER:
         # If the schema requires one type, rules about other types are skipped.
-        if name in given and (only is None or only in _ABOUT.get(name, (only,))):
-            found = _failure(name, given, value)
-            if found is not None:
-                failures.append((OBJECT, document_from([("operatorName", *from_python(name)), *found])))
+        if name in rules and (only is None or only in _ABOUT.get(name, (only,))):
+            details = _failure(name, rules, value)
+            if details is not None:
+                failures.append((OBJECT, document_from([("operatorName", *from_python(name)), *details])))
     return failures
 
 
@@ -92,60 +92,64 @@ def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | 
     specified = document_from(rule)
     if _holds(specified, value):
         return None
-    said: list[Field] = [("specifiedAs", OBJECT, specified)]
+    details: list[Field] = [("specifiedAs", OBJECT, specified)]
     if name in ("bsonType", "type"):
         kind = from_python(TYPE_NAMES[value[0]])
-        return [*said, _reason("type did not match"), ("consideredValue", *value), ("consideredType", *kind)]
+        return [*details, _reason("type did not match"), ("consideredValue", *value), ("consideredType", *kind)]
     if name in ("minItems", "maxItems"):
         count = from_python(len(values(value[1])))
-        return [*said, _reason(_LENGTH), ("consideredValue", *value), ("numberOfItems", *count)]
+        return [*details, _reason(_LENGTH), ("consideredValue", *value), ("numberOfItems", *count)]
     if name in ("minProperties", "maxProperties"):
-        return [*said, _reason(_PROPERTIES), ("numberOfProperties", *from_python(len(elements(value[1]))))]
+        return [*details, _reason(_PROPERTIES), ("numberOfProperties", *from_python(len(elements(value[1]))))]
     if name == "required":
-        wanted = [text_of(each) for each in values(given[name][1])]
-        return [*said, ("missingProperties", *_names(_missing(value[1], wanted)))]
+        required = [text_of(name_value) for name_value in values(given[name][1])]
+        return [*details, ("missingProperties", *_names(_missing(value[1], required)))]
     if name == "uniqueItems":
         duplicate = ("duplicatedValue", *_duplicate(value[1]))
-        return [*said, _reason("found a duplicate item"), ("consideredValue", *value), duplicate]
-    return [*said, _reason(_SIMPLE[name][0]), ("consideredValue", *value)]
+        return [*details, _reason("found a duplicate item"), ("consideredValue", *value), duplicate]
+    return [*details, _reason(_SIMPLE[name][0]), ("consideredValue", *value)]
 
 
 def _holds(schema: bytes, value: Value) -> bool:
     inside = document_from([("v", OBJECT, schema)])
-    whole = document_from([("$jsonSchema", OBJECT, document_from([("properties", OBJECT, inside)]))])
-    return compile_filter(parse_filter(whole)).matches(document_from([("v", *value)]))
+    filter_document = document_from([("$jsonSchema", OBJECT, document_from([("properties", OBJECT, inside)]))])
+    return compile_filter(parse_filter(filter_document)).matches(document_from([("v", *value)]))
 
 
 def _properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
     failing: list[Value] = []
-    for wanted, _, schema in elements(given[name][1]):
-        found = get_field(value[1], wanted)
-        if found is not None and not _holds(schema, found):
-            failing.append(_named("propertyName", wanted, schema, found))
+    for property_name, _, schema in elements(given[name][1]):
+        property_value = get_field(value[1], property_name)
+        if property_value is not None and not _holds(schema, property_value):
+            failing.append(_named("propertyName", property_name, schema, property_value))
     return [("propertiesNotSatisfied", *array_value(failing))] if failing else None
 
 
 def _additional_properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
-    known = {each for each, _, _ in elements(given["properties"][1])} if "properties" in given else set()
-    patterns = [each for each, _, _ in elements(given["patternProperties"][1])] if "patternProperties" in given else []
+    declared_names = {member for member, _, _ in elements(given["properties"][1])} if "properties" in given else set()
+    patterns = (
+        [member for member, _, _ in elements(given["patternProperties"][1])] if "patternProperties" in given else []
+    )
     searches = [compile_regex(pattern, "") for pattern in patterns]
     extra = [
-        each for each in elements(value[1]) if each[0] not in known and not any(search(each[0]) for search in searches)
+        member
+        for member in elements(value[1])
+        if member[0] not in declared_names and not any(search(member[0]) for search in searches)
     ]
     code, schema = given[name]
     if code == BOOL:
         if schema == b"\1" or not extra:
             return None
         specified = document_from([(name, code, schema)])
-        return [("specifiedAs", OBJECT, specified), ("additionalProperties", *_names([each[0] for each in extra]))]
-    for each, kind, data in extra:
+        return [("specifiedAs", OBJECT, specified), ("additionalProperties", *_names([member[0] for member in extra]))]
+    for member, kind, data in extra:
         if not _holds(schema, (kind, data)):
             reason = _reason("at least one additional property did not match the subschema")
-            failing: Field = ("failingProperty", *from_python(each))
+            failing: Field = ("failingProperty", *from_python(member))
             return [reason, failing, ("details", *array_value(_failures(schema, (kind, data))))]
     return None
 
@@ -156,10 +160,10 @@ def _pattern_properties(name: str, given: dict[str, Value], value: Value) -> lis
     failing: list[Value] = []
     for pattern, _, schema in elements(given[name][1]):
         search = compile_regex(pattern, "")
-        for each, code, data in elements(value[1]):
-            if search(each) and not _holds(schema, (code, data)):
+        for property_name, code, data in elements(value[1]):
+            if search(property_name) and not _holds(schema, (code, data)):
                 head: list[Field] = [
-                    ("propertyName", *from_python(each)),
+                    ("propertyName", *from_python(property_name)),
                     ("regexMatched", *from_python(pattern)),
                     ("details", *array_value(_failures(schema, (code, data)))),
                 ]
@@ -177,7 +181,7 @@ def _dependencies(name: str, given: dict[str, Value], value: Value) -> list[Fiel
             continue
         head: Field = ("conditionalProperty", *from_python(conditional))
         if code == ARRAY:
-            missing = _missing(value[1], [text_of(each) for each in values(data)])
+            missing = _missing(value[1], [text_of(name_value) for name_value in values(data)])
             if missing:
                 failing.append((OBJECT, document_from([head, ("missingProperties", *_names(missing))])))
         elif not _holds(data, value):
@@ -227,13 +231,13 @@ def _first_failing(members: Sequence[Value], start: int, schema: bytes, reason: 
 
 def _branches(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
     schemas = [raw for _, raw in values(given[name][1])]
-    held = [_holds(raw, value) for raw in schemas]
-    if all(held) if name == "allOf" else any(held) and (name == "anyOf" or held.count(True) == 1):
+    outcomes = [_holds(raw, value) for raw in schemas]
+    if all(outcomes) if name == "allOf" else any(outcomes) and (name == "anyOf" or outcomes.count(True) == 1):
         return None
-    if name == "oneOf" and any(held):
-        matching = [index for index, holds in enumerate(held) if holds]
+    if name == "oneOf" and any(outcomes):
+        matching = [index for index, holds in enumerate(outcomes) if holds]
         return [_reason("more than one subschema matched"), ("matchingSchemaIndexes", *from_python(matching))]
-    failing = [_named("index", index, raw, value) for index, raw in enumerate(schemas) if not held[index]]
+    failing = [_named("index", index, raw, value) for index, raw in enumerate(schemas) if not outcomes[index]]
     return [("schemasNotSatisfied", *array_value(failing))]
 
 
@@ -264,9 +268,9 @@ def _named(field: str, name: str | int, schema: bytes, value: Value) -> Value:
 def descriptions(schema: bytes) -> Iterator[Field]:
     """Yield the title and the description of a schema."""
     for name in ("title", "description"):
-        found = get_field(schema, name)
-        if found is not None and found[0] == STRING:
-            yield name, *found
+        text = get_field(schema, name)
+        if text is not None and text[0] == STRING:
+            yield name, *text
 
 
 def _missing(raw: bytes, wanted: Sequence[str]) -> list[str]:

@@ -76,8 +76,8 @@ def _leaves(*keywords: str) -> Group:
     """Return a group of keywords that are each parsed separately."""
 
     def parse(fields: Fields, top: bool) -> list[Predicate]:
-        made = [leaf.KEYWORDS[keyword](fields, top) for keyword in keywords if keyword in fields]
-        return [test for test in made if test is not None]
+        tests = [leaf.KEYWORDS[keyword](fields, top) for keyword in keywords if keyword in fields]
+        return [test for test in tests if test is not None]
 
     return keywords, parse
 
@@ -181,12 +181,12 @@ def _named_schemas(keyword: str, fields: Fields) -> dict[str, Predicate]:
     code, raw = fields[keyword]
     if code != OBJECT:
         raise wrong_type(keyword, "an object")
-    found: dict[str, Predicate] = {}
+    schemas: dict[str, Predicate] = {}
     for name, kind, data in elements(raw):
         if kind != OBJECT:
             raise CommandError(Code.TypeMismatch, f"the schema of '{name}' in '{keyword}' must be an object")
-        found[name] = _schema(data)
-    return found
+        schemas[name] = _schema(data)
+    return schemas
 
 
 def _rest(keyword: str, fields: Fields) -> Predicate | None:
@@ -228,9 +228,9 @@ def _items(fields: Fields, top: bool) -> list[Predicate]:
         return []
     value = fields["items"]
     if value[0] == OBJECT:
-        each = _schema(value[1])
+        element_schema = _schema(value[1])
         _rest("additionalItems", fields)
-        return [Items((), each)]
+        return [Items((), element_schema)]
     if value[0] != ARRAY:
         raise wrong_type("items", f"an array or an object, not {type_name(value)}")
     schemas: list[Predicate] = []

@@ -60,11 +60,13 @@ class _Leaf:
     def details(self, document: bytes, negated: bool) -> bytes:
         if self.operator == "$jsonSchema":
             return schema_details(self.argument[1], document, negated)
-        failed, held = _REASONS.get(self.operator, _BITWISE if self.operator.startswith("$bits") else _COMPARISON)
+        mismatch_reason, match_reason = _REASONS.get(
+            self.operator, _BITWISE if self.operator.startswith("$bits") else _COMPARISON
+        )
         considered = self._considered(document)
         if self.operator == "$exists" and self.argument[1] == b"\0":
-            failed, held = held, failed
-        reason, extra = held if negated else failed, self._shown(considered)
+            mismatch_reason, match_reason = match_reason, mismatch_reason
+        reason, extra = match_reason if negated else mismatch_reason, self._shown(considered)
         if self.operator == "$expr":
             extra = [("expressionResult", *from_python(negated))]
         elif self.operator == "$exists":
@@ -91,17 +93,17 @@ class _Leaf:
         if self.path is None:
             return None
         parts = self.path.split(".")
-        found = list(_values_at((OBJECT, document), parts, self.operator not in _OF_ARRAYS))
-        return found if found or any(_values_at((OBJECT, document), parts, False)) else None
+        path_values = list(_values_at((OBJECT, document), parts, self.operator not in _OF_ARRAYS))
+        return path_values if path_values or any(_values_at((OBJECT, document), parts, False)) else None
 
     def _shown(self, considered: Sequence[Value] | None) -> list[tuple[str, int, bytes]]:
         if considered is None:
             return []
-        one = len(considered) == 1
-        shown = [("consideredValue", *considered[0]) if one else ("consideredValues", *array_value(considered))]
+        is_single = len(considered) == 1
+        fields = [("consideredValue", *considered[0]) if is_single else ("consideredValues", *array_value(considered))]
         if self.operator == "$type":
-            shown += _type_fields(considered)
-        return shown
+            fields += _type_fields(considered)
+        return fields
 
     def _mismatch(self, considered: Sequence[Value]) -> list[tuple[str, int, bytes]]:
         """Return the details if no value at the path has a type that the operator tests; else an empty list."""
@@ -121,10 +123,10 @@ class _Branch:
     children: tuple[_Node, ...]
 
     def holds(self, document: bytes) -> bool:
-        held = (child.holds(document) for child in self.children)
+        outcomes = (child.holds(document) for child in self.children)
         if self.operator == "$and":
-            return all(held)
-        return any(held) == (self.operator == "$or")
+            return all(outcomes)
+        return any(outcomes) == (self.operator == "$or")
 
     def details(self, document: bytes, negated: bool) -> bytes:
         # A $nor fails for the clauses that hold.
@@ -187,11 +189,11 @@ def _on_field(path: str, value: Value, query_context: QueryContext) -> Iterator[
         if name == "$not":
             yield _Negation(_together(list(_on_field(path, (code, data), query_context))))
         elif name != "$options":
-            told = [(name, code, data)]
+            operator_fields = [(name, code, data)]
             options = get_field(value[1], "$options") if name == "$regex" else None
             if options is not None:
-                told.append(("$options", *options))
-            yield _leaf(name, path, (code, data), [(path, OBJECT, document_from(told))], query_context)
+                operator_fields.append(("$options", *options))
+            yield _leaf(name, path, (code, data), [(path, OBJECT, document_from(operator_fields))], query_context)
 
 
 def _leaf(
@@ -214,9 +216,9 @@ def _values_at(value: Value, parts: Sequence[str], expand: bool) -> Iterator[Val
         else:
             yield value
     elif code == OBJECT:
-        found = get_field(data, parts[0])
-        if found is not None:
-            yield from _values_at(found, parts[1:], expand)
+        inner = get_field(data, parts[0])
+        if inner is not None:
+            yield from _values_at(inner, parts[1:], expand)
     elif code == ARRAY:
         members = values(data)
         if parts[0].isdigit() and int(parts[0]) < len(members):

@@ -38,17 +38,17 @@ def parse_array_filters(filters: Sequence[bytes], query_context: QueryContext) -
     if not filters:
         return {}
     inner = within_update(query_context)
-    found: dict[str, Callable[[Value], bool]] = {}
+    tests: dict[str, Callable[[Value], bool]] = {}
     for raw in filters:
         tree = parse_filter(raw, query_context=inner)
         identifier = _identifier(named_paths(tree))
         selector = f"$[{identifier}]"
-        if selector in found:
+        if selector in tests:
             raise CommandError(
                 Code.FailedToParse, f"Found multiple array filters with the same top-level field name {identifier}"
             )
-        found[selector] = _test(identifier, compile_filter(tree).matches)
-    return found
+        tests[selector] = _test(identifier, compile_filter(tree).matches)
+    return tests
 
 
 def _test(identifier: str, matches: Callable[[bytes], bool]) -> Callable[[Value], bool]:
@@ -56,26 +56,27 @@ def _test(identifier: str, matches: Callable[[bytes], bool]) -> Callable[[Value]
 
 
 def _identifier(paths: Iterable[str]) -> str:
-    found: str | None = None
+    identifier: str | None = None
     for path in paths:
         name = path.partition(".")[0]
-        if found is not None and name != found:
+        if identifier is not None and name != identifier:
             raise CommandError(
                 Code.FailedToParse,
-                f"Error parsing array filter: Expected a single top-level field name, found '{found}' and '{name}'",
+                f"Error parsing array filter: Expected a single top-level field name, found '{identifier}'"
+                f" and '{name}'",
             )
-        found = name
-    if found is None:
+        identifier = name
+    if identifier is None:
         raise CommandError(
             Code.FailedToParse, "Cannot use an expression without a top-level field name in arrayFilters"
         )
-    if not _IDENTIFIER.fullmatch(found):
+    if not _IDENTIFIER.fullmatch(identifier):
         raise CommandError(
             Code.BadValue,
             "Error parsing array filter: The top-level field name must be an alphanumeric string beginning with a"
-            f" lowercase letter, found '{found}'",
+            f" lowercase letter, found '{identifier}'",
         )
-    return found
+    return identifier
 
 
 def check_known(path: str, selectors: Collection[str]) -> None:

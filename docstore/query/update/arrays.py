@@ -47,8 +47,8 @@ class Push:
                 f" {situation.identity()}",
             )
         acts = bool(self.members) or (self.sort is not None and bool(members))
-        place = len(members) if self.position is None else self.position
-        members[place:place] = self.members
+        position = len(members) if self.position is None else self.position
+        members[position:position] = self.members
         if self.sort is not None:
             members = self.sort.apply(members)
         if self.keep is not None:
@@ -85,13 +85,13 @@ def parse_push(value: Value, query_context: QueryContext) -> Push:
         if name not in ("$each", "$position", "$slice", "$sort"):
             raise CommandError(Code.BadValue, f"Unrecognized clause in $push: {name}")
         clauses[name] = (code, data)
-    each = clauses["$each"]
-    if each[0] != ARRAY:
+    additions = clauses["$each"]
+    if additions[0] != ARRAY:
         raise CommandError(
-            Code.BadValue, f"The argument to $each in $push must be an array but it was of type: {type_name(each)}"
+            Code.BadValue, f"The argument to $each in $push must be an array but it was of type: {type_name(additions)}"
         )
     return Push(
-        tuple(values(each[1])),
+        tuple(values(additions[1])),
         _whole_number(clauses, "$position"),
         _parse_sort(clauses["$sort"], query_context.ordering) if "$sort" in clauses else None,
         _whole_number(clauses, "$slice"),
@@ -224,8 +224,8 @@ class Pull:
         if current[0] != ARRAY:
             raise CommandError(Code.BadValue, "Cannot apply $pull to a non-array value")
         members = values(current[1])
-        kept = [member for member in paced(members) if not self.unwanted(member)]
-        return current if len(kept) == len(members) else array_value(kept)
+        remaining = [member for member in paced(members) if not self.unwanted(member)]
+        return current if len(remaining) == len(members) else array_value(remaining)
 
 
 _ABOUT_DOCUMENTS = frozenset(
@@ -259,8 +259,8 @@ def parse_pull(value: Value, query_context: QueryContext) -> Pull:
         predicate = compile_filter(parse_equality("a", value))
     else:
         key_of = query_context.ordering.key
-        wanted = key_of(value)
-        return Pull(lambda member: key_of(member) == wanted)
+        target_key = key_of(value)
+        return Pull(lambda member: key_of(member) == target_key)
     return Pull(lambda member: predicate.matches(document_from([("a", *member)])))
 
 

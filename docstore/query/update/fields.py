@@ -124,10 +124,10 @@ def _source_value(situation: Situation, path: str) -> Value | None:
             )
         name = part
         in_array = in_array or value[0] == ARRAY
-        found = get_field(value[1], part)
-        if found is None:
+        child = get_field(value[1], part)
+        if child is None:
             return None
-        value = found
+        value = child
     if in_array:
         raise _array_element("source", path, situation)
     return value

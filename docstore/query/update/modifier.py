@@ -35,8 +35,8 @@ class Situation:
 
     def identity(self) -> str:
         """Return the document's `_id` in the form of error messages."""
-        found = get_field(self.document, "_id")
-        return "{no _id}" if found is None else f"{{_id: {display(found)}}}"
+        document_id = get_field(self.document, "_id")
+        return "{no _id}" if document_id is None else f"{{_id: {display(document_id)}}}"
 
 
 class Modifier(Protocol):

@@ -137,9 +137,9 @@ def _parse_change(update: _Written, operator: str, path: str, value: Value, quer
     update.add(path, RenameSource())
     target = parse_rename(path, value)
     _check_path(target)
-    for place, role in ((path, "source"), (target, "destination")):
-        if any(part == "$" or is_selector(part) for part in place.split(".")):
-            raise CommandError(Code.BadValue, f"The {role} field for $rename may not be dynamic: {place}")
+    for field_path, role in ((path, "source"), (target, "destination")):
+        if any(part == "$" or is_selector(part) for part in field_path.split(".")):
+            raise CommandError(Code.BadValue, f"The {role} field for $rename may not be dynamic: {field_path}")
     update.add(target, RenameTarget(path))
 
 

@@ -119,12 +119,12 @@ class _Application:
         for name, child in paced(node.in_order()):
             path = prefix + name
             current = present.get(name)
-            made = self._made(child, path) if current is None else self.place(child, current, path)
-            if path == "_id" and current is not None and made != current and not isinstance(child, RenameSource):
+            new_value = self._made(child, path) if current is None else self.place(child, current, path)
+            if path == "_id" and current is not None and new_value != current and not isinstance(child, RenameSource):
                 raise _changed_id(child)
-            if made != current and not prefix and name.startswith("$"):
+            if new_value != current and not prefix and name.startswith("$"):
                 raise dollar_field(name)
-            results[name] = made
+            results[name] = new_value
         if not prefix and "_id" in present and results["_id"] is None:
             # A renaming removes its source after it has set its target.
             raise _changed_id(node.children["_id"])
@@ -132,12 +132,12 @@ class _Application:
         for name, code, data in paced(fields):
             if name in present:
                 del present[name]
-                made = results.pop(name)
-                if made is not None:
-                    changed.append((name, *made))
+                new_value = results.pop(name)
+                if new_value is not None:
+                    changed.append((name, *new_value))
             else:
                 changed.append((name, code, data))
-        changed.extend((name, *made) for name, made in results.items() if made is not None)
+        changed.extend((name, *new_value) for name, new_value in results.items() if new_value is not None)
         return document_from(changed)
 
     def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
@@ -163,11 +163,11 @@ class _Application:
             if position < len(members):
                 members[position] = self.element(child, members[position], f"{path}.{name}")
                 continue
-            made = self._made(child, f"{path}.{name}")
-            if made is not None:
+            new_member = self._made(child, f"{path}.{name}")
+            if new_member is not None:
                 if position - len(members) > MAX_PADDING:
                     raise CommandError(Code.CannotBackfillArray, f"can't backfill more than {MAX_PADDING} elements")
-                members += [NULL_VALUE] * (position - len(members)) + [made]
+                members += [NULL_VALUE] * (position - len(members)) + [new_member]
         return array_from(members)
 
     def selected(self, node: PathNode, value: Value, path: str) -> Value:
@@ -182,8 +182,8 @@ class _Application:
         for position, member in enumerate(paced(members)):
             chosen = [child for name, child in children if name == "$[]" or self.selectors[name](member)]
             if chosen:
-                place = f"{path}.{position}"
-                members[position] = self.element(_merged(chosen, place), member, place)
+                member_path = f"{path}.{position}"
+                members[position] = self.element(_merged(chosen, member_path), member, member_path)
         return ARRAY, array_from(members)
 
     def element(self, node: PathNode | Modifier, member: Value, path: str) -> Value:
@@ -204,14 +204,14 @@ class _Application:
         if node.selects:
             raise _no_array(path)
         fields = [(name, self._made(child, f"{path}.{name}")) for name, child in paced(node.in_order())]
-        made = [(name, *value) for name, value in fields if value is not None]
-        return (OBJECT, document_from(made)) if made else None
+        present_fields = [(name, *value) for name, value in fields if value is not None]
+        return (OBJECT, document_from(present_fields)) if present_fields else None
 
     def _check_blocked(self, node: PathNode, value: Value, path: str) -> None:
         """Raise the error of the first operator below the node that needs its path."""
         name = path.rsplit(".", 1)[-1]
-        for part, whole, modifier in _leaves(node, path):
-            if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(whole, None, self.situation) is None:
+        for part, full_path, modifier in _leaves(node, path):
+            if modifier.blocked is Blocked.REFUSE_TO_MOVE and modifier.apply(full_path, None, self.situation) is None:
                 continue
             if modifier.blocked in (Blocked.REFUSE_TO_CREATE, Blocked.REFUSE_TO_MOVE):
                 raise CommandError(
@@ -268,7 +268,7 @@ def _leaves(node: PathNode, path: str) -> Iterator[tuple[str, str, Modifier]]:
         raise _no_array(path)
     for name, child in node.in_order():
         if isinstance(child, PathNode):
-            for _, whole, modifier in _leaves(child, f"{path}.{name}"):
-                yield name, whole, modifier
+            for _, full_path, modifier in _leaves(child, f"{path}.{name}"):
+                yield name, full_path, modifier
         else:
             yield name, f"{path}.{name}", child

@@ -151,10 +151,10 @@ class OperatorUpdate:
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
         situation = Situation(document=seed, now=now, timestamp=timestamp)
-        made = apply_tree(self.on_insert, seed, situation, self.selectors)
+        document = apply_tree(self.on_insert, seed, situation, self.selectors)
         if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
             raise _array_id()
-        return inserted(made, new_id)
+        return inserted(document, new_id)
 
 
 def lead_through(paths: Iterable[str], arrays: Iterable[str]) -> bool:
@@ -222,13 +222,13 @@ class Replacement:
         return not begins_with_id(self.document)
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        wanted = seeded_id(tree)
+        filter_id = seeded_id(tree)
         own = get_field(self.document, "_id")
-        if ARRAY in (own and own[0], wanted and wanted[0]):
+        if ARRAY in (own and own[0], filter_id and filter_id[0]):
             raise _array_id()
-        if wanted is not None and own is not None and encode_key(wanted) != encode_key(own):
+        if filter_id is not None and own is not None and encode_key(filter_id) != encode_key(own):
             raise _altered_id(own)
-        return inserted(fill_timestamps(self.document, timestamp), wanted if wanted is not None else new_id)
+        return inserted(fill_timestamps(self.document, timestamp), filter_id if filter_id is not None else new_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +241,12 @@ class PipelineUpdate:
     is_replacement: bool = False
 
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
-        made, old = self.transform(raw), get_field(raw, "_id")
-        own = get_field(made, "_id")
+        new_document, old = self.transform(raw), get_field(raw, "_id")
+        own = get_field(new_document, "_id")
         if own is not None and own != old:
             # An invalid `_id` takes precedence over a changed one.
             check_id(own)
-        after = _with_kept_id(made, old)
+        after = _with_kept_id(new_document, old)
         return after if after != raw else raw
 
     def moves_id(self, raw: bytes) -> bool:
@@ -254,19 +254,19 @@ class PipelineUpdate:
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
-        made = self.transform(seed)
-        own = get_field(made, "_id")
+        document = self.transform(seed)
+        own = get_field(document, "_id")
         if own is not None and own[0] == ARRAY:
             raise _array_id()
-        return inserted(_with_kept_id(made, get_field(seed, "_id")), new_id)
+        return inserted(_with_kept_id(document, get_field(seed, "_id")), new_id)
 
 
 def _with_kept_id(made: bytes, old_id: Value | None) -> bytes:
     new_id = get_field(made, "_id")
     if old_id is not None and new_id is not None and compare(old_id, new_id) != 0:
         raise _altered_id(new_id)
-    kept = new_id if new_id is not None else old_id
-    return made if kept is None else with_id_first(made, kept)
+    document_id = new_id if new_id is not None else old_id
+    return made if document_id is None else with_id_first(made, document_id)
 
 
 def _array_id() -> CommandError:
@@ -288,9 +288,9 @@ def _altered_id(new_id: Value) -> CommandError:
 def inserted(raw: bytes, new_id: Value) -> bytes:
     """Return the document that an upsert stores, with its `_id` first. Errors: those of an invalid `_id`."""
     document = with_id_first(raw, new_id)
-    found = get_field(document, "_id")
-    if found is not None:
-        check_id(found)
+    document_id = get_field(document, "_id")
+    if document_id is not None:
+        check_id(document_id)
     return document
 
 
@@ -306,8 +306,8 @@ def with_id_first(raw: bytes, new_id: Value) -> bytes:
     own = get_field(raw, "_id")
     if own is None:
         code, data = new_id
-        rest = b"".join((bytes((code,)), b"_id\0", data, raw[4:]))
-        return (len(rest) + 4).to_bytes(4, "little") + rest
+        body = b"".join((bytes((code,)), b"_id\0", data, raw[4:]))
+        return (len(body) + 4).to_bytes(4, "little") + body
     return document_from([("_id", *own), *(item for item in elements(raw) if item[0] != "_id")])
 
 

@@ -42,15 +42,15 @@ def plain_seed(filter_: bytes) -> bytes | None:
 def seeded_id(tree: Filter) -> Value | None:
     """Return the `_id` that the filter fixes for a replacement. A part of an `_id` alone is an error."""
     refuse_expressions(tree)
-    found: Value | None = None
+    document_id: Value | None = None
     for path, value in _fixed(tree):
         if path == "_id":
-            found = value
+            document_id = value
         elif covers("_id", path):
             raise CommandError(
                 Code.NotExactValueField, f"field at '_id' must be exactly specified, field at sub-path '{path}'found"
             )
-    return found
+    return document_id
 
 
 def _fixed(tree: Filter) -> list[tuple[str, Value]]:
@@ -76,8 +76,8 @@ def _simplified(tree: Filter) -> Filter:
         case And(children):
             return And(tuple(map(_simplified, children)))
         case Or(children):
-            left = [child for child in children if not _is_never(child)]
-            return _simplified(left[0]) if len(left) == 1 else tree
+            branches = [child for child in children if not _is_never(child)]
+            return _simplified(branches[0]) if len(branches) == 1 else tree
         case _:
             return tree
 
