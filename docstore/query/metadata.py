@@ -41,8 +41,10 @@ def measures_of(tree: Filter) -> Mapping[str, Measure]:
     if isinstance(special, Near):
         near = special
         return {
-            "geoNearDistance": lambda raw: double_value(found[0]) if (found := nearest(near, raw)) else None,
-            "geoNearPoint": lambda raw: found[1] if (found := nearest(near, raw)) else None,
+            "geoNearDistance": lambda raw: (
+                double_value(measurement[0]) if (measurement := nearest(near, raw)) else None
+            ),
+            "geoNearPoint": lambda raw: measurement[1] if (measurement := nearest(near, raw)) else None,
         }
     if isinstance(special, TextSearch):
         return {"textScore": TextScore(special.matcher)}

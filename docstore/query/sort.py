@@ -89,14 +89,14 @@ def natural_direction(value: Value) -> int:
 def parse_sort_fields(raw: bytes, measures: Mapping[str, Measure] = _NOTHING) -> tuple[tuple[str, int], ...]:
     """Return (path, 1 or -1) pairs in order, metadata as ("$kind", -1). Errors have the codes of the `$sort` stage."""
     fields: list[tuple[str, int]] = []
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, code, data in elements(raw):
         kind = _measured((code, data), measures)
         direction = -1 if kind else _direction(name, (code, data))
         check_field_path(name)
         name = f"${kind}" if kind else name
-        if name not in seen:
-            seen.add(name)
+        if name not in names:
+            names.add(name)
             fields.append((name, direction))
     if len(fields) > MAX_SORT_KEYS:
         raise CommandError(13103, "too many compound keys")

@@ -59,27 +59,27 @@ class TextLanguage:
         pattern = _words(english)
         if len(text) > _SHORT:
             return list(self._counting(pattern.finditer(text), exactness))
-        known = _known(self.name, exactness)
+        terms_by_word = _known(self.name, exactness)
         if text.isascii():
             words = text.encode().translate(_blanks(english)).decode().split(" ")
         else:
             words = pattern.findall(text)
-        terms = list(map(known.get, words))
+        terms = list(map(terms_by_word.get, words))
         if None in terms:
             return list(self._counting(pattern.finditer(text), exactness))
         spend(_PER_WORD * len(terms))
         return list(filter(None, terms))
 
     def _counting(self, words: Iterator[re.Match[str]], exactness: Exactness) -> Iterator[str]:
-        known = _known(self.name, exactness)
-        for found in words:
-            word = found[0]
-            term = known.get(word)
+        terms_by_word = _known(self.name, exactness)
+        for match in words:
+            word = match[0]
+            term = terms_by_word.get(word)
             if term is None:
-                if len(known) >= _REMEMBERED:
-                    known.clear()
-                    known[""] = ""
-                term = known[word] = _term(self.name, word, exactness)
+                if len(terms_by_word) >= _REMEMBERED:
+                    terms_by_word.clear()
+                    terms_by_word[""] = ""
+                term = terms_by_word[word] = _term(self.name, word, exactness)
                 spend(_PER_STEM)
             else:
                 spend(_PER_WORD)
@@ -103,9 +103,9 @@ def _key_of(language: str, word: str) -> bytes:
 
 def language_named(name: str) -> TextLanguage | None:
     """Return the language of a name or of a two-letter code, in any case; None if it is not known."""
-    found = name.lower()
-    found = _NAMES.get(found, found)
-    return TextLanguage(found) if found == "none" or found in STOP_WORDS else None
+    language_name = name.lower()
+    language_name = _NAMES.get(language_name, language_name)
+    return TextLanguage(language_name) if language_name == "none" or language_name in STOP_WORDS else None
 
 
 @lru_cache(maxsize=2)
@@ -114,8 +114,8 @@ def _words(with_apostrophes: bool) -> re.Pattern[str]:
     if with_apostrophes:
         between.remove("'")
     ranges = (
-        f"{re.escape(between.getRangeStart(place))}-{re.escape(between.getRangeEnd(place))}"
-        for place in range(between.getRangeCount())
+        f"{re.escape(between.getRangeStart(index))}-{re.escape(between.getRangeEnd(index))}"
+        for index in range(between.getRangeCount())
     )
     return re.compile(f"[^{''.join(ranges)}]+")
 
@@ -161,8 +161,10 @@ def without_diacritics(text: str) -> str:
     """Return the text without the diacritics of its letters."""
     if text.isascii():
         return text
-    apart = unicodedata.normalize("NFD", text)
-    return unicodedata.normalize("NFC", "".join(each for each in apart if unicodedata.category(each) != "Mn"))
+    decomposition = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize(
+        "NFC", "".join(character for character in decomposition if unicodedata.category(character) != "Mn")
+    )
 
 
 def compared(text: str, exactness: Exactness) -> str:

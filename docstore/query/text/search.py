@@ -51,11 +51,11 @@ class Search:
             return False
         if not self.phrases and not self.negated_phrases:
             return True
-        whole = [compared(text, self.exactness) for text, _, _ in texts]
+        folded_texts = [compared(text, self.exactness) for text, _, _ in texts]
 
         def stands(phrase: str) -> bool:
-            wanted = compared(phrase, self.exactness)
-            return any(wanted in text for text in whole)
+            folded_phrase = compared(phrase, self.exactness)
+            return any(folded_phrase in text for text in folded_texts)
 
         return all(map(stands, self.phrases)) and not any(map(stands, self.negated_phrases))
 
@@ -80,12 +80,12 @@ def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Sea
         phrase, word = piece["phrase"], piece["word"]
         if phrase is not None:
             (negated_phrases if minus else phrases).append(phrase)
-        found = word if word is not None else phrase or ""
+        content = word if word is not None else phrase or ""
         if minus and word is not None:
-            negated.update(language.terms(found, exactness))
+            negated.update(language.terms(content, exactness))
         elif not minus:
-            terms.update(language.terms(found, exactness))
-            looked_up.update(language.terms(found))
+            terms.update(language.terms(content, exactness))
+            looked_up.update(language.terms(content))
         minus = False
     return Search(
         language,
@@ -93,8 +93,8 @@ def parse_search(text: str, language: TextLanguage, exactness: Exactness) -> Sea
         frozenset(looked_up),
         frozenset(terms),
         frozenset(negated),
-        tuple(each for each in phrases if each.strip()),
-        tuple(each for each in negated_phrases if each.strip()),
+        tuple(member for member in phrases if member.strip()),
+        tuple(member for member in negated_phrases if member.strip()),
     )
 
 
@@ -109,10 +109,10 @@ class TextMatcher:
         """Set the index by its keys, and return the search; without `language` it is in that of the index. Error:
         BadValue for an unknown language.
         """
-        known = keys.language if language is None else language_named(language)
-        if known is None:
+        text_language = keys.language if language is None else language_named(language)
+        if text_language is None:
             raise CommandError(Code.BadValue, f'unsupported language: "{language}" for text index version 3')
-        search = parse_search(text, known, exactness)
+        search = parse_search(text, text_language, exactness)
         self._found, self._score = (search, keys), None
         return search
 

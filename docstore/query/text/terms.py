@@ -77,13 +77,13 @@ class TextKeys:
 
     def scores(self, raw: bytes) -> dict[str, float]:
         """Return the terms of a document with their scores."""
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for text, weight, language in self.texts(raw):
             terms = language.terms(text)
             for term, count in Counter(terms).items():
                 spend(_PER_TERM)
-                found[term] = found.get(term, 0.0) + _score(text, weight, term, count, len(terms))
-        return found
+                scores[term] = scores.get(term, 0.0) + _score(text, weight, term, count, len(terms))
+        return scores
 
     def plain(self) -> PlainTexts | None:
         """Return the kernel's faster reader of most documents; None unless all weights are on top-level fields."""
@@ -99,8 +99,8 @@ class TextKeys:
         plain = Scores(texts, [encode_key(string_value(term)) for term in wanted]).sum
 
         def score(raw: bytes) -> float:
-            found = plain(raw)
-            return sum(self._scores_of(raw, wanted)) if found < 0 else found
+            total = plain(raw)
+            return sum(self._scores_of(raw, wanted)) if total < 0 else total
 
         return score
 
@@ -109,10 +109,10 @@ class TextKeys:
         for text, weight, language in self.texts(raw):
             terms = language.terms(text)
             spend(_PER_TERM * len(wanted))
-            for place, term in enumerate(wanted):
+            for index, term in enumerate(wanted):
                 count = terms.count(term)
                 if count:
-                    scores[place] += _score(text, weight, term, count, len(terms))
+                    scores[index] += _score(text, weight, term, count, len(terms))
         return scores
 
 
@@ -130,7 +130,7 @@ def _weights(weights: tuple[tuple[str, int], ...]) -> _Weights:
     own = dict(weights)
     everywhere = own.get(EVERYWHERE)
     names = [path.split(".") for path in own]
-    leading = frozenset(".".join(each[:length]) for each in names for length in range(1, len(each)))
+    leading = frozenset(".".join(parts[:length]) for parts in names for length in range(1, len(parts)))
     return _Weights(own, everywhere, leading)
 
 

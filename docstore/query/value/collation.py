@@ -171,12 +171,12 @@ def _ascii_weights() -> Sequence[AsciiWeight]:
     """
     collator = icu.Collator.createInstance(icu.Locale("root"))
     collator.setStrength(icu.Collator.TERTIARY)
-    found: list[AsciiWeight] = [(b"", 0)] * 128
+    weights: list[AsciiWeight] = [(b"", 0)] * 128
     for code in range(0x20, 0x7F):
         first, second, third = collator.getSortKey(chr(code))[:-1].split(b"\1")
         if len(first) <= 2 and second == _COMMON and (third == _COMMON or third > _COMMON_RUNS):
-            found[code] = first, 0 if third == _COMMON else third[0]
-    return found
+            weights[code] = first, 0 if third == _COMMON else third[0]
+    return weights
 
 
 def _collator(specification: _Specification, raw: bytes) -> Any:
@@ -221,20 +221,20 @@ _ENUMERATIONS: Final = {"caseFirst": _CASE_FIRST, "alternate": _ALTERNATE, "maxV
 
 
 def _specification(raw: bytes, where: str) -> _Specification:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, code, data in elements(raw):
         if name not in _FIELDS:
             raise CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
         if code in (NULL, UNDEFINED) and name != "backwards":
             continue
         target, kind = _FIELDS[name]
-        found[target] = _field(f"{where}.{name}", kind, (code, data))
+        options[target] = _field(f"{where}.{name}", kind, (code, data))
         choices = _ENUMERATIONS.get(name)
-        if choices is not None and found[target] not in choices:
-            raise CommandError(Code.BadValue, f"'{found[target]}' is no value of '{where}.{name}'")
-    if "locale" not in found:
+        if choices is not None and options[target] not in choices:
+            raise CommandError(Code.BadValue, f"'{options[target]}' is no value of '{where}.{name}'")
+    if "locale" not in options:
         raise CommandError(40414, f"BSON field '{where}.locale' is missing but a required field")
-    return _Specification(**found)
+    return _Specification(**options)
 
 
 def _field(where: str, kind: str, value: Value) -> Any:

@@ -10,8 +10,8 @@ from collections.abc import Collection
 
 def read_place(path: str) -> bytes:
     """Return the place that a path, which may name array positions, reads."""
-    first, *rest = path.split(".")
-    return ".".join([first, *(part for part in rest if not part.isdigit())]).encode()
+    first, *later_parts = path.split(".")
+    return ".".join([first, *(part for part in later_parts if not part.isdigit())]).encode()
 
 
 def first_name(place: bytes) -> str:
@@ -24,9 +24,9 @@ def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
     some. An `_id` changes as a whole. `positions_exist`: the position that `$` stands for is never beyond the array's
     end.
     """
-    first, *rest = path.split(".")
+    first, *later_parts = path.split(".")
     parts = [first]
-    for part in rest if first != "_id" else ():
+    for part in later_parts if first != "_id" else ():
         if part.isdigit() or (part == "$" and not positions_exist):
             break
         if part != "$" and not part.startswith("$["):
@@ -37,5 +37,7 @@ def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
 def meet(some: Collection[bytes], others: Collection[bytes]) -> bool:
     """True if one of these places equals, contains or lies in one of the others."""
     return any(
-        one == other or one.startswith(other + b".") or other.startswith(one + b".") for one in some for other in others
+        path == other or path.startswith(other + b".") or other.startswith(path + b".")
+        for path in some
+        for other in others
     )

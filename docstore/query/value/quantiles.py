@@ -70,8 +70,8 @@ class Digest:
         means, weights = array("d"), array("q")
         means.frombytes(dumped[_HEAD.size : _HEAD.size + half])
         weights.frombytes(dumped[_HEAD.size + half :])
-        many = [(mean, weight) for mean, weight in zip(means, weights, strict=True) if weight > 1]
-        self._centroids = sorted([*self._centroids, *many])
+        new_centroids = [(mean, weight) for mean, weight in zip(means, weights, strict=True) if weight > 1]
+        self._centroids = sorted([*self._centroids, *new_centroids])
         self._fresh.extend(mean for mean, weight in zip(means, weights, strict=True) if weight == 1)
         if len(self._fresh) > EXACT or len(self._centroids) > EXACT:
             self._compress()
@@ -87,9 +87,9 @@ class Digest:
         if rank < self._below:
             return -math.inf
         before = self._below
-        for place, (mean, weight) in enumerate(centroids):
+        for index, (mean, weight) in enumerate(centroids):
             if rank < before + weight:
-                return mean if weight == 1 else _between(centroids, place, rank - before)
+                return mean if weight == 1 else _between(centroids, index, rank - before)
             before += weight
         return math.inf
 
@@ -112,24 +112,24 @@ def _between(centroids: list[tuple[float, int]], place: int, inside: int) -> flo
     step = -1 if inside < middle else 1
     if not 0 <= place + step < len(centroids) or inside == middle:
         return mean
-    other, others = centroids[place + step]
-    distance = (weight + others) / 2
-    return mean + (other - mean) * abs(inside - middle) / distance
+    neighbour_mean, neighbour_weight = centroids[place + step]
+    distance = (weight + neighbour_weight) / 2
+    return mean + (neighbour_mean - mean) * abs(inside - middle) / distance
 
 
 def _compressed(merged: Iterable[tuple[float, int]], total: int) -> Iterable[tuple[float, int]]:
     """Yield the centroids with neighbours merged as far as the scale, which is steep at both ends, allows."""
     mean, weight, before = 0.0, 0, 0
     limit = 0.0
-    for each, count in merged:
+    for next_mean, count in merged:
         if weight and (before + weight + count) / total <= limit:
             weight += count
-            mean += (each - mean) * count / weight
+            mean += (next_mean - mean) * count / weight
             continue
         if weight:
             yield mean, weight
             before += weight
-        mean, weight = each, count
+        mean, weight = next_mean, count
         limit = _limit(before / total)
     if weight:
         yield mean, weight

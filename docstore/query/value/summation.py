@@ -47,9 +47,9 @@ class Summation:
     @classmethod
     def of_parts(cls, whole: int, high: float, low: float) -> Summation:
         """Return a sum from the integers in it, and the two doubles of the whole sum."""
-        found = cls()
-        found._whole, found._high, found._low = whole, high, low
-        return found
+        summation = cls()
+        summation._whole, summation._high, summation._low = whole, high, low
+        return summation
 
     def add(self, value: Value) -> None:
         """Add a number."""
@@ -69,9 +69,9 @@ class Summation:
             number = decimal_of(value).to_decimal()
             self._decimal = DECIMAL_CONTEXT.add(self._decimal, number if sign > 0 else number.copy_negate())
         elif code == INT32:
-            whole = sign * int_of(value)
-            self._whole += whole
-            self._plus(float(whole))
+            integer = sign * int_of(value)
+            self._whole += integer
+            self._plus(float(integer))
         else:
             self._add_long(sign * int_of(value))
 
@@ -91,20 +91,20 @@ class Summation:
     def _plus(self, number: float) -> None:
         """Add to both doubles. The first rounding error is exact only if `_low` is the smaller, as in MongoDB."""
         term = number + self._low
-        rest = self._low - (term - number)
+        rounding_error = self._low - (term - number)
         total = self._high + term
         part = total - self._high
-        self._low = rest + ((self._high - (total - part)) + (term - part))
+        self._low = rounding_error + ((self._high - (total - part)) + (term - part))
         self._high = total
 
     def merge_partial(self, parts: Sequence[Value]) -> None:
         """Add the numbers of the sum that these parts come from."""
-        kind, whole, high, low, decimal = parts
+        kind, integers, high, low, decimal = parts
         self.kind = widest(self.kind, int_of(kind))
-        if whole[0] == DOUBLE:
-            self._add_double(double_of(whole))
-        elif whole != _NO_INTEGERS:
-            self._add_long(int_of(whole))
+        if integers[0] == DOUBLE:
+            self._add_double(double_of(integers))
+        elif integers != _NO_INTEGERS:
+            self._add_long(int_of(integers))
         self._add_double(double_of(high))
         self._add_double(double_of(low))
         if decimal[1] != _ZERO:
@@ -156,15 +156,15 @@ class Summation:
         While there are only integers, they are all in the second part (a double if they exceed 64 bits), else in the
         doubles.
         """
-        whole: Value = _NO_INTEGERS
+        integers: Value = _NO_INTEGERS
         high, low = self._high, self._low
         if self.kind in (INT32, INT64):
             fits = LONG_MIN <= self._whole <= LONG_MAX
-            whole = int64_value(self._whole) if fits else double_value(high)
+            integers = int64_value(self._whole) if fits else double_value(high)
             high = low = 0.0
         elif self._special != 0.0:
             high = self._special
-        return [int32_value(self.kind), whole, double_value(high), double_value(low), from_decimal(self._decimal)]
+        return [int32_value(self.kind), integers, double_value(high), double_value(low), from_decimal(self._decimal)]
 
 
 def _upper(number: int) -> int:
