@@ -88,11 +88,11 @@ class Catalog:
         stored = engine.get(_META, NEXT_IDENT_KEY)
         # After a power loss an index build's entries may be on disk although the counter row of its ident is not.
         self._next_ident = max(self._next_ident, ident_of(stored) if stored else 1, highest_ident(engine) + 1)
-        known = {coll.ident: coll for coll in self.collections.values()}
+        by_ident = {coll.ident: coll for coll in self.collections.values()}
         self.collections = {}
         for key, row in engine.items(_META, CATALOG_PREFIX, after_prefix(CATALOG_PREFIX)):
             ident = ident_of(key, 1)
-            coll = read_row(engine, ident, row, known.get(ident))
+            coll = read_row(engine, ident, row, by_ident.get(ident))
             self.collections[coll.ns] = coll
         self._by_uuid = {coll.uuid: coll for coll in self.collections.values()}
         self._by_database = {}
@@ -318,9 +318,9 @@ def remove_tree(batch: Batch, ident: int) -> None:
 def remove_trees(batch: Batch, idents: list[int]) -> None:
     """Free the space of ascending idents; consecutive ones are one range on disk."""
     first = None
-    for place, ident in enumerate(idents):
+    for index, ident in enumerate(idents):
         first = ident if first is None else first
-        if place + 1 == len(idents) or idents[place + 1] != ident + 1:
+        if index + 1 == len(idents) or idents[index + 1] != ident + 1:
             for family in (Family.RECORDS, Family.INDEXES):
                 batch.delete_range(family, ident_bytes(first), ident_end(ident))
             batch.delete_range(Family.WIDE, family_prefix(first), family_end(ident))

@@ -121,9 +121,9 @@ def create_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, spec
     """
     if catalog.collections.get(coll.ns) is not coll:
         raise CommandError(Code.IndexBuildAborted, f"{coll.ns} was dropped while an index on it was to be made")
-    found = coll.indexes.get(spec.name)
-    if found is not None and is_among(spec, (found.spec,)):
-        return found
+    existing_index = coll.indexes.get(spec.name)
+    if existing_index is not None and is_among(spec, (existing_index.spec,)):
+        return existing_index
     check_room(coll, 1)
     for _ in unit.keys(Family.RECORDS, coll.prefix, coll.end):
         raise CommandError(Code.IndexBuildAborted, f"{coll.ns} took documents while an index on it was to be made")
@@ -140,8 +140,10 @@ def drop_index(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, name: 
         raise CommandError(Code.IndexNotFound, f"index not found with name [{name}]")
     if index.is_id:
         raise CommandError(Code.InvalidOptions, "cannot drop _id index")
-    left = {other: kept for other, kept in coll.indexes.items() if kept is not index}
-    catalog.set_indexes(unit, coll, left, coll.building)
+    remaining = {
+        other_name: other_index for other_name, other_index in coll.indexes.items() if other_index is not index
+    }
+    catalog.set_indexes(unit, coll, remaining, coll.building)
     catalog.discard(unit, coll, index.ident)
     o = document_from([("dropIndexes", *from_python(coll.name)), ("index", *from_python(name))])
     unit.command(coll, f"{coll.database}.$cmd", o, index.spec.raw)

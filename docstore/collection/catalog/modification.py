@@ -33,8 +33,8 @@ def modify_options(catalog: Catalog, unit: WriteUnitOfWork, coll: Collection, re
     """Change options by validated `collMod` fields, those in MODIFIABLE."""
     before, o2 = coll.options, document_from(options_before(coll))
     catalog.set_options(unit, coll, modified(before, request))
-    asked = [(name, *value) for name, value in request.items()]
-    o = document_from([("collMod", *from_python(coll.name)), *asked])
+    fields = [(name, *value) for name, value in request.items()]
+    o = document_from([("collMod", *from_python(coll.name)), *fields])
     unit.command(coll, f"{coll.database}.$cmd", o, o2)
 
 

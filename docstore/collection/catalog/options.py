@@ -72,9 +72,9 @@ _OF_BUCKETS = from_python({"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": 
 
 def options_from(fields: Iterable[tuple[str, Value]]) -> CollectionOptions:
     """Build options from (name, value) pairs in any order."""
-    given = dict(fields)
-    known = [(name, *given.pop(name)) for name in ORDER if name in given]
-    return parse_options(document_from([*known, *((name, *value) for name, value in given.items())]))
+    by_name = dict(fields)
+    ordered_fields = [(name, *by_name.pop(name)) for name in ORDER if name in by_name]
+    return parse_options(document_from([*ordered_fields, *((name, *value) for name, value in by_name.items())]))
 
 
 def options_of(fields: Mapping[str, Any]) -> CollectionOptions:

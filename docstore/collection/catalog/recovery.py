@@ -44,7 +44,7 @@ def recover_catalog(engine: Engine, note: Callable[[list[str]], None]) -> None:
     batch = Batch()
     batch.urgency = Urgency.CONSENSUS
     collections = _readable_rows(engine, batch, losses)
-    known = {coll.ident for coll in collections} | {
+    catalog_idents = {coll.ident for coll in collections} | {
         ident_of(key, len(GARBAGE_PREFIX))
         for key in engine.keys(Family.META, GARBAGE_PREFIX, after_prefix(GARBAGE_PREFIX))
     }
@@ -53,8 +53,8 @@ def recover_catalog(engine: Engine, note: Callable[[list[str]], None]) -> None:
     stored = engine.get(Family.META, NEXT_IDENT_KEY)
     if stored is not None and len(stored) == len(ident_bytes(0)):
         next_ident = max(next_ident, ident_of(stored))
-    records = set(idents_in(engine, Family.RECORDS)) - known
-    rows = set(idents_in(engine, Family.WIDE)) - known
+    records = set(idents_in(engine, Family.RECORDS)) - catalog_idents
+    rows = set(idents_in(engine, Family.WIDE)) - catalog_idents
     for ident in sorted(rows - records):
         _copy_rows(engine, ident)
     for ident in sorted(records | rows):
@@ -62,8 +62,8 @@ def recover_catalog(engine: Engine, note: Callable[[list[str]], None]) -> None:
         next_ident += 1
         namespaces.add(coll.ns)
         batch.put(Family.META, *catalog_row(coll))
-        what = "rows of a column family" if ident in rows else "documents"
-        losses.append(f"the catalog did not name the collection of {what} that is {coll.ns} now")
+        content = "rows of a column family" if ident in rows else "documents"
+        losses.append(f"the catalog did not name the collection of {content} that is {coll.ns} now")
     batch.put(Family.META, NEXT_IDENT_KEY, ident_bytes(next_ident))
     note(losses)
     engine.write(batch)

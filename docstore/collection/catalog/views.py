@@ -80,8 +80,8 @@ def find_view(store: Store, ns: str) -> ViewDefinition | None:
     """Return the view of that name."""
     database = split_namespace(ns)[0]
     coll = store.collection(f"{database}.{SYSTEM_VIEWS}")
-    found = None if coll is None else coll.by_id(store.engine, from_python(ns))
-    return None if found is None else _from_document(database, found[1])
+    record = None if coll is None else coll.by_id(store.engine, from_python(ns))
+    return None if record is None else _from_document(database, record[1])
 
 
 def views_of(store: Store, database: str) -> list[ViewDefinition]:
@@ -141,10 +141,10 @@ def remove_view(store: Store, unit: WriteUnitOfWork, ns: str) -> None:
 
 def _stored(store: Store, ns: str) -> tuple[Collection, int, bytes]:
     coll = store.collection(f"{split_namespace(ns)[0]}.{SYSTEM_VIEWS}")
-    found = None if coll is None else coll.by_id(store.engine, from_python(ns))
+    record = None if coll is None else coll.by_id(store.engine, from_python(ns))
     assert coll is not None, f"there is no view {ns}"
-    assert found is not None, f"there is no view {ns}"
-    return coll, *found
+    assert record is not None, f"there is no view {ns}"
+    return coll, *record
 
 
 def _from_document(database: str, raw: bytes) -> ViewDefinition:
@@ -186,16 +186,16 @@ def _check_graph(store: Store, view: ViewDefinition) -> None:
 
 def _check_cycle(graph: dict[str, list[str]], start: str) -> None:
     """Errors: GraphContainsCycle if a path from `start` leads back to it."""
-    ways: list[tuple[str, ...]] = [(start,)]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        for below in graph.get(way[-1], ()):
+    paths: list[tuple[str, ...]] = [(start,)]
+    view_names: set[str] = set()
+    while paths:
+        path = paths.pop()
+        for below in graph.get(path[-1], ()):
             if below == start:
-                raise CommandError(Code.GraphContainsCycle, f"View cycle detected: {' => '.join((*way, below))}")
-            if below not in seen:
-                seen.add(below)
-                ways.append((*way, below))
+                raise CommandError(Code.GraphContainsCycle, f"View cycle detected: {' => '.join((*path, below))}")
+            if below not in view_names:
+                view_names.add(below)
+                paths.append((*path, below))
 
 
 def _longest_way(graph: dict[str, list[str]], ns: str, known: dict[str, int]) -> int:

@@ -75,14 +75,14 @@ class KeysAhead:
 
     def of(self, index: Index, raw: bytes, *, tolerant: bool) -> Marked:
         """Return the precomputed keys, or compute them now, as `Index.marked_keys`."""
-        found = self._kept.get((index, raw))
-        if found is None:
+        entry = self._kept.get((index, raw))
+        if entry is None:
             return index.marked_keys(raw, tolerant=tolerant)
-        if not isinstance(found, CommandError):
-            return found
+        if not isinstance(entry, CommandError):
+            return entry
         if tolerant:
             return [], 0, b""
-        raise found
+        raise entry
 
     def clear(self) -> None:
         """Drop the keys, after the unit."""

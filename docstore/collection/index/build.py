@@ -112,7 +112,7 @@ class IndexBuild:
     def _gather(self, load: Load, deadline: float) -> None:
         coll, entries = self.collection, load.entries
         sources = [_entry_source(index, tolerant=self._tolerant) for index in self._indexes]
-        start, end = (coll.prefix + record_id_bytes(place + 1) for place in (self._place, self._last))
+        start, end = (coll.prefix + record_id_bytes(record_id + 1) for record_id in (self._place, self._last))
         records = iter(self._engine.items(Family.RECORDS, start, end))
         most = entries.count + RUN_ENTRIES
         while entries.count < most:
@@ -129,13 +129,13 @@ class IndexBuild:
         """Find the keys of a unique index that two documents have. Errors: DuplicateKey for the first."""
         index, start = self._unseen[-1]
         last = b""
-        for seen, key in enumerate(self._engine.keys(Family.INDEXES, start, index.end), 1):
+        for count, key in enumerate(self._engine.keys(Family.INDEXES, start, index.end), 1):
             entry = key[:-RECORD_ID_BYTES]
             if entry == last:
                 index.collisions.add(entry)
                 self._check_unique(index)
             last = entry
-            if seen % _CLOCK_EVERY == 0 and monotonic() >= deadline:
+            if count % _CLOCK_EVERY == 0 and monotonic() >= deadline:
                 self._unseen[-1] = (index, key)
                 return
         self._unseen.pop()
@@ -180,9 +180,11 @@ class IndexBuild:
 
     def _check(self) -> None:
         building = self.collection.building
-        kept = self._catalog.collections.get(self.collection.ns) is self.collection
-        taken = not self._replacing and any(index.name in self.collection.indexes for index in self._indexes)
-        if taken or not (self._open and kept and all(building.get(index.name) is index for index in self._indexes)):
+        is_current = self._catalog.collections.get(self.collection.ns) is self.collection
+        has_conflict = not self._replacing and any(index.name in self.collection.indexes for index in self._indexes)
+        if has_conflict or not (
+            self._open and is_current and all(building.get(index.name) is index for index in self._indexes)
+        ):
             raise CommandError(_ABORTED, f"the index build on {self.collection.ns} has been given up")
 
     def _reopen(self) -> None:
@@ -196,8 +198,8 @@ class IndexBuild:
         if self._load is not None:
             self._load.abandon()
         coll = self.collection
-        left = {name: index for name, index in coll.building.items() if index not in self._indexes}
-        coll.set_indexes(coll.indexes, left)
+        remaining = {name: index for name, index in coll.building.items() if index not in self._indexes}
+        coll.set_indexes(coll.indexes, remaining)
         batch = Batch()
         for index in self._indexes:
             remove_tree(batch, index.ident)
@@ -220,10 +222,10 @@ def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
 
     def gather(prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
         if len(raw) <= LARGE_BYTES or not reads_much(index, raw):
-            keys, places, marks = index.marked_keys(raw, tolerant=tolerant)
+            keys, array_bits, marks = index.marked_keys(raw, tolerant=tolerant)
         elif index.covers(raw):
             try:
-                keys, places, marks = marked_keys_with_pauses(index, raw)
+                keys, array_bits, marks = marked_keys_with_pauses(index, raw)
             except CommandError as error:
                 if not tolerant or error.code not in REFUSALS:
                     raise
@@ -235,6 +237,6 @@ def _entry_source(index: Index, *, tolerant: bool) -> EntrySource:
             for key in part:
                 into.add(prefix + key + rid, marks)
             allowing(PAUSED, spend, _PER_ENTRY * len(part))
-        return places
+        return array_bits
 
     return EntrySource(index.prefix, gather, None if tolerant or not index.is_of_values else index.key_pattern)

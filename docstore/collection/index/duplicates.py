@@ -35,33 +35,33 @@ _NULL_VALUE: Value = (NULL, b"")
 
 def duplicate_key(coll: Collection, index: Index, raw: bytes, key: bytes) -> CommandError:
     """Return the error for the document `raw`, whose encoded key `key` in `index` is another document's."""
-    found = index_values(index, raw, key)
+    components = index_values(index, raw, key)
     extra: dict[str, Any] = {"keyPattern": document_to_python(index.spec.key)}
     rules = ""
     if index.collation is None:
-        extra["keyValue"] = {path: to_python(value) for (path, _), value in zip(index.fields, found, strict=True)}
-        texts = [display_in_full(value) for value in found]
+        extra["keyValue"] = {path: to_python(value) for (path, _), value in zip(index.fields, components, strict=True)}
+        texts = [display_in_full(value) for value in components]
     else:
         # The entry holds collation keys, which are no text: they are shown in hexadecimal.
         rules = f" collation: {display_in_full((OBJECT, index.collation.raw))}"
-        folded = [index.collation.fold(value) for value in found]
+        folded = [index.collation.fold(value) for value in components]
         hexes = [value[1][4:-1].hex() if value[0] == STRING else None for value in folded]
         texts = [
             display_in_full(value) if digits is None else f'"0x{digits}"'
-            for value, digits in zip(found, hexes, strict=True)
+            for value, digits in zip(components, hexes, strict=True)
         ]
         extra["keyValue"] = {
             path: to_python(value) if digits is None else digits
-            for (path, _), value, digits in zip(index.fields, found, hexes, strict=True)
+            for (path, _), value, digits in zip(index.fields, components, hexes, strict=True)
         }
         extra["hexEncoded"] = [digits is not None for digits in hexes]
         extra["collation"] = document_to_python(index.collation.raw)
-    shown = ", ".join(f"{path}: {text}" for (path, _), text in zip(index.fields, texts, strict=True))
+    key_text = ", ".join(f"{path}: {text}" for (path, _), text in zip(index.fields, texts, strict=True))
     # The cluster key is no index.
-    place = "" if index.spec.clustered else f" index: {index.name}"
+    index_text = "" if index.spec.clustered else f" index: {index.name}"
     return CommandError(
         Code.DuplicateKey,
-        f"E11000 duplicate key error collection: {coll.ns}{place}{rules} dup key: {{ {shown} }}",
+        f"E11000 duplicate key error collection: {coll.ns}{index_text}{rules} dup key: {{ {key_text} }}",
         extra=extra,
     )
 
@@ -72,35 +72,35 @@ def index_values(index: Index, raw: bytes, key: bytes) -> list[Value]:
     """
     if index.geometry is None and index.text is None:
         return key_values(index.key_pattern, raw, key)
-    found: list[Value] = []
+    components: list[Value] = []
     for path, direction in index.fields:
         end = field_end(key, 0, 0xFF if direction < 0 else 0)
         if direction == 0:
-            found.append(cell_value(key[:end]) if index.geometry is not None else term_value(key[:end]))
+            components.append(cell_value(key[:end]) if index.geometry is not None else term_value(key[:end]))
         else:
             pattern = KeyPattern([(path, direction)], index.key_pattern.fold)
-            whole = whole_value(raw, path.split("."))
-            same = pattern.encode([whole]) == key[:end]
-            found.append(whole if same else key_values(pattern, raw, key[:end])[0])
+            path_value = whole_value(raw, path.split("."))
+            same = pattern.encode([path_value]) == key[:end]
+            components.append(path_value if same else key_values(pattern, raw, key[:end])[0])
         key = key[end:]
-    return found
+    return components
 
 
 def key_values(pattern: KeyPattern, raw: bytes, key: bytes) -> list[Value]:
     """Return the document's value per field of the pattern that produces its encoded key `key`."""
-    found: list[Value] = []
+    components: list[Value] = []
     for path, direction in pattern.fields:
         single = KeyPattern([(path, direction)], pattern.fold)
         for value in _candidates((OBJECT, raw), path.split(".")):
             encoded = single.encode([value])
             # No key is a prefix of another, so at most one value of the field matches.
             if key.startswith(encoded):
-                found.append(value)
+                components.append(value)
                 key = key[len(encoded) :]
                 break
         else:
             raise AssertionError(f"the document has no such key under {pattern!r}")
-    return found
+    return components
 
 
 def _candidates(value: Value, path: list[str]) -> list[Value]:
@@ -111,9 +111,9 @@ def _candidates(value: Value, path: list[str]) -> list[Value]:
             return [value]
         return [*values(data), (UNDEFINED, b""), value]
     if code == ARRAY:
-        members = [found for member in values(data) for found in _candidates(member, path)]
-        if path[0].isdigit() and (place := int(path[0])) < len(listed := values(data)):
-            members += _candidates(listed[place], path[1:])
+        members = [candidate for member in values(data) for candidate in _candidates(member, path)]
+        if path[0].isdigit() and (position := int(path[0])) < len(listed := values(data)):
+            members += _candidates(listed[position], path[1:])
         return [*members, _NULL_VALUE]
     if code != OBJECT:
         return [_NULL_VALUE]

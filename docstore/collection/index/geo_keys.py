@@ -36,7 +36,7 @@ def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
     for path, direction in spec.fields:
         fields.append((_field(spec, path, direction, geometry), shift))
         shift += path.count(".") + 1
-    located = [place for place, (_, direction) in enumerate(spec.fields) if direction == 0]
+    located = [position for position, (_, direction) in enumerate(spec.fields) if direction == 0]
     keeps_all = isinstance(geometry, SphereKeys) and geometry.version == 1
     # The common case: one plain point and no other field.
     plain = geometry.points_at(spec.fields[0][0]) if len(fields) == 1 else None
@@ -46,57 +46,57 @@ def geometry_keys(spec: IndexSpec, geometry: GeoKeys) -> KeysOf:
             key = plain.of_document(raw)
             if key is not None:
                 return [key], 0, b""
-        places = 0
-        found: list[list[bytes]] = []
+        array_bits = 0
+        field_keys: list[list[bytes]] = []
         for own, moved in fields:
             members, arrays = own(raw)
-            found.append(members)
-            places |= arrays << moved
-        if not keeps_all and all(found[place] == [KEY_OF_NULL] for place in located):
+            field_keys.append(members)
+            array_bits |= arrays << moved
+        if not keeps_all and all(field_keys[position] == [KEY_OF_NULL] for position in located):
             return [], 0, b""
-        return sorted({b"".join(members) for members in product(*found)}), places, b""
+        return sorted({b"".join(members) for members in product(*field_keys)}), array_bits, b""
 
     return keys
 
 
 def _field(spec: IndexSpec, path: str, direction: int, geometry: GeoKeys) -> _FieldKeys:
     names = path.split(".")
-    whole = 1 << len(names) - 1
+    array_bit = 1 << len(names) - 1
     if direction:
         pattern = KeyPattern([(path, direction)], spec.collation.fold if spec.collation is not None else None)
         if isinstance(geometry, SphereKeys):
             return pattern.keys
-        return lambda raw: _taken_whole(raw, names, pattern, whole)
+        return lambda raw: _taken_whole(raw, names, pattern, array_bit)
     cells = _plane_cells if isinstance(geometry, PlaneKeys) else _sphere_cells
 
     def located(raw: bytes) -> tuple[list[bytes], int]:
         keys = cells(geometry, raw, names)
-        return (keys, whole if len(keys) > 1 else 0) if keys else ([KEY_OF_NULL], 0)
+        return (keys, array_bit if len(keys) > 1 else 0) if keys else ([KEY_OF_NULL], 0)
 
     return located
 
 
 def _sphere_cells(geometry: GeoKeys, raw: bytes, names: list[str]) -> list[bytes]:
-    found: set[bytes] = set()
+    keys: set[bytes] = set()
     for value in values_at((OBJECT, raw), names):
         try:
-            found |= set(geometry.cells(value))
+            keys |= set(geometry.cells(value))
         except CommandError as error:
-            shown = display((OBJECT, raw))
-            raise CommandError(NOT_GEOMETRY, f"Can't extract geo keys: {shown}  {error.message}") from error
-    return sorted(found)
+            document_text = display((OBJECT, raw))
+            raise CommandError(NOT_GEOMETRY, f"Can't extract geo keys: {document_text}  {error.message}") from error
+    return sorted(keys)
 
 
 def _plane_cells(geometry: GeoKeys, raw: bytes, names: list[str]) -> list[bytes]:
-    found: set[bytes] = set()
+    keys: set[bytes] = set()
     for value in values_at((OBJECT, raw), names):
         try:
-            found |= set(geometry.cells(value))
+            keys |= set(geometry.cells(value))
         except CommandError as error:
             if error.code == NOT_LOCATIONS:
                 raise
             raise CommandError(error.code, f"{error.message} :: caused by :: {display((OBJECT, raw))}") from error
-    return sorted(found)
+    return sorted(keys)
 
 
 def _taken_whole(raw: bytes, names: list[str], pattern: KeyPattern, whole: int) -> tuple[list[bytes], int]:
@@ -106,5 +106,5 @@ def _taken_whole(raw: bytes, names: list[str], pattern: KeyPattern, whole: int) 
 
 def whole_value(raw: bytes, names: list[str]) -> Value:
     """Return the value at a path; null if missing, an array if there are several."""
-    found = list(values_at((OBJECT, raw), names))
-    return found[0] if len(found) == 1 else array_value(found) if found else _NULL
+    path_values = list(values_at((OBJECT, raw), names))
+    return path_values[0] if len(path_values) == 1 else array_value(path_values) if path_values else _NULL

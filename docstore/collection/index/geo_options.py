@@ -36,11 +36,11 @@ _MAX_BITS = 32
 
 def check_type(raw: bytes, name: str, value: Value) -> None:
     """Check the type of an option. Errors: TypeMismatch."""
-    wanted = _TYPES[name]
+    expected_type = _TYPES[name]
     fits = {"object": value[0] == OBJECT, "string": value[0] == STRING, "number": value[0] in NUMBERS}
-    if not fits[wanted]:
-        article = "an" if wanted == "object" else "a"
-        message = f"The field '{name}' must be {article} {wanted}, but got {TYPE_NAMES[value[0]]}"
+    if not fits[expected_type]:
+        article = "an" if expected_type == "object" else "a"
+        message = f"The field '{name}' must be {article} {expected_type}, but got {TYPE_NAMES[value[0]]}"
         raise refused(raw, message, Code.TypeMismatch)
 
 
@@ -48,15 +48,17 @@ def kept_special(options: Mapping[str, Value]) -> dict[str, Value]:
     """Return the options of geo and text indexes in listed form: integers, and doubles for the bounds of a `2d`
     index.
     """
-    kept: dict[str, Value] = {}
+    special_options: dict[str, Value] = {}
     for name in SPECIAL_OPTIONS & options.keys():
         value = options[name]
         if _TYPES[name] == "number":
             number = number_of(value)
-            kept[name] = double_value(number) if name in ("min", "max") else integer_value(truncated_of(value) or 0)
+            special_options[name] = (
+                double_value(number) if name in ("min", "max") else integer_value(truncated_of(value) or 0)
+            )
         else:
-            kept[name] = value
-    return kept
+            special_options[name] = value
+    return special_options
 
 
 def kinds_of(key: bytes) -> list[tuple[str, str]]:
@@ -90,9 +92,9 @@ def _plane(fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> P
         raise CommandError(16800, "can't have 2 geo fields")
     if fields[0][1] != "2d":
         raise CommandError(16801, "2d has to be first in index")
-    given = _number(options, "bits", 26)
+    number = _number(options, "bits", 26)
     # Convert as to an int32: NaN is 0, larger values are clamped.
-    bits = 0 if given != given else int(min(max(given, -(2.0**31)), 2.0**31 - 1))
+    bits = 0 if number != number else int(min(max(number, -(2.0**31)), 2.0**31 - 1))
     if not 0 < bits <= _MAX_BITS:
         raise CommandError(
             Code.InvalidOptions, f"bits for hash must be > 0 and <= {_MAX_BITS}, but {bits} bits were specified"

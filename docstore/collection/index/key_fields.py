@@ -67,7 +67,7 @@ def _check_path(raw: bytes, path: str, plugin: str | None) -> None:
         raise refused(raw, "Index keys cannot contain an empty field.")
     may_be_wildcard = plugin is None or (plugin == "text" and len(names) == 1)
     named = names[:-1] if may_be_wildcard and is_wildcard(path) else names
-    if any(name.startswith("$") and (place == 0 or name not in REFERENCE_FIELDS) for place, name in enumerate(named)):
+    if any(name.startswith("$") and (index == 0 or name not in REFERENCE_FIELDS) for index, name in enumerate(named)):
         raise refused(raw, "Index key contains an illegal field name: field name starts with '$'.")
 
 

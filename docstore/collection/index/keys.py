@@ -49,9 +49,11 @@ def keys_of(spec: IndexSpec, pattern: KeyPattern) -> KeysOf:
 def _wildcard_keys(spec: IndexSpec, paths: WildcardPaths) -> Callable[[bytes], tuple[list[bytes], int]]:
     if len(spec.fields) == 1:
         return paths.keys
-    place = next(place for place, (_, direction) in enumerate(spec.fields) if direction == 0)
-    before, behind = spec.fields[:place], spec.fields[place + 1 :]
-    return compound_keys(paths, *(KeyPattern(list(fields)) if fields else None for fields in (before, behind)))
+    position = next(position for position, (_, direction) in enumerate(spec.fields) if direction == 0)
+    leading_fields, trailing_fields = spec.fields[:position], spec.fields[position + 1 :]
+    return compound_keys(
+        paths, *(KeyPattern(list(fields)) if fields else None for fields in (leading_fields, trailing_fields))
+    )
 
 
 def _hashed_keys(spec: IndexSpec, pattern: KeyPattern) -> Callable[[bytes], tuple[list[bytes], int]]:

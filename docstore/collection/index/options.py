@@ -118,9 +118,9 @@ def _projected_paths(raw: bytes, projection: bytes) -> WildcardPaths:
             raise refused(
                 raw, f"Failed to parse: wildcardProjection :: caused by :: {error.message}", error.code
             ) from error
-    others = {path: flag for path, flag in chosen.items() if path != "_id"}
-    excluding = not any(others.values()) if others else not chosen["_id"]
-    named = [path for path, flag in others.items() if flag != excluding]
+    other_flags = {path: flag for path, flag in chosen.items() if path != "_id"}
+    excluding = not any(other_flags.values()) if other_flags else not chosen["_id"]
+    named = [path for path, flag in other_flags.items() if flag != excluding]
     if excluding and not chosen.get("_id", False):
         named.append("_id")
     if not excluding and chosen.get("_id", False):
@@ -130,27 +130,27 @@ def _projected_paths(raw: bytes, projection: bytes) -> WildcardPaths:
 
 def _only_mixes_id(chosen: dict[str, bool]) -> bool:
     """True if `_id` is the only path with the opposite flag, as an index projection may have it."""
-    others = {flag for path, flag in chosen.items() if path != "_id"}
-    return "_id" in chosen and len(others) == 1 and chosen["_id"] not in others
+    other_flags = {flag for path, flag in chosen.items() if path != "_id"}
+    return "_id" in chosen and len(other_flags) == 1 and chosen["_id"] not in other_flags
 
 
 def _flags(raw: bytes, projection: bytes, prefix: str) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    flags: dict[str, bool] = {}
     for name, code, data in elements(projection):
         value = (code, data)
         if code == OBJECT and not any(inner.startswith("$") for inner, _, _ in elements(data)):
-            found |= _flags(raw, data, f"{prefix}{name}.")
+            flags |= _flags(raw, data, f"{prefix}{name}.")
         elif code in NUMBERS:
-            found[prefix + name] = number_of(value) != 0
+            flags[prefix + name] = number_of(value) != 0
         elif code == BOOL:
-            found[prefix + name] = data == b"\1"
+            flags[prefix + name] = data == b"\1"
         else:
             raise refused(
                 raw,
                 "Failed to parse: wildcardProjection :: caused by :: Bad projection specification",
                 51271,
             )
-    return found
+    return flags
 
 
 def collation_of(raw: bytes, value: Value) -> Collation | None:

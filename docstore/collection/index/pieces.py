@@ -27,15 +27,15 @@ def keys_in_pieces(pattern: KeyPattern, raw: bytes) -> tuple[list[bytes], int, b
     if len(long) != 1 or len(fields) > len(names) or any(name.isdigit() for path in paths for name in path):
         return pattern.marked_keys(raw)
     name, _, data = fields[long[0]]
-    found: set[bytes] = set()
-    places, marks = 0, b""
+    distinct_keys: set[bytes] = set()
+    array_bits, marks = 0, b""
     members = iter(each_value(data))
     while part := list(islice(members, _AT_ONCE)):
         fields[long[0]] = (name, *array_value(part))
         keys, arrays, marked = pattern.marked_keys(document_from(fields))
-        found.update(keys)
-        places |= arrays
+        distinct_keys.update(keys)
+        array_bits |= arrays
         marks = OPAQUE if OPAQUE in (marked, marks) else marked
-    ordered = list(found)
+    ordered = list(distinct_keys)
     sort_keys(ordered)
-    return ordered, places, marks
+    return ordered, array_bits, marks

@@ -356,14 +356,14 @@ def _wildcard_of(
         raise refused(raw, "Index type 'wildcard' cannot be a TTL index")
     if _version_of(options) == 1:
         raise refused(raw, "'wildcard' index plugin is not allowed with index version v:1")
-    found = wildcard_paths(raw, path, projection)
-    others = [path for path, _ in fields if not is_wildcard(path)]
-    if others and path == "$**" and projection is None:
+    paths = wildcard_paths(raw, path, projection)
+    plain_paths = [path for path, _ in fields if not is_wildcard(path)]
+    if plain_paths and path == "$**" and projection is None:
         raise refused(raw, "compound wildcard indexes on all paths need a 'wildcardProjection'", Code.FailedToParse)
-    for other in others:
-        if found.holds(other) or found.holds(other, with_subtree=True):
+    for other in plain_paths:
+        if paths.holds(other) or paths.holds(other, with_subtree=True):
             raise refused(raw, f"the 'wildcardProjection' must leave out the field '{other}'", Code.FailedToParse)
-    return found
+    return paths
 
 
 def check_no_compound_wildcard(specs: Iterable[IndexSpec]) -> None:
@@ -394,8 +394,8 @@ def _check_build(
 
 def _with(raw: bytes, option: str, value: Value | None) -> bytes:
     """Return the listed form with one option replaced or removed."""
-    kept = {name: (code, data) for name, code, data in elements(raw) if name != option}
-    return _listed(kept if value is None else kept | {option: value})
+    options = {name: (code, data) for name, code, data in elements(raw) if name != option}
+    return _listed(options if value is None else options | {option: value})
 
 
 def _listed(options: dict[str, Value]) -> bytes:

@@ -23,35 +23,37 @@ _NULL: Value = (NULL, b"")
 
 def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     """Return the key function of the index. Errors: `NOT_A_LANGUAGE`, 201 for an array in another field."""
-    place = [path for path, _ in spec.fields].index(TERMS)
-    before = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:place]]
-    behind = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[place + 1 :]]
-    several = 1 << sum(path.count(".") + 1 for path, _ in before)
+    position = [path for path, _ in spec.fields].index(TERMS)
+    leading = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[:position]]
+    trailing = [(path, KeyPattern([(path, direction)])) for path, direction in spec.fields[position + 1 :]]
+    several = 1 << sum(path.count(".") + 1 for path, _ in leading)
 
     plain = text.plain()
 
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
-        head = b"".join([_beside(raw, path, pattern) for path, pattern in before])
-        tail = b"".join([_beside(raw, path, pattern) for path, pattern in behind])
-        found = None if plain is None else plain.terms(raw)
-        if found is None:
-            found = []
+        head = b"".join([_beside(raw, path, pattern) for path, pattern in leading])
+        tail = b"".join([_beside(raw, path, pattern) for path, pattern in trailing])
+        entries = None if plain is None else plain.terms(raw)
+        if entries is None:
+            entries = []
             for term in text.scores(raw):
                 key = encode_key(string_value(term))
                 spend(len(key))
-                found.append(key)
+                entries.append(key)
         if head or tail:
-            found = [head + key + tail for key in found]
-            spend(len(found) * (len(head) + len(tail)))
-        sort_keys(found)
-        return found, several if len(found) > 1 else 0, b""
+            entries = [head + key + tail for key in entries]
+            spend(len(entries) * (len(head) + len(tail)))
+        sort_keys(entries)
+        return entries, several if len(entries) > 1 else 0, b""
 
     return keys
 
 
 def _beside(raw: bytes, path: str, pattern: KeyPattern) -> bytes:
-    found = list(values_at((OBJECT, raw), path.split("."))) or [_NULL]
-    if len(found) > 1 or found[0][0] == ARRAY:
-        shown = display((OBJECT, raw))
-        raise CommandError(ARRAY_BESIDE_TEXT, f"Field '{path}' of text index contains an array in document: {shown}")
-    return pattern.encode(found)
+    path_values = list(values_at((OBJECT, raw), path.split("."))) or [_NULL]
+    if len(path_values) > 1 or path_values[0][0] == ARRAY:
+        document_text = display((OBJECT, raw))
+        raise CommandError(
+            ARRAY_BESIDE_TEXT, f"Field '{path}' of text index contains an array in document: {document_text}"
+        )
+    return pattern.encode(path_values)

@@ -46,13 +46,13 @@ def text_index_of(
     Errors: CannotCreateIndex; NotImplemented for the versions of servers before 3.2.
     """
     kinds = kinds_of(key)
-    places = [place for place, (_, kind) in enumerate(kinds) if kind == "text"]
-    if not places:
+    positions = [position for position, (_, kind) in enumerate(kinds) if kind == "text"]
+    if not positions:
         return None
     refuse_collation(raw, "text", collation)
-    if places[-1] - places[0] >= len(places):
+    if positions[-1] - positions[0] >= len(positions):
         raise refused(raw, "'text' fields in index must all be adjacent")
-    weights = _weights(raw, [kinds[place][0] for place in places], options)
+    weights = _weights(raw, [kinds[position][0] for position in positions], options)
     _check_version(raw, options)
     name = _text_option(options, "default_language", "english")
     language = language_named(name)
@@ -62,11 +62,11 @@ def text_index_of(
     for path, code, data in elements(key):
         if code in NUMBERS and number_of((code, data)) not in (1, -1):
             raise refused(raw, f"expected value 1 or -1 for non-text key in compound index, found it at {path}")
-    before, behind = fields[: places[0]], [each for each in fields[places[-1] + 1 :] if each[0] != _SCORES]
+    leading, trailing = fields[: positions[0]], [field for field in fields[positions[-1] + 1 :] if field[0] != _SCORES]
     return TextIndexSpec(
         TextKeys(weights, language, override),
-        _key_of(key, [path for path, _ in before], [path for path, _ in behind]),
-        (*before, (TERMS, 0), *behind),
+        _key_of(key, [path for path, _ in leading], [path for path, _ in trailing]),
+        (*leading, (TERMS, 0), *trailing),
         {
             "weights": (OBJECT, document_from([(path, *integer_value(weight)) for path, weight in weights])),
             "default_language": string_value(name),
@@ -100,9 +100,9 @@ def _text_option(options: Mapping[str, Value], name: str, default: str) -> str:
 
 def _key_of(key: bytes, before: Sequence[str], behind: Sequence[str]) -> bytes:
     """Return the stored key pattern: one pair of fields in place of the text fields, between the other fields."""
-    given = {path: (path, code, data) for path, code, data in elements(key)}
+    by_path = {path: (path, code, data) for path, code, data in elements(key)}
     text = [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
-    return document_from([*(given[path] for path in before), *text, *(given[path] for path in behind)])
+    return document_from([*(by_path[path] for path in before), *text, *(by_path[path] for path in behind)])
 
 
 def _check_version(raw: bytes, options: Mapping[str, Value]) -> None:
