@@ -240,16 +240,16 @@ class _Applier:
 
     def _update(self, coll: Collection) -> None:
         identity = _id_of(self._field("o2")[1])
-        found = coll.by_id(self._unit, identity)
-        if found is not None:
-            self._unit.replace(coll, *found, apply_update(found[1], self._o))
+        record = coll.by_id(self._unit, identity)
+        if record is not None:
+            self._unit.replace(coll, *record, apply_update(record[1], self._o))
         elif not self._tolerant:
             raise ApplyError(f"there is no document to update in {coll.ns}")
 
     def _remove(self, coll: Collection) -> None:
-        found = coll.by_id(self._unit, _id_of(self._o))
-        if found is not None:
-            self._unit.remove(coll, *found)
+        record = coll.by_id(self._unit, _id_of(self._o))
+        if record is not None:
+            self._unit.remove(coll, *record)
         elif not self._tolerant:
             raise ApplyError(f"there is no document to remove in {coll.ns}")
 
@@ -300,8 +300,8 @@ class _Applier:
         self.run_operations(operations)
 
     def run_operations(self, operations: Sequence[bytes]) -> None:
-        for place, operation in enumerate(operations):
-            self._at(place)
+        for position, operation in enumerate(operations):
+            self._at(position)
             fields = {name: (code, data) for name, code, data in elements(operation)}
             _Applier(self._store, self._unit, fields, self._collections, self._tolerant).run()
 

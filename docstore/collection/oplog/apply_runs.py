@@ -41,14 +41,14 @@ def _record_id(unit: WriteUnitOfWork, coll: Collection, named: bytes) -> bytes |
 
 
 def _remove(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
-    found: dict[int, bytes] = {}
+    records: dict[int, bytes] = {}
     for named in run.objects:
         rid = _record_id(unit, coll, named)
         before = None if rid is None else unit.get(_RECORDS, coll.prefix + rid)
         if rid is None or before is None:
             return False
-        found[long_of(rid)] = before
-    return len(found) == len(run.objects) and unit.remove_each(coll, list(found.items()))
+        records[long_of(rid)] = before
+    return len(records) == len(run.objects) and unit.remove_each(coll, list(records.items()))
 
 
 def _change(unit: WriteUnitOfWork, coll: Collection, run: EntryRun) -> bool:
@@ -80,9 +80,9 @@ def _touched(changes: list[bytes]) -> frozenset[bytes] | None:
     """Return the top-level fields that some of these `o` change; None: any."""
     names: frozenset[bytes] = frozenset()
     for o in changes:
-        more = changed_names(o)
-        if more is None:
+        new_names = changed_names(o)
+        if new_names is None:
             return None
-        if not more <= names:
-            names |= more
+        if not new_names <= names:
+            names |= new_names
     return names

@@ -65,8 +65,8 @@ def _apply_document(raw: bytes, diff: bytes) -> bytes:
         return raw
     for name, _, data in elements(diff):
         if name == "d":
-            for gone, _, _ in elements(data):
-                fields.pop(gone, None)
+            for removed_name, _, _ in elements(data):
+                fields.pop(removed_name, None)
         elif name == "u":
             for changed, code, part in elements(data):
                 fields[changed] = (code, part)
@@ -100,10 +100,10 @@ def _apply_array(raw: bytes, diff: bytes) -> bytes:
         if name == "l":
             del members[_INT.unpack(data)[0] :]
             continue
-        place = int(name[1:])
-        members += [_NULL] * (place - len(members))
+        position = int(name[1:])
+        members += [_NULL] * (position - len(members))
         if name[0] == "u":
-            members[place : place + 1] = [(code, data)]
-        elif place < len(members):
-            members[place] = _apply_value(members[place], data)
+            members[position : position + 1] = [(code, data)]
+        elif position < len(members):
+            members[position] = _apply_value(members[position], data)
     return array_from(members)

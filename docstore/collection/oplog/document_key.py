@@ -26,8 +26,8 @@ class DocumentKey:
         With `field`, return it as an encoded field of that name.
         """
         values = [(path, get_path(raw, path)) for path in self._fields]
-        found = document_from([(path, *value) for path, value in values if value is not None])
-        return b"\x03%b\0%b" % (field, found) if field else found
+        key_document = document_from([(path, *value) for path, value in values if value is not None])
+        return b"\x03%b\0%b" % (field, key_document) if field else key_document
 
 
 def document_key(keys: Mapping[str, DocumentKey], ns: str, raw: bytes, field: bytes = b"") -> bytes:

@@ -44,10 +44,10 @@ def statement_field(stmt_id: StatementIds) -> bytes:
     """Return the encoded field `stmtId`: a number, or an array of several."""
     if isinstance(stmt_id, int):
         return _STMT_ID.pack(b"\x10stmtId\0", stmt_id)
-    first, *others = stmt_id
-    if not others:
+    first, *later_ids = stmt_id
+    if not later_ids:
         return _STMT_ID.pack(b"\x10stmtId\0", first)
-    return b"\x04stmtId\0" + array_from([(INT32, _INT.pack(each)) for each in (first, *others)])
+    return b"\x04stmtId\0" + array_from([(INT32, _INT.pack(statement_id)) for statement_id in (first, *later_ids)])
 
 
 def statements_in(value: Value) -> tuple[int, ...]:
@@ -58,10 +58,10 @@ def statements_in(value: Value) -> tuple[int, ...]:
 
 def previous_optime(entry: bytes) -> OpTime:
     """Return the `prevOpTime` of an oplog entry; a null timestamp if it has none."""
-    found = get_field(entry, "prevOpTime")
-    if found is None:
+    optime = get_field(entry, "prevOpTime")
+    if optime is None:
         return OpTime(-1, 0)
-    timestamp, term = get_field(found[1], "ts"), get_field(found[1], "t")
+    timestamp, term = get_field(optime[1], "ts"), get_field(optime[1], "t")
     assert timestamp is not None, "prevOpTime without ts"
     assert term is not None, "prevOpTime without t"
     return OpTime(int.from_bytes(term[1], "little", signed=True), int.from_bytes(timestamp[1], "little"))

@@ -28,8 +28,8 @@ def inserts_command(head: bytes, documents: Iterable[bytes], key: DocumentKey | 
     known to be sharded.
     """
     parts: list[bytes] = []
-    for place, operation in zip(PLACES, inserts(head, documents, key), strict=False):
-        parts += (place, operation)
+    for element_header, operation in zip(PLACES, inserts(head, documents, key), strict=False):
+        parts += (element_header, operation)
     return enclosed(_NAME_FIELD + enclosed(b"".join(parts)))
 
 
@@ -50,10 +50,10 @@ def inserted_documents(command: bytes) -> list[tuple[bytes, bytes]] | None:
     operations = get_field(command, NAME)
     if operations is None:
         return None
-    found: list[tuple[bytes, bytes]] = []
+    pairs: list[tuple[bytes, bytes]] = []
     for operation in array_documents(operations[1]):
         op, ui, o = get_field(operation, "op"), get_field(operation, "ui"), get_field(operation, "o")
         if op is None or op[1] != b"\x02\0\0\0i\0" or ui is None or o is None:
             return None
-        found.append((ui[1], o[1]))
-    return found
+        pairs.append((ui[1], o[1]))
+    return pairs

@@ -57,17 +57,17 @@ def operations_commands(operations: Sequence[bytes], *, prepare: bool = False) -
 
 
 def _array(operations: Sequence[bytes]) -> bytes:
-    places: Iterable[bytes] = PLACES
+    headers: Iterable[bytes] = PLACES
     if len(operations) > len(PLACES):
-        places = [b"\x03%d\0" % place for place in range(len(operations))]
-    members = b"".join(chain.from_iterable(zip(places, operations, strict=False)))
+        headers = [b"\x03%d\0" % index for index in range(len(operations))]
+    members = b"".join(chain.from_iterable(zip(headers, operations, strict=False)))
     return b"\x04applyOps\0" + enclosed(members)
 
 
 def operations_of(command: bytes) -> list[bytes]:
     """Return the operations in an entry's `o`."""
-    found = get_field(command, _NAME)
-    return [] if found is None else array_documents(found[1])
+    operations = get_field(command, _NAME)
+    return [] if operations is None else array_documents(operations[1])
 
 
 def commit_command(timestamp: int) -> bytes:
@@ -84,9 +84,9 @@ def commit_timestamp(command: bytes) -> int | None:
     """Return the commit timestamp of an entry's `o` that commits a prepared transaction; None for other commands."""
     if get_field(command, COMMIT) is None:
         return None
-    found = get_field(command, "commitTimestamp")
-    assert found is not None, "what was prepared is committed as of a timestamp"
-    timestamp: int = _TIMESTAMP.unpack(found[1])[0]
+    timestamp_field = get_field(command, "commitTimestamp")
+    assert timestamp_field is not None, "what was prepared is committed as of a timestamp"
+    timestamp: int = _TIMESTAMP.unpack(timestamp_field[1])[0]
     return timestamp
 
 

@@ -37,7 +37,7 @@ def remove_pre_images(engine: Engine, first: int, until_ms: int | None, deadline
 
     Stop at the monotonic time `deadline`; True if more may remain.
     """
-    cut, more = 0, False
+    cut, has_more = 0, False
     for key, value in engine.items(Family.META, PRE_IMAGE_PREFIX, _END):
         timestamp = long_of(key, len(PRE_IMAGE_PREFIX))
         wall_ms = int.from_bytes(value[:_WALL_BYTES], "big", signed=True)
@@ -45,10 +45,10 @@ def remove_pre_images(engine: Engine, first: int, until_ms: int | None, deadline
             break
         cut = timestamp + 1
         if monotonic() >= deadline:
-            more = True
+            has_more = True
             break
     if cut:
         batch = Batch()
         batch.delete_range(Family.META, PRE_IMAGE_PREFIX, pre_image_key(cut, 0))
         engine.write(batch)
-    return more
+    return has_more

@@ -188,15 +188,15 @@ class Rollback:
 
     def _collection_of(self, row: bytes | None, entry: bytes) -> tuple[UUID, str]:
         """Return (UUID, name) from the collection's row, or from the entry if there is no row."""
-        known = self._names.get(row or b"")
-        if known is not None:
-            return known
+        identity = self._names.get(row or b"")
+        if identity is not None:
+            return identity
         if row is None:
             ui, ns = get_field(entry, "ui"), get_field(entry, "ns")
             return UUID(int=0) if ui is None else UUID(bytes=ui[1][5:]), "" if ns is None else ns[1][4:-1].decode()
         fields = document_to_python(row)
-        known = self._names[row] = UUID(bytes=bytes(fields["uuid"])), str(fields["ns"])
-        return known
+        identity = self._names[row] = UUID(bytes=bytes(fields["uuid"])), str(fields["ns"])
+        return identity
 
     def _row(self, group: UndoGroup, key: bytes) -> bytes | None:
         """Return a row of `meta` as of the undo of the group's entries so far."""

@@ -63,7 +63,7 @@ def undo_sums(counted: Sequence[tuple[int, int, int]]) -> bytes:
     if not counted:
         return NOTHING_COUNTED
     parts = [undo_head(*counted[0])]
-    parts += [_pack_key(_COUNTERS, _HEAD.size, -1) + undo_head(*each) for each in counted[1:]]
+    parts += [_pack_key(_COUNTERS, _HEAD.size, -1) + undo_head(*counters) for counters in counted[1:]]
     return b"".join(parts)
 
 
@@ -92,11 +92,13 @@ class Part(NamedTuple):
         """Return the previous document, given the present one. Errors: DataCorrupted if the present one is too
         short.
         """
-        kept = _LENGTH.size + self.front + self.end
-        if present is None or len(present) < kept:
+        outer_bytes = _LENGTH.size + self.front + self.end
+        if present is None or len(present) < outer_bytes:
             raise DataCorrupted("a document that is to be made what it was is not as it was left")
         front = present[_LENGTH.size : _LENGTH.size + self.front]
-        return b"".join((_LENGTH.pack(kept + len(self.middle)), front, self.middle, present[len(present) - self.end :]))
+        return b"".join(
+            (_LENGTH.pack(outer_bytes + len(self.middle)), front, self.middle, present[len(present) - self.end :])
+        )
 
 
 Previous = bytes | Part | None

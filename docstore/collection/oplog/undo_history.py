@@ -39,7 +39,7 @@ class UndoHistory:
         self._entries = written_entries
         self._marks.append((undo_bytes, timestamp))
         oldest = (timestamp >> 32) - self.window
-        found = None
+        horizon = None
         while self._marks and (self._marks[0][1] >> 32 <= oldest or undo_bytes - self._marks[0][0] > MOST_BYTES):
-            found = self._marks.popleft()[1]
-        return found
+            horizon = self._marks.popleft()[1]
+        return horizon
