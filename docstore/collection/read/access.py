@@ -102,9 +102,11 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
     if isinstance(access, CollectionScan):
         if access.within is None:
             return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
-        found = fetched(coll, access.within, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted)
-        within = cast("Iterator[bytes]", found)
-        return within if stats.ahead > 1 else chain(within, _beyond(access.within, reader, stats.examined))
+        fetched_documents = fetched(
+            coll, access.within, reader, stats.examined, bare=True, ahead=stats.ahead, wanted=stats.wanted
+        )
+        documents = cast("Iterator[bytes]", fetched_documents)
+        return documents if stats.ahead > 1 else chain(documents, _beyond(access.within, reader, stats.examined))
     if isinstance(access, IndexScan):
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
@@ -120,9 +122,9 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
 
 def counted_documents(documents: Iterator[T], stats: PlanStats) -> Iterator[T]:
     """Yield the documents (or pairs) of a plain scan, counting each as examined when it is requested."""
-    for each in documents:
+    for document in documents:
         stats.examined.documents += 1
-        yield each
+        yield document
 
 
 def _beyond(scan: IndexScan, reader: Reader, examined: Examined) -> Iterator[bytes]:
@@ -154,8 +156,8 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
         return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
     if isinstance(access, IndexScan):
         condition = told_condition(stats.plan)
-        found = fetched(coll, access, reader, stats.examined, ahead=stats.ahead, condition=condition)
-        return cast("Iterator[Pair]", found)
+        pairs = fetched(coll, access, reader, stats.examined, ahead=stats.ahead, condition=condition)
+        return cast("Iterator[Pair]", pairs)
     return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
 
 
@@ -178,22 +180,22 @@ def _branch(
 def _looked_up(
     coll: Collection, access: IdLookup, reader: Reader, examined: Examined, seen: set[bytes] | None
 ) -> Iterator[Pair]:
-    found = coll.by_id(reader, access.value)
-    if found is not None:
+    record = coll.by_id(reader, access.value)
+    if record is not None:
         examined.keys += 1
-        rid = record_id_bytes(found[0])
+        rid = record_id_bytes(record[0])
         if seen is not None:
             if rid in seen:
                 return
             seen.add(rid)
         examined.documents += 1
-        yield rid, found[1]
+        yield rid, record[1]
 
 
 def _united(coll: Collection, access: Union, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
-    seen: set[bytes] = set()
+    record_ids: set[bytes] = set()
     stats.branches = [Examined() for _ in access.branches]
     return chain.from_iterable(
-        _branch(coll, branch, reader, examined, seen, ahead=stats.ahead)
+        _branch(coll, branch, reader, examined, record_ids, ahead=stats.ahead)
         for branch, examined in zip(paced(access.branches), stats.branches, strict=True)
     )

@@ -86,13 +86,13 @@ class Counting:
         return self._different(entries) if access.index.multikey else entries
 
     def _different(self, entries: Iterator[bytes]) -> Iterator[bytes]:
-        seen: set[bytes] = set()
+        record_ids: set[bytes] = set()
         for entry in entries:
             rid = entry[-RECORD_ID_BYTES:]
-            if rid in seen:
+            if rid in record_ids:
                 self._dropped += 1
             else:
-                seen.add(rid)
+                record_ids.add(rid)
                 yield entry
 
     def plan_stats(self) -> PlanStats:
@@ -117,17 +117,17 @@ class Counting:
     @property
     def count(self) -> int:
         """The count so far, after skip and limit."""
-        found = max(0, self._found - self._skip)
-        return min(found, self._limit) if self._limit else found
+        match_count = max(0, self._found - self._skip)
+        return min(match_count, self._limit) if self._limit else match_count
 
     def advance(self, deadline: float) -> bool:
         """Continue the count until `deadline`; True when it is complete."""
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
         try:
-            found, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
+            match_count, exhausted = count_scan(self._values, self._predicate, self._clock, deadline)
         finally:
             PAUSING.level = level
-        self._found += found
+        self._found += match_count
         self._exhausted = exhausted
         return exhausted or (self._limit > 0 and self._found >= self._skip + self._limit)
 
@@ -156,13 +156,13 @@ def plan_count(
     limited = coll is not None and coll.index_filters.of_query(query) is not None
     if kept and indexes is None and coll is not None and query.hint is None and not limited:
         shape = count_shape(coll, query.filter)
-        found = None if shape is None else coll.plans.bound(shape, query.filter)
-        if found is not None:
-            return found
+        cached_plan = None if shape is None else coll.plans.bound(shape, query.filter)
+        if cached_plan is not None:
+            return cached_plan
     plan = plan_query(coll, query.filter, hint=query.hint, indexes=indexes, kept=False)
-    for each in (plan, *plan.rejected):
-        if counts_entries(each, None):
-            chosen = replace(each, rejected=())
+    for candidate in (plan, *plan.rejected):
+        if counts_entries(candidate, None):
+            chosen = replace(candidate, rejected=())
             if shape is not None:
                 assert coll is not None
                 coll.plans.keep(shape, query.filter, UNSORTED, chosen, usable_indexes(coll))

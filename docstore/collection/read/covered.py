@@ -53,13 +53,13 @@ _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
 def covers_query(query: FindQuery, plan: Plan) -> bool:
     """True if the plan's index answers the query without fetching documents."""
-    asked = asked_paths(query, plan)
-    if asked is None or not covers_filter(plan):
+    paths = asked_paths(query, plan)
+    if paths is None or not covers_filter(plan):
         return False
     if not plan.provides_sort:
-        asked |= {path for path, _ in query.sort.fields}
+        paths |= {path for path, _ in query.sort.fields}
     assert isinstance(plan.access, IndexScan)
-    return asked <= _told_paths(plan.access.index)
+    return paths <= _told_paths(plan.access.index)
 
 
 def asked_paths(query: FindQuery, plan: Plan) -> frozenset[str] | None:
@@ -102,7 +102,7 @@ def _is_plain(index: IndexInfo) -> bool:
     if index.collation is not None or index.wildcard is not None:
         return False
     paths = [path.split(".") for path, direction in index.fields if direction]
-    nested = any(one != other and other[: len(one)] == one for one in paths for other in paths)
+    nested = any(outer != inner and inner[: len(outer)] == outer for outer in paths for inner in paths)
     numbered = any(name.isdigit() for path in paths for name in path)
     return len(paths) == len(index.fields) and not nested and not numbered
 
@@ -129,10 +129,14 @@ def told_condition(plan: Plan) -> Filter | None:
     access = plan.access
     if plan.residual is None or not isinstance(access, IndexScan) or not _is_plain(access.index):
         return None
-    told = _told_paths(access.index)
+    index_paths = _told_paths(access.index)
     # Null and missing are decided by the document, as in the reference.
-    found = [each for each in conjuncts(plan.residual) if _is_about(each, told) and not _asks_for_null(each)]
-    return conjunction(found) if found else None
+    conditions = [
+        conjunct
+        for conjunct in conjuncts(plan.residual)
+        if _is_about(conjunct, index_paths) and not _asks_for_null(conjunct)
+    ]
+    return conjunction(conditions) if conditions else None
 
 
 def _asks_for_null(condition: Filter) -> bool:
@@ -156,8 +160,8 @@ def covered(coll: Collection, access: IndexScan, reader: Reader, examined: Exami
     """Yield documents built from the index fields, for the entries in the plan's ranges."""
     index = cast("Index", access.index)
     items = items_of(coll, access, reader, examined)
-    seen: set[bytes] | None = set() if index.multikey and not access.once else None
-    return _covering(coll, index, items, reader, examined, seen)
+    record_ids: set[bytes] | None = set() if index.multikey and not access.once else None
+    return _covering(coll, index, items, reader, examined, record_ids)
 
 
 def made_of_entries(coll: Collection, index: Index, items: Iterable[tuple[bytes, bytes]], reader: Reader) -> Covering:

@@ -107,8 +107,8 @@ class Source:
         self._sorter: Sorter[bytes] | None = None
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
-            wanted = query.skip + query.limit if query.limit else 0
-            self._sorter = Sorter(query.sort.pattern(), wanted, spill, buffers)
+            sort_limit = query.skip + query.limit if query.limit else 0
+            self._sorter = Sorter(query.sort.pattern(), sort_limit, spill, buffers)
         elif predicate is None and not scripted:
             self._stats.wanted = query.limit and query.skip + query.limit
         documents: Iterator[bytes] = iter(())
@@ -120,8 +120,8 @@ class Source:
             documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
         if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
             documents = counted_documents(documents, self._stats)
-        made = None if projection is None else applied_to_all(projection)
-        self._taking = Taking(documents, predicate, made, self._clock)
+        batch_projection = None if projection is None else applied_to_all(projection)
+        self._taking = Taking(documents, predicate, batch_projection, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """Return a batch of at most `max_docs` documents and `max_bytes`, at least one document; fewer after
@@ -138,17 +138,17 @@ class Source:
             if self._patience:
                 self._looked_in_vain(0, ended=False)
             return DocumentBatch([], False)
-        wanted = min(max_docs, self._left)
-        found, status = self._taking.take(wanted, max_bytes, deadline)
-        if self._patience and self._looked_in_vain(len(found), ended=status != TIME_IS_UP):
+        limit = min(max_docs, self._left)
+        documents, status = self._taking.take(limit, max_bytes, deadline)
+        if self._patience and self._looked_in_vain(len(documents), ended=status != TIME_IS_UP):
             return DocumentBatch([], False)
-        self._left -= len(found)
+        self._left -= len(documents)
         stats = self._stats
-        stats.returned += len(found)
+        stats.returned += len(documents)
         if not stats.sorts:
             stats.matched = stats.skipped + stats.returned
             stats.exhausted = stats.exhausted or status == EXHAUSTED
-        return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
+        return DocumentBatch(documents, status == EXHAUSTED or self._left == 0)
 
     def _looked_in_vain(self, found: int, *, ended: bool) -> bool:
         """Check a cached plan after its first steps. If it matched little for the entries examined, evict it.
@@ -174,11 +174,11 @@ class Source:
         taking = self._taking
         status = FULL
         while status == FULL:
-            taken: list[bytes] = []
-            status = scan(taking.documents, taking.predicate, taken, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
-            size = sum(map(len, taken))
-            sorter.add(keyed_by(sorter.pattern, taken), size)
-            self._stats.matched += len(taken)
+            batch: list[bytes] = []
+            status = scan(taking.documents, taking.predicate, batch, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
+            size = sum(map(len, batch))
+            sorter.add(keyed_by(sorter.pattern, batch), size)
+            self._stats.matched += len(batch)
             self._stats.sorted_bytes += size
             if status != EXHAUSTED and self._clock() >= deadline:
                 return False
@@ -192,14 +192,14 @@ class Source:
 
     def _pass_over(self, deadline: float) -> bool:
         """Skip `skip` documents; True when done."""
-        passed: list[bytes] = []
+        batch: list[bytes] = []
         taking = self._taking
         while self._skip:
             most = min(self._skip, _SORT_AHEAD)
-            status = scan(taking.documents, taking.predicate, passed, most, NO_LIMIT, self._clock, deadline)
-            self._skip -= len(passed)
-            self._stats.skipped += len(passed)
-            passed.clear()
+            status = scan(taking.documents, taking.predicate, batch, most, NO_LIMIT, self._clock, deadline)
+            self._skip -= len(batch)
+            self._stats.skipped += len(batch)
+            batch.clear()
             if status == EXHAUSTED:
                 self._skip = 0
                 self._stats.exhausted = True

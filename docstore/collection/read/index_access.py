@@ -99,7 +99,9 @@ def _opened(
     reverse = access.direction < 0
     if access.checked or access.once:
         fields = (
-            access.index.fields if access.wildcard is None else [(each.path, each.direction) for each in access.bounds]
+            access.index.fields
+            if access.wildcard is None
+            else [(field.path, field.direction) for field in access.bounds]
         )
         descending = [direction < 0 for _, direction in fields]
         ranges = access.field_ranges()
@@ -122,8 +124,8 @@ def merged_entries(coll: Collection, access: Merge, reader: Reader, examined: li
     `examined` has one counter per branch.
     """
     streams = [
-        _counted(entries_of(coll, branch, reader, seen), seen)
-        for branch, seen in zip(access.branches, examined, strict=True)
+        _counted(entries_of(coll, branch, reader, counter), counter)
+        for branch, counter in zip(access.branches, examined, strict=True)
     ]
     reverse = access.branches[0].direction < 0
     keyed = [
@@ -141,7 +143,7 @@ def _counted(entries: Iterator[bytes], examined: Examined) -> Iterator[bytes]:
 
 def _behind_fields(entries: Iterator[bytes], descending: list[bool]) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key without its leading fields, entry)."""
-    masks = [0xFF if each else 0 for each in descending]
+    masks = [0xFF if is_descending else 0 for is_descending in descending]
     for entry in entries:
         at = IDENT_BYTES
         for mask in masks:

@@ -53,8 +53,8 @@ class IndexFilter:
 
     def admitted(self, indexes: Sequence[AnyIndex]) -> list[AnyIndex]:
         """Return those `indexes` that the filter names."""
-        names = {text_of(each) for each in self.indexes if each[0] == STRING}
-        keys = {encode_key(each) for each in self.indexes if each[0] == OBJECT}
+        names = {text_of(value) for value in self.indexes if value[0] == STRING}
+        keys = {encode_key(value) for value in self.indexes if value[0] == OBJECT}
         return [index for index in indexes if index.name in names or index.key_id in keys]
 
 
@@ -71,7 +71,7 @@ class IndexFilters:
 
     def all(self) -> list[IndexFilter]:
         """Return all filters in the order in which their shapes were first set."""
-        return [each for listed in self._by_shape.values() for each in listed.values()]
+        return [index_filter for listed in self._by_shape.values() for index_filter in listed.values()]
 
     def of_query(self, query: FindQuery) -> IndexFilter | None:
         """Return the filter for the query's shape."""
@@ -91,16 +91,16 @@ class IndexFilters:
 
     def put(self, query: FindQuery, index_filter: IndexFilter) -> None:
         """Set the filter for the query's shape, replacing any other."""
-        asked = filter_shape(query.filter), query.sort
-        self._by_shape.setdefault(asked, {})[answered_by(query)] = index_filter
+        shape = filter_shape(query.filter), query.sort
+        self._by_shape.setdefault(shape, {})[answered_by(query)] = index_filter
 
     def drop(self, query: FindQuery) -> None:
         """Remove the filter for the query's shape, if there is one."""
-        asked = filter_shape(query.filter), query.sort
-        listed = self._by_shape.get(asked, {})
+        shape = filter_shape(query.filter), query.sort
+        listed = self._by_shape.get(shape, {})
         listed.pop(answered_by(query), None)
         if not listed:
-            self._by_shape.pop(asked, None)
+            self._by_shape.pop(shape, None)
 
     def clear(self) -> None:
         """Remove all filters."""
@@ -109,8 +109,8 @@ class IndexFilters:
 
 def answered_by(query: FindQuery) -> frozenset[str] | None:
     """Return the paths that the answer consists of; None if it needs whole documents, or more than values."""
-    found = query.needs if query.projection is None else kept_paths(query.projection)
-    return found or None
+    paths = query.needs if query.projection is None else kept_paths(query.projection)
+    return paths or None
 
 
 def is_lookup(tree: Filter) -> bool:

@@ -54,11 +54,11 @@ def plan_search(
 ) -> PlannedSearch:
     """Plan the search of a write. Errors: BadValue for a hint that names no index."""
     plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
-    whole = None if has_scripts(tree) else compile_filter(tree)
+    full_predicate = None if has_scripts(tree) else compile_filter(tree)
     if plan.residual is tree:
-        return PlannedSearch(plan, whole, whole, whole is None)
-    scripted = whole is None and has_scripts(plan.residual)
-    return PlannedSearch(plan, whole, None if scripted else predicate_of(plan, None), scripted)
+        return PlannedSearch(plan, full_predicate, full_predicate, full_predicate is None)
+    scripted = full_predicate is None and has_scripts(plan.residual)
+    return PlannedSearch(plan, full_predicate, None if scripted else predicate_of(plan, None), scripted)
 
 
 def find_matches(
@@ -95,22 +95,22 @@ def find_matches(
         return screened(pairs, plan.residual, None, clock, pairs=True)
 
     stats.sorts = bool(sort.fields) and not plan.provides_sort
-    found = (
+    matches = (
         _sorted_matches(opened, predicate, sort.pattern(), clock)
         if stats.sorts
         else _matches(opened(), predicate, clock, scripted)
     )
     if not plan.patience:
-        return found
-    return _watched(found, stats, lambda: coll.plans.forget(shape_of(tree, sort, usable_indexes(coll))))
+        return matches
+    return _watched(matches, stats, lambda: coll.plans.forget(shape_of(tree, sort, usable_indexes(coll))))
 
 
 def _watched(found: Iterator[Match | None], stats: PlanStats, forget: Callable[[], None]) -> Iterator[Match | None]:
     """Yield the matches of a cached plan; evict the plan if the first few matches cost far too much."""
-    given = 0
+    count = 0
     for match in found:
-        given += match is not None
-        if given == ENOUGH:
+        count += match is not None
+        if count == ENOUGH:
             yield match
             yield from found
             return
@@ -129,13 +129,13 @@ def _watched(found: Iterator[Match | None], stats: PlanStats, forget: Callable[[
 def _matches(
     pairs: Iterator[Pair], predicate: Predicate | None, clock: Clock, scripted: bool
 ) -> Iterator[Match | None]:
-    ahead = 1
+    batch_size = 1
     status = FULL
     while status != EXHAUSTED:
-        found: list[Pair] = []
-        status = scan_pairs(pairs, predicate, found, ahead, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
-        ahead = min(2 * ahead, _SEARCH_AHEAD)
-        for rid, raw in found:
+        batch: list[Pair] = []
+        status = scan_pairs(pairs, predicate, batch, batch_size, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
+        batch_size = min(2 * batch_size, _SEARCH_AHEAD)
+        for rid, raw in batch:
             yield long_of(rid), raw
         if status == TIME_IS_UP or scripted:
             yield None
@@ -150,16 +150,16 @@ def _sorted_matches(
     """
     first = Sorter[Match](pattern, _FIRST_MATCHES)
     yield from _gathered(opened(), predicate, first, clock)
-    given: set[int] = set()
+    first_ids: set[int] = set()
     for match in first.result():
-        given.add(match[0])
+        first_ids.add(match[0])
         yield match
     if not first.cut:
         return
-    rest = Sorter[Match](pattern, 0)
-    yield from _gathered(opened(), predicate, rest, clock)
-    for match in rest.result():
-        yield None if match[0] in given else match
+    full_sorter = Sorter[Match](pattern, 0)
+    yield from _gathered(opened(), predicate, full_sorter, clock)
+    for match in full_sorter.result():
+        yield None if match[0] in first_ids else match
 
 
 def _gathered(
@@ -168,9 +168,9 @@ def _gathered(
     """Feed the matches to the sorter."""
     status = FULL
     while status != EXHAUSTED:
-        found: list[Pair] = []
-        status = scan_pairs(pairs, predicate, found, _SEARCH_AHEAD, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
+        batch: list[Pair] = []
+        status = scan_pairs(pairs, predicate, batch, _SEARCH_AHEAD, NO_LIMIT, clock, clock() + _SEARCH_SECONDS)
         sort_key = sorter.pattern.sort_key
-        keyed = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in found]
-        sorter.add(keyed, sum(len(raw) for _, raw in found))
+        keyed = [(sort_key(raw), (long_of(rid), raw)) for rid, raw in batch]
+        sorter.add(keyed, sum(len(raw) for _, raw in batch))
         yield None

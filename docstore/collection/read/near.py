@@ -65,20 +65,20 @@ def nearest_documents(
     if coll.count > _SMALL_COLLECTION:
         radius = _radius_of_few(coll, access, reader, nearby, farthest, wanted or _FEW)
     wanted = min(wanted or _FIRST_READ, LARGEST_CHUNK)
-    seen: set[bytes] = set()
+    record_ids: set[bytes] = set()
     distances, otherwise = distance_from(near), partial(nearest, near)
     while True:
         entries = _entries_within(coll, access, radius, reader, examined)
-        found = nearby.gather(entries, _MANY, radius)
-        examined.keys += found
-        if found == _MANY:
+        entry_count = nearby.gather(entries, _MANY, radius)
+        examined.keys += entry_count
+        if entry_count == _MANY:
             nearer = _narrower(waiting, radius)
             if nearer is not None:
                 radius = nearer
                 continue
             further = nearby.gather(entries, max(most + 1, _MANY) if most >= 0 else -1, radius)
             examined.keys += further
-            found += further
+            entry_count += further
         if 0 <= most < examined.keys:
             return
         while waiting and (waiting[0][0] <= radius or radius >= farthest):
@@ -88,12 +88,12 @@ def nearest_documents(
             read = Examined()
             next_entries = nearby.entries(wanted)
             wanted = min(2 * wanted, LARGEST_CHUNK)
-            documents = fetching(coll, iter(next_entries), reader, read, seen, wanted=len(next_entries))
+            documents = fetching(coll, iter(next_entries), reader, read, record_ids, wanted=len(next_entries))
             nearby.add(documents, distances, otherwise)
             examined.documents += read.documents
         if radius >= farthest:
             return
-        radius = min(farthest, radius * (_STEP if found < _FEW else 2.0 if found < _MANY else 1.25))
+        radius = min(farthest, radius * (_STEP if entry_count < _FEW else 2.0 if entry_count < _MANY else 1.25))
 
 
 def _entries_within(
@@ -111,8 +111,8 @@ def _entries_within(
 
 def _narrower(waiting: list[Any], radius: float) -> float | None:
     """Return a much smaller radius that still contains some of the waiting documents; None if there is none."""
-    few = heapq.nsmallest(_FEW, waiting)
-    nearer: float = few[-1][0] if few else 0.0
+    neighbours = heapq.nsmallest(_FEW, waiting)
+    nearer: float = neighbours[-1][0] if neighbours else 0.0
     return nearer if 0 < nearer < radius / 2 else None
 
 
@@ -124,10 +124,10 @@ def _radius_of_few(
     """
     index, near = cast("Index", access.index), access.near
     bounds = access.bounds[: access.place]
-    if not all(each.is_point for each in bounds):
+    if not all(field.is_point for field in bounds):
         return _first_radius(coll, access, reader, farthest)
     prefix = index.prefix + b"".join(
-        (each.ranges[0].descending() if each.direction < 0 else each.ranges[0]).lo for each in bounds
+        (field.ranges[0].descending() if field.direction < 0 else field.ranges[0]).lo for field in bounds
     )
     assert index.geometry is not None, "the index serves the point"
     middle = prefix + index.geometry.key_at(near.centre)
@@ -137,9 +137,9 @@ def _radius_of_few(
         entries = [*reversed(list(islice(before, _NEIGHBOURS))), *entries]
     if len(entries) < _NEIGHBOURS:
         return farthest
-    places = list(map(nearby.area_before, entries))
+    areas = list(map(nearby.area_before, entries))
     # Take the median of the areas between neighbours: where the curve leaves the documents, one may be huge.
-    area = sorted(map(sub, places[1:], places))[len(places) // 2]
+    area = sorted(map(sub, areas[1:], areas))[len(areas) // 2]
     if not 0 < area < math.inf:
         return min(farthest, nearby.reach(entries[0]))
     density = math.log(2) / area
@@ -166,7 +166,7 @@ def _farthest(access: NearScan) -> float:
         return min(near.greatest, math.pi * unit_of(near))
     assert isinstance(geometry, PlaneKeys), "only an index of the plane serves distances in it"
     low, high = geometry.square.low, geometry.square.high
-    across, along = (max(place - low, high - place) for place in near.centre)
+    across, along = (max(coordinate - low, high - coordinate) for coordinate in near.centre)
     return min(near.greatest, math.hypot(across, along) * 1.001)
 
 

@@ -60,9 +60,9 @@ def _metadata(query: FindQuery, plan: Plan, coll: Collection, reader: Reader, ki
 def _record_id(coll: Collection, reader: Reader, raw: bytes) -> Value:
     identity = get_field(raw, "_id")
     assert identity is not None, "a stored document has an _id"
-    found = coll.by_id(reader, identity)
-    assert found is not None, "a document that was found is there"
-    return INT64, found[0].to_bytes(8, "little")
+    record = coll.by_id(reader, identity)
+    assert record is not None, "a document that was found is there"
+    return INT64, record[0].to_bytes(8, "little")
 
 
 class _RecordIds:
@@ -74,8 +74,8 @@ class _RecordIds:
         self._reader = reader
 
     def apply(self, raw: bytes) -> bytes:
-        kept = raw if self._projection is None else self._projection.apply(raw)
-        return document_from([*elements(kept), ("$recordId", *_record_id(self._coll, self._reader, raw))])
+        document = raw if self._projection is None else self._projection.apply(raw)
+        return document_from([*elements(document), ("$recordId", *_record_id(self._coll, self._reader, raw))])
 
 
 class _Keys:
@@ -114,8 +114,8 @@ def _members(scan: IndexScan, raw: bytes, key: bytes) -> list[tuple[str, Value]]
     if len(index.fields) > 1:
         raise not_supported("option of a find by a compound wildcard index", "returnKey")
     path = scan.wildcard.path
-    found = [("$_path", from_python(path))]
+    members = [("$_path", from_python(path))]
     start = path_key(path)
     if key.startswith(start):
-        found.append((path, key_values(KeyPattern([(path, 1)]), raw, key[len(start) :])[0]))
-    return found
+        members.append((path, key_values(KeyPattern([(path, 1)]), raw, key[len(start) :])[0]))
+    return members

@@ -83,7 +83,7 @@ class PlanCache:
 
     def of_several(self) -> list[Kept]:
         """Return the plans that won a trial against others, oldest first."""
-        return [kept for kept in self._kept.all().values() if kept.works]
+        return [entry for entry in self._kept.all().values() if entry.works]
 
     def clear(self) -> None:
         """Clear the cache: the indexes have changed."""
@@ -97,35 +97,35 @@ class PlanCache:
 
     def bound(self, shape: Shape, tree: Filter) -> Plan | None:
         """Return the cached plan for the shape, bound to this filter."""
-        kept = self._kept.get(shape)
-        if kept is None:
+        entry = self._kept.get(shape)
+        if entry is None:
             return None
-        plan = kept.plan.bind(tree)
-        return replace(plan, patience=kept.patience) if plan is not None and kept.works else plan
+        plan = entry.plan.bind(tree)
+        return replace(plan, patience=entry.patience) if plan is not None and entry.works else plan
 
     def keep(self, shape: Shape, tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo]) -> None:
         """Cache a plan chosen for the filter, if it serves other filters of the shape equally well.
 
         `indexes`: the candidates for plans.
         """
-        found = prepared(tree, sort, replace(plan, rejected=()) if plan.rejected else plan, indexes)
-        if found is not None and (plan.works or not plan.rejected):
-            self._kept.put(shape, Kept(found, tree, sort, plan.works))
-        elif found is None and plan.works and plan.rejected:
+        prepared_plan = prepared(tree, sort, replace(plan, rejected=()) if plan.rejected else plan, indexes)
+        if prepared_plan is not None and (plan.works or not plan.rejected):
+            self._kept.put(shape, Kept(prepared_plan, tree, sort, plan.works))
+        elif prepared_plan is None and plan.works and plan.rejected:
             self._chosen.put(shape, (_choice_of(plan), plan.works))
 
     def chosen(self, shape: Shape, plan: Plan) -> Plan | None:
         """Return the candidate that won the trial for the shape: `plan` or one it rejected. None if unknown."""
-        known = self._chosen.get(shape)
-        if known is None:
+        entry = self._chosen.get(shape)
+        if entry is None:
             return None
-        choice, works = known
+        choice, works = entry
         plans = (replace(plan, rejected=()), *plan.rejected)
-        alike = [each for each in plans if _choice_of(each) == choice]
+        alike = [candidate for candidate in plans if _choice_of(candidate) == choice]
         if len(alike) != 1:
             return None
-        others = tuple([each for each in plans if each is not alike[0]])
-        return replace(alike[0], rejected=others, patience=patience_of(works))
+        rejected_plans = tuple([candidate for candidate in plans if candidate is not alike[0]])
+        return replace(alike[0], rejected=rejected_plans, patience=patience_of(works))
 
     def forget(self, shape: Shape | None) -> None:
         """Evict the shape's plan: the next request plans anew."""
@@ -146,14 +146,14 @@ class PlanCache:
         """True if reading all documents of the scan in one step recently failed, so that trying again is not
         worthwhile.
         """
-        left = self._long.get(key)
-        if left is None:
+        remaining = self._long.get(key)
+        if remaining is None:
             return False
-        if left == 0:
+        if remaining == 0:
             self._long.drop(key)
         else:
-            self._long.put(key, left - 1)
-        return left > 0
+            self._long.put(key, remaining - 1)
+        return remaining > 0
 
     def took_long(self, key: ScanKey) -> None:
         """Note that the documents of a scan exceeded one step."""

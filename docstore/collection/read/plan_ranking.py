@@ -59,12 +59,12 @@ def best_of(plan: Plan, begin: Callable[[Plan], Trial], wanted: int) -> Plan:
     `rejected`.
     """
     plans = (replace(plan, rejected=()), *plan.rejected)
-    trials = [begin(each) for each in plans[:_MOST_PLANS]]
+    trials = [begin(candidate) for candidate in plans[:_MOST_PLANS]]
     for looks in range(1, _MOST_LOOKS):
         for trial in trials:
             trial.look(looks)
         if any(trial.ended or (trial.found >= wanted and not trial.blocking) for trial in trials):
             break
     best = max(trials, key=Trial.score)
-    others = tuple(other for other in plans if other is not best.plan)
-    return replace(best.plan, rejected=others, works=max(1, best.looks()))
+    rejected_plans = tuple(other for other in plans if other is not best.plan)
+    return replace(best.plan, rejected=rejected_plans, works=max(1, best.looks()))

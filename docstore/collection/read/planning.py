@@ -56,8 +56,8 @@ def plan_query(
     visible = usable_indexes(coll) if indexes is None else indexes
     shape = None
     if coll is not None and coll.index_filters and between is None and not is_lookup(tree):
-        found = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
-        limit = coll.index_filters.of(tree, sort, answered_by) if found is None else None
+        distinct_plan = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
+        limit = coll.index_filters.of(tree, sort, answered_by) if distinct_plan is None else None
         if limit is not None:
             visible, hint, kept, distinct = limit.admitted(visible), None, False, None
     if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
@@ -79,9 +79,9 @@ def plan_query(
         # The planner does not treat the order of a clustered collection as an index.
         visible = [index for index in visible if not index.is_id]
         distinct = distinct if hint is None else None
-    found = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
-    if found is not None:
-        return found
+    distinct_plan = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
+    if distinct_plan is not None:
+        return distinct_plan
     plan = _chosen(coll, tree, visible, sort, hint, between)
     if reader is not None and plan.rejected:
         chosen = None if shape is None else coll.plans.chosen(shape, plan)

@@ -49,11 +49,11 @@ def prepared_form(coll: Collection, key: ScanKey, filter_: bytes, values: list[V
     except KeyError:
         pass
     try:
-        made = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
+        form = _prepared(coll, key, filter_, values, reader) if key[3] is None else _hinted(coll, key, filter_, values)
     except _Contradiction:
         return None
-    coll.plans.prepare(key, made)
-    return made
+    coll.plans.prepare(key, form)
+    return form
 
 
 class _Contradiction(Exception):
@@ -86,20 +86,20 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
         decision = decision_of(filter_, values, tree, indexes)
         if decision is not None:
             return decision
-    kept = coll.plans.kept(shape)
-    if kept is None:
+    entry = coll.plans.kept(shape)
+    if entry is None:
         if counted:
             plan = plan_count(coll, FindQuery(filter=tree), reader)
         else:
             plan = plan_query(coll, tree, sort=order, reader=reader)
-        kept = coll.plans.kept(shape)
-        if kept is None and counted:
+        entry = coll.plans.kept(shape)
+        if entry is None and counted:
             # No plan counts better than the plan of the find.
             finding = shape_of(tree, UNSORTED, indexes)
-            kept = None if finding is None else coll.plans.kept(finding)
-        if kept is None:
+            entry = None if finding is None else coll.plans.kept(finding)
+        if entry is None:
             return _of_plan(coll, filter_, values, tree, order, plan)
-    return _scan(coll, filter_, values, tree, kept.plan, order, kept.patience)
+    return _scan(coll, filter_, values, tree, entry.plan, order, entry.patience)
 
 
 def _of_plan(
@@ -128,11 +128,13 @@ def _clustered(
     plan = index_plan(tree, own, order)
     if isinstance(plan.access, Eof):
         raise _Contradiction
-    found = prepared(tree, order, plan, [own])
-    scan = None if found is None else _scan(coll, filter_, values, tree, found, order, patience)
-    if found is None or scan is None:
+    prepared_plan = prepared(tree, order, plan, [own])
+    scan = None if prepared_plan is None else _scan(coll, filter_, values, tree, prepared_plan, order, patience)
+    if prepared_plan is None or scan is None:
         return None
-    return replace(scan, looks_through=not found.fields and (not order.fields or not found.provides_sort))
+    return replace(
+        scan, looks_through=not prepared_plan.fields and (not order.fields or not prepared_plan.provides_sort)
+    )
 
 
 def _search(coll: Collection, sort: bytes, filter_: bytes, values: list[Value], reader: Reader) -> PreparedForm:
@@ -165,8 +167,8 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
         # The bounds of a partial index depend on values.
         return None
     # A hint excludes all other indexes, for any values.
-    found = prepared(tree, order, plan, [access.index])
-    return None if found is None else _scan(coll, filter_, values, tree, found, order, 0)
+    prepared_plan = prepared(tree, order, plan, [access.index])
+    return None if prepared_plan is None else _scan(coll, filter_, values, tree, prepared_plan, order, 0)
 
 
 def _scan(
@@ -184,20 +186,20 @@ def _scan(
 
 def _with_several(filter_: bytes, values: list[Value]) -> tuple[bytes, list[Value]]:
     """Return a filter of the same form whose `$in` on `_id` has several values: a single value has another plan."""
-    for place, (name, code, data) in enumerate(fields := elements(filter_)):
-        asked = elements(data) if name == "_id" and code == OBJECT else []
-        listed = asked[0][1:] if len(asked) == 1 and asked[0][:2] == ("$in", ARRAY) else None
+    for position, (name, code, data) in enumerate(fields := elements(filter_)):
+        operators = elements(data) if name == "_id" and code == OBJECT else []
+        listed = operators[0][1:] if len(operators) == 1 and operators[0][:2] == ("$in", ARRAY) else None
         if listed is not None and listed in values and len(members := list_values(listed[1])) == 1:
             twice = (ARRAY, array_from(members * 2))
-            fields[place] = (name, OBJECT, document_from([("$in", *twice)]))
-            return document_from(fields), [twice if each == listed else each for each in values]
+            fields[position] = (name, OBJECT, document_from([("$in", *twice)]))
+            return document_from(fields), [twice if value == listed else value for value in values]
     return filter_, values
 
 
 def _pattern(order: Sort, provided: bool) -> KeyPattern | None:
     """Return the order of a remaining in-memory sort; None if the plan provides it, or it needs more than keys."""
-    found = None if provided else order.pattern()
-    return found if isinstance(found, KeyPattern) else None
+    pattern = None if provided else order.pattern()
+    return pattern if isinstance(pattern, KeyPattern) else None
 
 
 def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple[Prepared, bytes] | None:
@@ -205,5 +207,5 @@ def _of_branch(indexes: Sequence[Index], id_index: Index, tree: Filter) -> tuple
     looked_up = lookup(tree, id_index)
     if looked_up is not None:
         return looked_up, id_index.prefix
-    found = prepared(tree, UNSORTED, replace(choose(tree, indexes), rejected=()), indexes)
-    return None if found is None else (found, cast("Index", found.index).prefix)
+    prepared_plan = prepared(tree, UNSORTED, replace(choose(tree, indexes), rejected=()), indexes)
+    return None if prepared_plan is None else (prepared_plan, cast("Index", prepared_plan.index).prefix)

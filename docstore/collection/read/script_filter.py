@@ -32,23 +32,23 @@ def screened(
     items: Iterator[Any], tree: nodes.Filter, owned: Predicate | None, clock: Callable[[], float], *, pairs: bool
 ) -> Iterator[Any]:
     """Yield the documents (or record id, document pairs) that satisfy a filter with scripts."""
-    rest = compile_filter(weakened(tree))
-    narrow = rest if owned is None else And([rest, owned])
+    weak_predicate = compile_filter(weakened(tree))
+    narrow = weak_predicate if owned is None else And([weak_predicate, owned])
     holds = _Verdicts(tree)
     scripts = next(scripts_of(tree)).script
     assert scripts is not None, "a filter with scripts"
     gather: Any = scan_pairs if pairs else scan
-    ahead = AHEAD_FIRST
+    batch_size = AHEAD_FIRST
     status = None
     while status != EXHAUSTED:
-        found: list[Any] = []
-        status = gather(items, narrow, found, ahead, PIECE_BYTES, clock, clock() + GATHER_SECONDS)
-        if found:
-            documents: list[bytes] = list(map(itemgetter(1), found)) if pairs else found
-            for item, verdict in zip(found, holds.of(documents), strict=True):
+        batch: list[Any] = []
+        status = gather(items, narrow, batch, batch_size, PIECE_BYTES, clock, clock() + GATHER_SECONDS)
+        if batch:
+            documents: list[bytes] = list(map(itemgetter(1), batch)) if pairs else batch
+            for item, verdict in zip(batch, holds.of(documents), strict=True):
                 if verdict:
                     yield item
-            ahead = min(2 * ahead, AHEAD_MOST)
+            batch_size = min(2 * batch_size, AHEAD_MOST)
         elif status != EXHAUSTED:
             scripts.scripts.rest()
 

@@ -58,8 +58,8 @@ class Sorter(Generic[T]):
         worst = self._worst
         if worst is not None and pairs:
             mean = size // len(pairs)
-            given, pairs = len(pairs), [pair for pair in pairs if pair[0] < worst]
-            self.cut = self.cut or len(pairs) < given
+            count, pairs = len(pairs), [pair for pair in pairs if pair[0] < worst]
+            self.cut = self.cut or len(pairs) < count
             size = mean * len(pairs)
         self._open += pairs
         size += key_bytes(pairs) + PER_PAIR * len(pairs)
@@ -103,15 +103,15 @@ class Sorter(Generic[T]):
         self._written.append(self._spill.write(run))
 
     def _cut(self) -> None:
-        given = len(self._open)
-        if given < self._limit:
+        count = len(self._open)
+        if count < self._limit:
             return
         self._open = sorted_pairs(self._open)
         del self._open[self._limit :]
         self._worst = self._open[-1][0]
-        self.cut = self.cut or given > self._limit
+        self.cut = self.cut or count > self._limit
         # Item sizes are not recorded individually.
-        size = self._open_bytes * len(self._open) // given
+        size = self._open_bytes * len(self._open) // count
         self._hold(size - self._open_bytes)
         self._open_bytes = size
 
@@ -124,19 +124,19 @@ class Sorter(Generic[T]):
         self._close_run()
         while self._runs and self._buffers.crowded and (self._spill is not None or self._bytes > RUN_BYTES):
             self._make_room()
-        kept = self._given_back()
+        pieces = self._given_back()
         if self._written:
-            pairs = cast("Iterator[tuple[bytes, bytes]]", chain.from_iterable(kept))
+            pairs = cast("Iterator[tuple[bytes, bytes]]", chain.from_iterable(pieces))
             written = merged_from_outside(self._written, pairs)
             return cast("Iterator[T]", map(itemgetter(1), written))
-        return chain.from_iterable(map(items_of, kept))
+        return chain.from_iterable(map(items_of, pieces))
 
     def _given_back(self) -> Iterator[list[tuple[bytes, T]]]:
         """Yield the items in memory in order. Their memory is released as they are requested."""
         runs, self._runs = self._runs, []
-        left = sum(map(len, runs))
+        remaining = sum(map(len, runs))
         for piece in few_at_a_time(merged_pieces(runs)):
-            if left:
-                self._hold(-(self._bytes * len(piece) // left))
-                left -= len(piece)
+            if remaining:
+                self._hold(-(self._bytes * len(piece) // remaining))
+                remaining -= len(piece)
             yield piece

@@ -61,36 +61,38 @@ class Taking:
 
     def _take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
         """Return documents as stored, otherwise as `take`."""
-        found: list[bytes] = []
+        documents: list[bytes] = []
         room = max_bytes
         if self._held is not None:
-            found.append(self._held)
+            documents.append(self._held)
             room -= len(self._held)
             self._held = None
         status: int = FULL
-        if len(found) < wanted and room > 0:
-            status = scan(self.documents, self.predicate, found, wanted - len(found), room, self._clock, deadline)
-            if status == FULL and len(found) > 1 and bytes_of(found) > max_bytes:
-                self._held = found.pop()
-        return found, status
+        if len(documents) < wanted and room > 0:
+            status = scan(
+                self.documents, self.predicate, documents, wanted - len(documents), room, self._clock, deadline
+            )
+            if status == FULL and len(documents) > 1 and bytes_of(documents) > max_bytes:
+                self._held = documents.pop()
+        return documents, status
 
     def _take_projected(
         self, apply: Callable[[list[bytes]], list[bytes]], wanted: int, max_bytes: int, deadline: float
     ) -> tuple[list[bytes], int]:
         """Return projected documents, otherwise as `take`. Projects in chunks and checks the deadline after each."""
-        found: list[bytes] = []
+        documents: list[bytes] = []
         room = max_bytes
         while True:
-            taken, status = self._take(min(wanted - len(found), _PROJECTED_AHEAD), room, deadline)
-            size = bytes_of(taken)
-            if found and size > room:
-                self._held = taken.pop()
+            batch, status = self._take(min(wanted - len(documents), _PROJECTED_AHEAD), room, deadline)
+            size = bytes_of(batch)
+            if documents and size > room:
+                self._held = batch.pop()
             room -= size
-            found += apply(taken)
-            if status != FULL or self._held is not None or len(found) >= wanted or room <= 0:
-                return found, status
+            documents += apply(batch)
+            if status != FULL or self._held is not None or len(documents) >= wanted or room <= 0:
+                return documents, status
             if self._clock() >= deadline:
-                return found, status
+                return documents, status
 
     def close(self) -> None:
         """Drop the documents."""
@@ -115,9 +117,9 @@ def first_documents(
     documents, most = reader.values(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
     if predicate is None:
         return list(islice(documents, min(skip, NO_LIMIT), most))
-    found: list[bytes] = []
-    scan(documents, predicate, found, most, NO_LIMIT, lambda: 0.0, inf)
-    return found[skip:]
+    matches: list[bytes] = []
+    scan(documents, predicate, matches, most, NO_LIMIT, lambda: 0.0, inf)
+    return matches[skip:]
 
 
 def first_pairs(
@@ -127,9 +129,9 @@ def first_pairs(
     items, most = reader.items(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
     if predicate is None:
         return list(islice(items, min(skip, NO_LIMIT), most))
-    found: list[tuple[bytes, bytes]] = []
-    scan_pairs(items, predicate, found, most, NO_LIMIT, lambda: 0.0, inf)
-    return found[skip:]
+    pairs: list[tuple[bytes, bytes]] = []
+    scan_pairs(items, predicate, pairs, most, NO_LIMIT, lambda: 0.0, inf)
+    return pairs[skip:]
 
 
 class ScanSource:
@@ -148,9 +150,9 @@ class ScanSource:
         return pausing_between(self._next_batch, max_docs, max_bytes, deadline)
 
     def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
-        found, status = self._taking.take(min(max_docs, self._left), max_bytes, deadline)
-        self._left -= len(found)
-        return DocumentBatch(found, status == EXHAUSTED or self._left == 0)
+        documents, status = self._taking.take(min(max_docs, self._left), max_bytes, deadline)
+        self._left -= len(documents)
+        return DocumentBatch(documents, status == EXHAUSTED or self._left == 0)
 
     def close(self) -> None:
         """Drop the iterators. The reader belongs to the caller."""
