@@ -40,12 +40,12 @@ class OldestRecords:
 
     def take_before(self, limit: int) -> tuple[int, bytes] | None:
         """Return (record id, document) of the oldest remaining record, if its id is below `limit`."""
-        found = self._held or next(self._records, None)
-        if found is not None and found[0] >= limit:
-            self._held = found
+        record = self._held or next(self._records, None)
+        if record is not None and record[0] >= limit:
+            self._held = record
             return None
         self._held = None
-        return found
+        return record
 
     def _walk(self, engine: Engine) -> Iterator[tuple[int, bytes]]:
         coll, pending = self._coll, self._pending

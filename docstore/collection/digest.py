@@ -39,8 +39,8 @@ class Digest:
         """Compute the digest, yielding regularly."""
         family = self._collection.options.family is not None
         for parts in self._records() if family else self._documents():
-            for each in parts:
-                self._sum.update(each)
+            for part in parts:
+                self._sum.update(part)
             self.count += 1
             if self.count % _EVERY == 0:
                 yield

@@ -75,8 +75,8 @@ def repair_collection(
         batch.put(Family.INDEXES, id_key, coll.id_entry(raw, rid))
         for index in indexes:
             if not index.is_id:
-                keys, places, marks = index.marked_keys(raw, tolerant=True)
-                index.places |= places
+                keys, array_bits, marks = index.marked_keys(raw, tolerant=True)
+                index.places |= array_bits
                 for key in keys:
                     batch.put(Family.INDEXES, index.prefix + key + rid, marks)
         if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:

@@ -68,10 +68,10 @@ class Validation:
         report, ns = self.report, self._coll.ns
         if self._coll.options.family is not None:
             yield from self._check_records()
-        wanted = dict.fromkeys((index.name for index in self._indexes), 0)
-        yield from self._check_documents(wanted)
+        expected_sums = dict.fromkeys((index.name for index in self._indexes), 0)
+        yield from self._check_documents(expected_sums)
         for index in self._indexes:
-            yield from self._check_index(index, wanted[index.name])
+            yield from self._check_index(index, expected_sums[index.name])
         count, size = self._counted
         if count != report.count:
             report.add(f"{ns} holds {report.count} documents, but counts {count}")
@@ -83,12 +83,12 @@ class Validation:
         report, ns, merger = self.report, self._coll.ns, self._merger
         assert merger is not None, f"{ns} is of a mode that this store does not have"
         try:
-            for seen, (key, record) in enumerate(merger.stored(self._reader, self._coll), 1):
+            for count, (key, record) in enumerate(merger.stored(self._reader, self._coll), 1):
                 report.count += 1
                 report.size += len(key) + len(record)
                 if not merger.is_record(record):
                     report.add(f"what stands under {key.hex()} is neither a cell nor a deletion")
-                if seen % _CLOCK_EVERY == 0:
+                if count % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
             report.add(f"rows of {ns} cannot be read: {error}")
@@ -97,7 +97,7 @@ class Validation:
         """Check each document, and add its expected entries to the sums in `wanted`."""
         coll, report = self._coll, self.report
         try:
-            for seen, (key, raw) in enumerate(self._reader.items(Family.RECORDS, coll.prefix, coll.end), 1):
+            for count, (key, raw) in enumerate(self._reader.items(Family.RECORDS, coll.prefix, coll.end), 1):
                 report.count += 1
                 report.size += len(raw)
                 rid = key[-RECORD_ID_BYTES:]
@@ -106,13 +106,13 @@ class Validation:
                     report.add(f"record {rid.hex()} {error}")
                     continue
                 for index in self._indexes:
-                    keys, places, marks = index.marked_keys(raw, tolerant=True)
-                    if places & ~index.places:
+                    keys, array_bits, marks = index.marked_keys(raw, tolerant=True)
+                    if array_bits & ~index.places:
                         report.add(
                             f"record {rid.hex()} has an array under index {index.name}, which does not know of it"
                         )
                     wanted[index.name] += sum(map(hash, _entries(index, keys, rid, marks))) + len(keys) * _ONE
-                if seen % _CLOCK_EVERY == 0:
+                if count % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
             report.add(f"documents of {coll.ns} cannot be read: {error}")
@@ -120,41 +120,41 @@ class Validation:
     def _check_index(self, index: Index, wanted: int) -> Iterator[None]:
         """Compare the stored entries with the expected sum."""
         report = self.report
-        found = total = 0
+        count = total = 0
         previous = b""
         try:
             for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
-                found += 1
+                count += 1
                 total += hash(key + value) + _ONE
                 if index.unique and not index.is_id:
                     if key[:-RECORD_ID_BYTES] == previous:
                         report.add(f"index {index.name} has two documents under one unique key: {key.hex()}")
                     previous = key[:-RECORD_ID_BYTES]
-                if found % _CLOCK_EVERY == 0:
+                if count % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
             report.add(f"index {index.name} cannot be read: {error}")
         else:
             if total != wanted:
                 yield from self._tell_differences(index)
-        report.keys[index.name] = found
+        report.keys[index.name] = count
 
     def _tell_differences(self, index: Index) -> Iterator[None]:
         coll, report = self._coll, self.report
-        wanted: set[bytes] = set()
+        expected_entries: set[bytes] = set()
         for key, raw in self._reader.items(Family.RECORDS, coll.prefix, coll.end):
             if _damage(raw) is None:
                 keys, _, marks = index.marked_keys(raw, tolerant=True)
-                wanted.update(_entries(index, keys, key[-RECORD_ID_BYTES:], marks))
+                expected_entries.update(_entries(index, keys, key[-RECORD_ID_BYTES:], marks))
             yield
         for key, value in self._reader.items(Family.INDEXES, index.prefix, index.end):
             entry = key + value
-            if entry in wanted:
-                wanted.discard(entry)
+            if entry in expected_entries:
+                expected_entries.discard(entry)
             else:
                 report.add(f"index {index.name} has an entry that no document asks for: {entry.hex()}")
             yield
-        for entry in sorted(wanted)[:_MOST_ERRORS]:
+        for entry in sorted(expected_entries)[:_MOST_ERRORS]:
             report.add(f"index {index.name} lacks an entry: {entry.hex()}")
 
 

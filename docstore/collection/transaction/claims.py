@@ -110,8 +110,8 @@ class Claims:
 
     def holder_in(self, database: str) -> Claimant | None:
         """Return a transaction that uses, or creates, a collection in that database."""
-        within = f"{database}."
-        return self.holder_of_any(lambda ns: ns.startswith(within))
+        prefix = f"{database}."
+        return self.holder_of_any(lambda ns: ns.startswith(prefix))
 
     def check_open(self, namespaces: Iterable[str]) -> None:
         """Errors: LockTimeout if one of the collections is closed."""
@@ -133,9 +133,9 @@ class Claims:
         self._waiting[ns] = self._waiting.get(ns, 0) + 1
 
     def end_waiting(self, ns: str) -> None:
-        left = self._waiting[ns] - 1
-        if left:
-            self._waiting[ns] = left
+        remaining = self._waiting[ns] - 1
+        if remaining:
+            self._waiting[ns] = remaining
         else:
             del self._waiting[ns]
 

@@ -136,13 +136,15 @@ class TransactionJournal(Journal):
     def written(self) -> None:
         """Add the unit's operations and undo values to the transaction."""
         done = len(self._transaction.operations)
-        self._transaction.before |= {done + place: document for place, document in self._images.items()}
+        self._transaction.before |= {done + index: document for index, document in self._images.items()}
         self._transaction.operations += self._operations
         for family, stood in self._previous.items():
-            known = self._transaction.previous.setdefault(family, stood)
-            if known is not stood:
+            first_values = self._transaction.previous.setdefault(family, stood)
+            if first_values is not stood:
                 # Keep the value before the first change.
-                self._transaction.previous[family] = stood | known if len(stood) > len(known) else _first(known, stood)
+                self._transaction.previous[family] = (
+                    stood | first_values if len(stood) > len(first_values) else _first(first_values, stood)
+                )
 
 
 def _first(known: dict[bytes, bytes | None], more: dict[bytes, bytes | None]) -> dict[bytes, bytes | None]:

@@ -116,7 +116,7 @@ class TransactionStore(Store):
 
     def is_made(self, coll: Collection) -> bool:
         """True if the transaction has created the collection."""
-        return any(made is coll for made in self.catalog.made)
+        return any(member is coll for member in self.catalog.made)
 
     # Write units
 
@@ -291,8 +291,8 @@ class TransactionStore(Store):
         self.claims.release(self, self._claimed, self.catalog.used)
         self.state.end()
         self.operations, self.before, self.previous, self.changes = [], {}, {}, []
-        over, self._over = self._over, []
-        for waiter in over:
+        waiters, self._over = self._over, []
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -313,11 +313,11 @@ def prepared_store(below: Store, prepared: PreparedTransaction) -> TransactionSt
     entry = oplog.entry(prepared.optime.timestamp)
     operations = None if entry is None else chained_operations(entry, oplog.entry)
     assert operations is not None, f"the log holds on to the entries of what is prepared: {prepared}"
-    made = TransactionStore(below, below.engine.snapshot(), newest=True)
-    with made.unit() as unit:
-        apply_operations(made, unit, operations)
+    store = TransactionStore(below, below.engine.snapshot(), newest=True)
+    with store.unit() as unit:
+        apply_operations(store, unit, operations)
         unit.commit()
-    return made
+    return store
 
 
 class _Collections(dict[str, Collection]):
@@ -328,19 +328,19 @@ class _Collections(dict[str, Collection]):
         self._catalog = catalog
 
     def get(self, ns: str, default: Any = None) -> Any:
-        found = dict.get(self, ns)
-        if found is None:
-            found = self._catalog.found(ns)
-        return default if found is None else found
+        collection = dict.get(self, ns)
+        if collection is None:
+            collection = self._catalog.found(ns)
+        return default if collection is None else collection
 
     def __contains__(self, ns: object) -> bool:
         return self.get(str(ns)) is not None
 
     def __missing__(self, ns: str) -> Collection:
-        found = self._catalog.found(ns)
-        if found is None:
+        collection = self._catalog.found(ns)
+        if collection is None:
             raise KeyError(ns)
-        return found
+        return collection
 
 
 class _Catalog(Catalog):

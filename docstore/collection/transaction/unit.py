@@ -91,8 +91,8 @@ class TransactionUnit(WriteUnitOfWork):
 
         An abort does not remove them: false positives are harmless.
         """
-        for index, places in grown:
-            index.grow(places)
+        for index, array_bits in grown:
+            index.grow(array_bits)
         coll.plans.clear()
         self._transaction.keep_places(coll)
 
