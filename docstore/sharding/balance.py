@@ -116,8 +116,8 @@ def at_once(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) 
     if route.difference is not None and len(chunks) < FEW_CHUNKS:
         return None
     least = 0 if route.difference is None else route.wanted // 2
-    found = next((row for row in sized if row[1] >= least), None)
-    return None if found is None else _transfer(chunks, route, *found)
+    candidate = next((row for row in sized if row[1] >= least), None)
+    return None if candidate is None else _transfer(chunks, route, *candidate)
 
 
 def best_of(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) -> Transfer | None:

@@ -120,14 +120,14 @@ class Block:
         """The encoded ranges that a shard owns, in order, neighbours joined."""
         if shard not in self.counts:
             return []
-        found = self._owned.get(shard)
-        if found is None:
+        ranges = self._owned.get(shard)
+        if ranges is None:
             if self.counts[shard] == len(self.chunks):
-                found = [(self.low, self.end)]
+                ranges = [(self.low, self.end)]
             else:
-                found = joined((chunk.min.key, chunk.max.key) for chunk in self.chunks if chunk.shard == shard)
-            self._owned[shard] = found
-        return found
+                ranges = joined((chunk.min.key, chunk.max.key) for chunk in self.chunks if chunk.shard == shard)
+            self._owned[shard] = ranges
+        return ranges
 
 
 def blocks_of(chunks: Sequence[Chunk], most: int) -> Iterator[Block]:
@@ -142,13 +142,13 @@ def blocks_of(chunks: Sequence[Chunk], most: int) -> Iterator[Block]:
 
 def joined(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return ranges in order, with touching ones joined."""
-    found: list[tuple[bytes, bytes]] = []
+    spans: list[tuple[bytes, bytes]] = []
     for low, high in ranges:
-        if found and found[-1][1] == low:
-            found[-1] = (found[-1][0], high)
+        if spans and spans[-1][1] == low:
+            spans[-1] = (spans[-1][0], high)
         else:
-            found.append((low, high))
-    return found
+            spans.append((low, high))
+    return spans
 
 
 Totals = tuple[dict[str, int], dict[str, Lastmod]]
@@ -169,17 +169,17 @@ def totals(blocks: Iterable[Block]) -> Totals:
 def totals_after(before: Totals, left: Iterable[Block], come: Iterable[Block], blocks: Sequence[Block]) -> Totals:
     """Return the totals of `blocks`: those of `before` minus the blocks `left` plus the blocks `come`."""
     counts, highest = dict(before[0]), dict(before[1])
-    fewer, lost = totals(left)
-    more, gained = totals(come)
-    for shard in fewer.keys() | more.keys():
-        count = counts.get(shard, 0) - fewer.get(shard, 0) + more.get(shard, 0)
+    removed_counts, lost = totals(left)
+    added_counts, gained = totals(come)
+    for shard in removed_counts.keys() | added_counts.keys():
+        count = counts.get(shard, 0) - removed_counts.get(shard, 0) + added_counts.get(shard, 0)
         if not count:
             del counts[shard], highest[shard]
             continue
         counts[shard] = count
-        known, new = highest.get(shard, NO_CHUNKS), gained.get(shard, NO_CHUNKS)
-        if new >= known or lost.get(shard) != known:
-            highest[shard] = max(known, new)
+        previous, new = highest.get(shard, NO_CHUNKS), gained.get(shard, NO_CHUNKS)
+        if new >= previous or lost.get(shard) != previous:
+            highest[shard] = max(previous, new)
         else:
             highest[shard] = max(block.highest.get(shard, NO_CHUNKS) for block in blocks)
     return counts, highest

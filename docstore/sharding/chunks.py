@@ -49,9 +49,9 @@ class ChunkMap:
         Of several records with one low end, that with the highest version counts. InconsistentChunks for other
         errors.
         """
-        made = cls(key, epoch, _cut(chunks))
-        made.check()
-        return made
+        chunk_map = cls(key, epoch, _cut(chunks))
+        chunk_map.check()
+        return chunk_map
 
     def __len__(self) -> int:
         return sum(self._counts.values())
@@ -96,17 +96,17 @@ class ChunkMap:
     def shards_between(self, low: bytes, high: bytes) -> set[str]:
         """The shards that own any key in `[low, high)`. Takes as long as there are chunks at the ends of the range and
         blocks between them, and no longer than until every shard is found."""
-        found: set[str] = set()
+        shards: set[str] = set()
         if low >= high:
-            return found
+            return shards
         for block in itertools.islice(self._blocks, self._block_at(low), None):
-            if block.low >= high or len(found) == len(self._counts):
+            if block.low >= high or len(shards) == len(self._counts):
                 break
             if low <= block.low and block.end <= high:
-                found.update(block.counts)
+                shards.update(block.counts)
             else:
-                found.update(chunk.shard for chunk in block.between(low, high))
-        return found
+                shards.update(chunk.shard for chunk in block.between(low, high))
+        return shards
 
     def exact(self, bounds: KeyRange) -> Chunk | None:
         """The chunk with exactly these bounds."""
@@ -139,35 +139,40 @@ class ChunkMap:
         if all(chunk == self.chunk_at(chunk.range.min.key) for chunk in changed):
             return self
         fresh: dict[int, list[Chunk]] = {}
-        gone: dict[int, set[bytes]] = {}
+        removed_keys: dict[int, set[bytes]] = {}
         replaced: set[Lastmod] = set()
         for chunk in changed:
             fresh.setdefault(self._block_at(chunk.range.min.key), []).append(chunk)
             for old in self.overlapping(chunk.range.min.key, chunk.range.max.key):
-                gone.setdefault(self._block_at(old.range.min.key), set()).add(old.range.min.key)
+                removed_keys.setdefault(self._block_at(old.range.min.key), set()).add(old.range.min.key)
                 replaced.add(old.lastmod)
         blocks: list[Block] = []
-        left: list[Block] = []
-        come: list[Block] = []
-        taken = 0
-        for number in sorted(fresh.keys() | gone.keys()):
-            block, without = self._blocks[number], gone.get(number, ())
-            kept = [chunk for chunk in block.chunks if chunk.range.min.key not in without]
-            parts = list(blocks_of(_cut([*kept, *fresh.get(number, ())]), 2 * BLOCK_CHUNKS))
-            blocks += [*self._blocks[taken:number], *parts]
-            left.append(block)
-            come += parts
-            taken = number + 1
-        blocks += self._blocks[taken:]
-        made = ChunkMap.__new__(ChunkMap)
-        made._set(self.key, self.epoch, blocks, *totals_after((self._counts, self._highest), left, come, blocks))
-        made._check_joints()
-        for block in come:
+        removed_blocks: list[Block] = []
+        new_blocks: list[Block] = []
+        next_number = 0
+        for number in sorted(fresh.keys() | removed_keys.keys()):
+            block, without = self._blocks[number], removed_keys.get(number, ())
+            remaining = [chunk for chunk in block.chunks if chunk.range.min.key not in without]
+            parts = list(blocks_of(_cut([*remaining, *fresh.get(number, ())]), 2 * BLOCK_CHUNKS))
+            blocks += [*self._blocks[next_number:number], *parts]
+            removed_blocks.append(block)
+            new_blocks += parts
+            next_number = number + 1
+        blocks += self._blocks[next_number:]
+        chunk_map = ChunkMap.__new__(ChunkMap)
+        chunk_map._set(
+            self.key,
+            self.epoch,
+            blocks,
+            *totals_after((self._counts, self._highest), removed_blocks, new_blocks, blocks),
+        )
+        chunk_map._check_joints()
+        for block in new_blocks:
             _check_chain(block.chunks)
         version = self.version.lastmod
         if any(chunk.lastmod <= version and chunk.lastmod not in replaced for chunk in changed):
-            made.check()
-        return made
+            chunk_map.check()
+        return chunk_map
 
     def _block_at(self, key: bytes) -> int:
         return max(bisect_right(self._lows, key) - 1, 0)

@@ -107,20 +107,20 @@ class ShardKey:
 
     def bound(self, raw: bytes) -> Bound:
         """A bound as commands and records carry it. BadValue unless it has exactly the key's fields in order."""
-        given = elements(raw)
-        if tuple([name for name, _, _ in given]) != self.fields:
+        fields = elements(raw)
+        if tuple([name for name, _, _ in fields]) != self.fields:
             raise CommandError(
                 Code.BadValue,
                 f"bound {display_document(raw)} does not have the fields of the shard key {self}",
             )
-        encoded = b"".join([encode_key((code, data)) for _, code, data in given])
+        encoded = b"".join([encode_key((code, data)) for _, code, data in fields])
         return Bound(raw, self.max.key if encoded == self._highest else encoded)
 
     def prefix_bound(self, raw: bytes) -> Bound:
         """A bound that may lack the last fields: they are taken as MinKey."""
-        given = elements(raw)
-        missing = [(field, 0xFF, b"") for field in self.fields[len(given) :]]
-        return self.bound(document_from([*given, *missing]))
+        fields = elements(raw)
+        missing = [(field, 0xFF, b"") for field in self.fields[len(fields) :]]
+        return self.bound(document_from([*fields, *missing]))
 
     def range(self, low: bytes, high: bytes) -> KeyRange:
         """`[low, high)` from two raw bounds; BadValue when it is empty."""
@@ -154,7 +154,7 @@ def _encoded_values(raw: bytes) -> Iterator[bytes]:
 
 def raw_field(raw: bytes, name: str) -> bytes:
     """The embedded document `name` of a raw document; BadValue when it is absent or not a document."""
-    found = get_field(raw, name)
-    if found is None or found[0] != 0x03:
+    value = get_field(raw, name)
+    if value is None or value[0] != 0x03:
         raise CommandError(Code.BadValue, f"field '{name}' must be a document")
-    return found[1]
+    return value[1]

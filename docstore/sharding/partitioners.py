@@ -79,5 +79,5 @@ _NAMES = {
 
 def find_partitioner(name: str) -> Partitioner | None:
     """The partitioner of a short or full class name."""
-    found = _NAMES.get(name.rpartition(".")[2])
-    return None if found is None else Partitioner(found)
+    full_name = _NAMES.get(name.rpartition(".")[2])
+    return None if full_name is None else Partitioner(full_name)

@@ -285,21 +285,21 @@ class Recipient:
                 self._take(incoming, event, out)
 
     def _take(self, incoming: Incoming, batch: Batch, out: Effects) -> None:
-        wanted = incoming.taken + 1
-        if incoming.state is State.RECEIVING and batch.number > wanted:
-            self._end(incoming, f"batch {batch.number} came before batch {wanted}", out)
+        next_number = incoming.taken + 1
+        if incoming.state is State.RECEIVING and batch.number > next_number:
+            self._end(incoming, f"batch {batch.number} came before batch {next_number}", out)
         if incoming.state is State.RECEIVING and isinstance(batch, TakeCollections):
-            incoming.collections |= {each.namespace: each for each in batch.definitions}
+            incoming.collections |= {definition.namespace: definition for definition in batch.definitions}
         elif incoming.state is State.RECEIVING and incoming.is_unknown(batch):
             self._end(incoming, f"batch {batch.number} is of a collection that was not told of", out)
         if incoming.state is not State.RECEIVING:
             out.append(Reply(batch.token, incoming.refusal()))
         elif batch.number <= incoming.stored:
             self._acknowledge(incoming, batch, out)
-        elif batch.number < wanted:
+        elif batch.number < next_number:
             incoming.repeated.append(batch)
         else:
-            incoming.taken = wanted
+            incoming.taken = next_number
             incoming.batches.append(batch)
             if incoming.work is None:
                 self._store(incoming, batch, out)

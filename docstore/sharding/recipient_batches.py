@@ -46,9 +46,9 @@ def work_of(
     if isinstance(batch, TakeChanges):
         assert isinstance(migration, DatabaseMigration), "the collections of a database"
         parts = []
-        for each in batch.changes:
-            part = migration.part(each.namespace, collections[each.namespace].uuid)
-            parts.append(ReplaceDocuments(part, each.documents, each.gone))
+        for change in batch.changes:
+            part = migration.part(change.namespace, collections[change.namespace].uuid)
+            parts.append(ReplaceDocuments(part, change.documents, change.gone))
         return ReplaceInCollections(parts)
     if isinstance(migration, DatabaseMigration):
         migration = migration.part(batch.namespace, collections[batch.namespace].uuid)

@@ -91,7 +91,7 @@ class Incoming:
     def is_unknown(self, batch: Batch) -> bool:
         """True if a batch belongs to a collection of the database that the donor has not announced."""
         if isinstance(batch, TakeChanges):
-            return any(each.namespace not in self.collections for each in batch.changes)
+            return any(change.namespace not in self.collections for change in batch.changes)
         if not isinstance(self.migration, DatabaseMigration) or not isinstance(batch, TakeDocuments):
             return False
         return batch.namespace not in self.collections

@@ -136,10 +136,10 @@ class RoutingRead:
         namespace = self._namespace
         database = get_field(reply, "database")
         primary, version = (None, None) if database is None else _placed(document_to_python(database[1]))
-        found = get_field(reply, "collection")
-        if found is None:
+        collection_field = get_field(reply, "collection")
+        if collection_field is None:
             return Routing(namespace, primary, None, version)
-        record = document_to_python(found[1])
+        record = document_to_python(collection_field[1])
         key, epoch = ShardKey.parse(record["key"]), record["lastmodEpoch"]
         self._add(reply, key, epoch)
         if _is_true(reply, "more"):
@@ -165,23 +165,23 @@ class RoutingRead:
         bounds = self._bounds
 
         def bound(raw: bytes) -> Bound:
-            made = bounds.get(raw)
-            if made is None:
-                made = bounds[raw] = key.bound(raw)
-            return made
+            cached_bound = bounds.get(raw)
+            if cached_bound is None:
+                cached_bound = bounds[raw] = key.bound(raw)
+            return cached_bound
 
         for raw in array_documents(listed[1]):
             chunk = chunk_from_raw(bound, raw)
             self._chunks.append(chunk)
             since = get_field(raw, "since")
             if since is not None:
-                known = self._gained.get(chunk.shard, 0)
-                self._gained[chunk.shard] = max(known, int.from_bytes(since[1], "little"))
+                previous = self._gained.get(chunk.shard, 0)
+                self._gained[chunk.shard] = max(previous, int.from_bytes(since[1], "little"))
 
     def _all_gained(self) -> dict[str, int]:
         """Return `gained` from the chunks read; a split chunk keeps its value."""
-        known = None if self._known is None else self._known.collection
-        gained = {} if self._full or known is None else dict(known.gained)
+        cached_collection = None if self._known is None else self._known.collection
+        gained = {} if self._full or cached_collection is None else dict(cached_collection.gained)
         for shard, since in self._gained.items():
             gained[shard] = max(gained.get(shard, 0), since)
         return gained
@@ -189,15 +189,15 @@ class RoutingRead:
     def _made(self, key: ShardKey, epoch: ObjectId) -> ChunkMap:
         if self._full:
             return ChunkMap.from_catalog(key, epoch, self._chunks)
-        known = None if self._known is None else self._known.collection
-        if known is None or known.epoch != epoch:
+        cached_collection = None if self._known is None else self._known.collection
+        if cached_collection is None or cached_collection.epoch != epoch:
             raise InconsistentChunks("an increment to a routing that is not known")
-        return known.chunks.updated(self._chunks)
+        return cached_collection.chunks.updated(self._chunks)
 
 
 def _is_true(reply: bytes, name: str) -> bool:
-    found = get_field(reply, name)
-    return found is not None and found[1] == b"\1"
+    value = get_field(reply, name)
+    return value is not None and value[1] == b"\1"
 
 
 def _placed(record: dict[str, Any]) -> tuple[str, DatabaseVersion]:

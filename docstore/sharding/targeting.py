@@ -42,12 +42,12 @@ def exact_key(key: ShardKey, tree: Filter) -> bytes | None:
 def shards_for(chunks: ChunkMap, ranges: KeyRanges) -> list[str]:
     """The shards to ask, by name. A filter that nothing can match still goes to one shard, which gives the reply its
     shape (an empty cursor, a count of zero)."""
-    found: set[str] = set()
+    shards: set[str] = set()
     for low, high in ranges:
-        found |= chunks.shards_between(low, high)
-        if len(found) == len(chunks.counts):
+        shards |= chunks.shards_between(low, high)
+        if len(shards) == len(chunks.counts):
             break
-    return sorted(found) or sorted(chunks.counts)[:1]
+    return sorted(shards) or sorted(chunks.counts)[:1]
 
 
 def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
@@ -57,41 +57,41 @@ def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
 
 def intersection(one: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
     """Return the ranges common to both; each is in order and without overlaps."""
-    found: list[tuple[bytes, bytes]] = []
-    here = there = 0
-    while here < len(one) and there < len(other):
-        low = max(one[here][0], other[there][0])
-        high = min(one[here][1], other[there][1])
+    common_ranges: list[tuple[bytes, bytes]] = []
+    position = other_position = 0
+    while position < len(one) and other_position < len(other):
+        low = max(one[position][0], other[other_position][0])
+        high = min(one[position][1], other[other_position][1])
         if low < high:
-            found.append((low, high))
-        if one[here][1] <= other[there][1]:
-            here += 1
+            common_ranges.append((low, high))
+        if one[position][1] <= other[other_position][1]:
+            position += 1
         else:
-            there += 1
-    return found
+            other_position += 1
+    return common_ranges
 
 
 def without(ranges: KeyRanges, taken: KeyRanges) -> list[tuple[bytes, bytes]]:
     """Return `ranges` without `taken`; both are in order and without overlaps."""
-    left: list[tuple[bytes, bytes]] = []
+    remaining: list[tuple[bytes, bytes]] = []
     for low, high in ranges:
         for gone_low, gone_high in taken:
             if gone_high <= low or gone_low >= high:
                 continue
             if gone_low > low:
-                left.append((low, gone_low))
+                remaining.append((low, gone_low))
             low = max(low, gone_high)
         if low < high:
-            left.append((low, high))
-    return left
+            remaining.append((low, high))
+    return remaining
 
 
 def joined(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the ranges in order and without overlaps, with neighbours joined."""
-    found: list[tuple[bytes, bytes]] = []
+    spans: list[tuple[bytes, bytes]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if spans and low <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(high, spans[-1][1]))
         else:
-            found.append((low, high))
-    return found
+            spans.append((low, high))
+    return spans

@@ -64,19 +64,19 @@ def checked_place(partitioner: Partitioner, value: Any) -> Any:
         data = bytes.fromhex(value) if isinstance(value, str) else b""
     except ValueError:
         data = b""
-    whole = len(data) == partitioner.width if partitioner.name == RANDOM else bool(data)
+    has_valid_length = len(data) == partitioner.width if partitioner.name == RANDOM else bool(data)
     # Keys longer than the prefix would fall between the records of that row.
-    if not whole or value != data.hex() or (not partitioner.width and escape(b"") in data[:-1]):
+    if not has_valid_length or value != data.hex() or (not partitioner.width and escape(b"") in data[:-1]):
         raise _no_place(partitioner, value)
     return value
 
 
 def _no_place(partitioner: Partitioner, value: Any) -> CommandError:
-    wanted = "a whole number of 64 bits" if partitioner.name == MURMUR3 else "hexadecimal text in lower case"
+    expected_form = "a whole number of 64 bits" if partitioner.name == MURMUR3 else "hexadecimal text in lower case"
     name = partitioner.name.rpartition(".")[2]
     # An integer may be larger than any of BSON.
-    shown = str(value) if type(value) is int else display(from_python(value))
-    return CommandError(Code.BadValue, f"{shown} is no place on the ring of {name}: it takes {wanted}")
+    value_text = str(value) if type(value) is int else display(from_python(value))
+    return CommandError(Code.BadValue, f"{value_text} is no place on the ring of {name}: it takes {expected_form}")
 
 
 def even_places(partitioner: Partitioner, parts: int) -> list[Any]:

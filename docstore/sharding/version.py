@@ -106,8 +106,8 @@ class ShardVersion(NamedTuple):
         stamp, epoch, database = document.get("v"), document.get("e"), document.get("d")
         if not isinstance(stamp, Timestamp) or not isinstance(epoch, ObjectId):
             raise CommandError(Code.TypeMismatch, "a shard version is {v: <timestamp>, e: <objectId>}")
-        known = None if database is None else DatabaseVersion.from_document(database)
-        return cls(epoch, Lastmod.from_timestamp(stamp), known)
+        database_version = None if database is None else DatabaseVersion.from_document(database)
+        return cls(epoch, Lastmod.from_timestamp(stamp), database_version)
 
     def to_document(self) -> dict[str, Any]:
         body = {"v": self.lastmod.to_timestamp(), "e": self.epoch}
@@ -147,9 +147,11 @@ def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | 
     extra: dict[str, Any] = {"ns": namespace, "vReceived": received.to_document(), "shardId": shard}
     if wanted is not None:
         extra["vWanted"] = wanted.to_document()
-    known = "unknown" if wanted is None else str(wanted)
+    expected_version = "unknown" if wanted is None else str(wanted)
     return CommandError(
-        Code.StaleConfig, f"version mismatch detected for {namespace}: received {received}, wanted {known}", extra=extra
+        Code.StaleConfig,
+        f"version mismatch detected for {namespace}: received {received}, wanted {expected_version}",
+        extra=extra,
     )
 
 

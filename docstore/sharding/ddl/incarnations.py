@@ -40,11 +40,11 @@ MAX_DATABASE_NOTES = 1000
 
 def is_dropped(routing: Routing, collection: Mapping[str, Any] | None, database: Mapping[str, Any] | None) -> bool:
     """True if the routing shows an incarnation that was dropped here, according to the two documents."""
-    version, found = routing.database, routing.collection
+    version, collection_routing = routing.database, routing.collection
     if database is not None and version is not None and version.timestamp <= database[DROPPED_UNTIL]:
         return True
     until = None if collection is None else collection.get(DROPPED_UNTIL)
-    return until is not None and found is not None and found.timestamp <= until
+    return until is not None and collection_routing is not None and collection_routing.timestamp <= until
 
 
 def dropped(name: str, timestamps: Iterable[Timestamp], known: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -212,5 +212,5 @@ def asked(standing: Hold, phase: Phase) -> Hold:
 
 def let_go(standing: Hold | None, wanted: Hold) -> Hold:
     """Return the record of a released hold, or of one that was never taken and may not be taken later."""
-    found = standing or wanted
-    return replace(found, released=True, seconds=wanted.seconds)
+    hold = standing or wanted
+    return replace(hold, released=True, seconds=wanted.seconds)
