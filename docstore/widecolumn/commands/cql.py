@@ -72,20 +72,20 @@ def _values(prepared: Prepared, params: Value | None) -> list[Bound] | dict[str,
     if params is None or params[0] in (NULL, UNDEFINED):
         return []
     if params[0] == ARRAY:
-        given = list(values(params[1]))
-        if len(given) != len(prepared.variables):
+        raw_values = list(values(params[1]))
+        if len(raw_values) != len(prepared.variables):
             raise invalid("Invalid amount of bind variables")
-        pairs = zip(prepared.variables, given, strict=True)
+        pairs = zip(prepared.variables, raw_values, strict=True)
         return [bound_of(variable.type, value, variable.name) for variable, value in pairs]
     if params[0] != OBJECT:
         raise invalid(f"params must be an array or a document, not {TYPE_NAMES[params[0]]}")
     named = {name: (code, raw) for name, code, raw in elements(params[1])}
-    found: dict[str, Bound] = {}
+    bound_values: dict[str, Bound] = {}
     for variable in prepared.variables:
         name = variable.marker or variable.name
         if name in named:
-            found[name] = bound_of(variable.type, named[name], name)
-    return found
+            bound_values[name] = bound_of(variable.type, named[name], name)
+    return bound_values
 
 
 def _paging_state(value: Value | None) -> bytes | None:

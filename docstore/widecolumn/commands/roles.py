@@ -121,11 +121,11 @@ class _Roles:
 
     async def _grant_role(self, statement: GrantRole) -> None:
         await self._must_be(statement.to)
-        found = await self._must_be(statement.role)
+        role = await self._must_be(statement.role)
         if statement.revoke:
             await self._do(revokeRolesFromRole=statement.to, roles=[statement.role])
             return
-        if statement.to in (statement.role, *_names(found["inheritedRoles"])):
+        if statement.to in (statement.role, *_names(role["inheritedRoles"])):
             raise invalid(f"{statement.role} is a member of {statement.to}")
         await self._do(grantRolesToRole=statement.to, roles=[statement.role])
 
@@ -142,10 +142,10 @@ class _Roles:
         return roles[0] if roles else None
 
     async def _must_be(self, name: str) -> dict[str, Any]:
-        found = await self._find(name)
-        if found is None:
+        role = await self._find(name)
+        if role is None:
             raise invalid(f"{name} doesn't exist")
-        return found
+        return role
 
     async def _has_user(self, name: str) -> bool:
         return bool((await self._do(usersInfo=name))["users"])
@@ -173,8 +173,8 @@ class _Roles:
 
     async def _list_permissions(self, statement: ListPermissions) -> dict[str, Any]:
         roles = await self._asked(statement.of, statement.recursive)
-        wanted = None if statement.on is None else resource_of(statement.on, self._in_use)
-        return _rows(_PERMISSIONS, _held(roles, statement.permissions, wanted))
+        resource = None if statement.on is None else resource_of(statement.on, self._in_use)
+        return _rows(_PERMISSIONS, _held(roles, statement.permissions, resource))
 
 
 def _held(
@@ -182,11 +182,11 @@ def _held(
 ) -> Iterator[tuple[str, str, str, str]]:
     for name, role in sorted(roles.items()):
         for privilege in role["privileges"]:
-            resource, place = privilege["resource"], shown(privilege["resource"])
-            if place is not None and wanted in (None, resource):
+            resource, resource_name = privilege["resource"], shown(privilege["resource"])
+            if resource_name is not None and wanted in (None, resource):
                 for permission in permissions_of(privilege["actions"]):
                     if permission in permissions:
-                        yield name, name, place, permission
+                        yield name, name, resource_name, permission
 
 
 def _names(roles: list[dict[str, str]]) -> list[str]:

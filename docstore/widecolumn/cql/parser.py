@@ -75,9 +75,9 @@ def _parsed(text: str) -> Statement:
 def _refuse_known(text: str) -> None:
     """Raise a specific error for CQL statements that this server does not support."""
     begin = _SKIPPED.match(text)
-    found = _KNOWN.match(text, 0 if begin is None else begin.end())
-    if found is None:
+    match = _KNOWN.match(text, 0 if begin is None else begin.end())
+    if match is None:
         return
-    if found["json"]:
+    if match["json"]:
         raise unsupported("INSERT JSON is")
-    raise unsupported(_ELEMENTS[" ".join(found["element"].upper().split())])
+    raise unsupported(_ELEMENTS[" ".join(match["element"].upper().split())])

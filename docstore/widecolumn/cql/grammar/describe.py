@@ -37,5 +37,5 @@ def describe(scan: Scanner) -> Describe:
 
 
 def _named(scan: Scanner, what: DescribeKind) -> Describe:
-    found = table_name(scan)
-    return Describe(what, found.name, found.keyspace)
+    table = table_name(scan)
+    return Describe(what, table.name, table.keyspace)

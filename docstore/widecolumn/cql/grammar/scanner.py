@@ -61,25 +61,25 @@ class Scanner:
         self._tokens += 1
         if self._tokens > MAX_TOKENS:
             raise self.error(f"a statement has more than {MAX_TOKENS} tokens")
-        found = _SKIPPED.match(self.text, self.at)
-        assert found is not None, "the pattern matches nothing, too"
-        self.at = found.end()
+        match = _SKIPPED.match(self.text, self.at)
+        assert match is not None, "the pattern matches nothing, too"
+        self.at = match.end()
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
             self._skip()
-        return found
+        return match
 
     def fail(self) -> NoReturn:
         """Raise the syntax error for an unexpected token."""
         if self.at == len(self.text):
             raise self.error("no viable alternative at input '<EOF>'")
-        found = _ANYTHING.match(self.text, self.at)
-        if found is None:
+        match = _ANYTHING.match(self.text, self.at)
+        if match is None:
             raise self.error(f"no viable alternative at character '{self.text[self.at]}'")
-        raise self.error(f"no viable alternative at input '{found.group()}'")
+        raise self.error(f"no viable alternative at input '{match.group()}'")
 
     def error(self, why: str, at: int | None = None) -> Exception:
         """The syntax error at a place of the text, by default where the scanner stands."""
@@ -103,24 +103,24 @@ class Scanner:
 
     def word(self) -> str | None:
         """The word that stands here, in lower case; it is not taken."""
-        found = _WORD.match(self.text, self.at)
-        return None if found is None else found.group().lower()
+        match = _WORD.match(self.text, self.at)
+        return None if match is None else match.group().lower()
 
     def accept(self, *words: str) -> str | None:
         """Take one of these keywords."""
-        found = self.word()
-        if found not in words:
+        keyword = self.word()
+        if keyword not in words:
             return None
-        self.at += len(found)
+        self.at += len(keyword)
         self._skip()
-        return found
+        return keyword
 
     def expect(self, *words: str) -> str:
         """Take one of these keywords, which must stand here."""
-        found = self.accept(*words)
-        if found is None:
+        keyword = self.accept(*words)
+        if keyword is None:
             self.fail()
-        return found
+        return keyword
 
     def accept_sign(self, sign: str) -> bool:
         """Take a character that is no part of a word."""
@@ -136,20 +136,20 @@ class Scanner:
 
     def operator(self) -> str:
         """Take an operator of comparison."""
-        found = self._take(_OPERATOR)
-        if found is None:
+        match = self._take(_OPERATOR)
+        if match is None:
             self.fail()
-        return found.group()
+        return match.group()
 
     def called(self) -> str | None:
         """Take a word behind which a parenthesis opens, in lower case, and the parenthesis."""
-        start, found = self.at, self.word()
-        if found is None:
+        start, word = self.at, self.word()
+        if word is None:
             return None
-        self.at += len(found)
+        self.at += len(word)
         self._skip()
         if self.accept_sign("("):
-            return found
+            return word
         self.at = start
         return None
 
@@ -158,55 +158,55 @@ class Scanner:
         quoted = self._take(_QUOTED)
         if quoted is not None:
             return quoted[1].replace('""', '"')
-        found = self.word()
-        if found is None or found in RESERVED:
+        word = self.word()
+        if word is None or word in RESERVED:
             self.fail()
-        self.at += len(found)
+        self.at += len(word)
         self._skip()
-        return found
+        return word
 
     def string(self) -> str | None:
         """Take a string, without its quotes."""
-        found = self._take(_STRING)
-        if found is None:
+        match = self._take(_STRING)
+        if match is None:
             return None
-        return found[1].replace("''", "'") if found[2] is None else found[2]
+        return match[1].replace("''", "'") if match[2] is None else match[2]
 
     def integer(self) -> Constant | None:
-        found = self._take(_INTEGER)
-        return None if found is None else Constant(ConstantKind.INTEGER, found.group())
+        match = self._take(_INTEGER)
+        return None if match is None else Constant(ConstantKind.INTEGER, match.group())
 
     def constant(self) -> Constant | None:
         """Take a literal."""
         text = self.string()
         if text is not None:
             return Constant(ConstantKind.STRING, text)
-        found = self._take(_CONSTANT)
-        if found is None:
+        match = self._take(_CONSTANT)
+        if match is None:
             return None
-        assert found.lastgroup is not None, "every alternative has a name"
-        return Constant(ConstantKind(found.lastgroup), found.group())
+        assert match.lastgroup is not None, "every alternative has a name"
+        return Constant(ConstantKind(match.lastgroup), match.group())
 
 
 def listed(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
     """Parts with commas between them, at least one."""
-    found = [part(scan)]
+    parts = [part(scan)]
     while scan.accept_sign(","):
-        found.append(part(scan))
-    return tuple(found)
+        parts.append(part(scan))
+    return tuple(parts)
 
 
 def enclosed(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
     """Parts with commas between them, at least one, in parentheses."""
     scan.expect_sign("(")
-    found = listed(scan, part)
+    parts = listed(scan, part)
     scan.expect_sign(")")
-    return found
+    return parts
 
 
 def joined(scan: Scanner, part: Callable[[Scanner], Part]) -> tuple[Part, ...]:
     """Parts with AND between them, at least one."""
-    found = [part(scan)]
+    parts = [part(scan)]
     while scan.accept("and"):
-        found.append(part(scan))
-    return tuple(found)
+        parts.append(part(scan))
+    return tuple(parts)

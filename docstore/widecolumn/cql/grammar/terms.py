@@ -47,23 +47,23 @@ def marker(scan: Scanner) -> Marker | None:
 
 def number(scan: Scanner) -> Constant | Marker:
     """A whole number, or a marker for one."""
-    found = scan.integer() or marker(scan)
-    if found is None:
+    number_term = scan.integer() or marker(scan)
+    if number_term is None:
         scan.fail()
-    return found
+    return number_term
 
 
 def term(scan: Scanner) -> Term:
     scan.enter()
-    found = _term(scan)
+    parsed_term = _term(scan)
     scan.leave()
-    return found
+    return parsed_term
 
 
 def _term(scan: Scanner) -> Term:
-    found: Term | None = scan.constant() or marker(scan)
-    if found is not None:
-        return found
+    simple_term: Term | None = scan.constant() or marker(scan)
+    if simple_term is not None:
+        return simple_term
     if scan.accept_sign("["):
         return ListTerm(_until(scan, "]", term))
     if scan.accept_sign("("):
@@ -84,9 +84,9 @@ def _until(scan: Scanner, sign: str, part: Callable[[Scanner], Part], *, empty: 
     """Parts up to a closing sign."""
     if empty and scan.accept_sign(sign):
         return ()
-    found = listed(scan, part)
+    parts = listed(scan, part)
     scan.expect_sign(sign)
-    return found
+    return parts
 
 
 def _braces(scan: Scanner) -> SetTerm | MapTerm:
@@ -113,9 +113,9 @@ def _operator(scan: Scanner) -> Operator:
 
 
 def _in_terms(scan: Scanner) -> Term:
-    found = marker(scan)
-    if found is not None:
-        return found
+    bind_marker = marker(scan)
+    if bind_marker is not None:
+        return bind_marker
     scan.expect_sign("(")
     return TupleTerm(_until(scan, ")", term))
 

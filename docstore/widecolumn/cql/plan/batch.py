@@ -63,10 +63,10 @@ def batch_plan(batch: Batch, members: Sequence[WritePlan]) -> BatchPlan:
 
 def joined_writes(writes: Iterable[RowWrite]) -> list[RowWrite]:
     """Merge the writes into one for each partition."""
-    found: dict[tuple[str, str, bytes], list[Entry]] = {}
+    entries_by_partition: dict[tuple[str, str, bytes], list[Entry]] = {}
     for write in writes:
-        found.setdefault((write.keyspace, write.family, write.key), []).extend(write.entries)
-    return [RowWrite(*where, folded(entries)) for where, entries in found.items()]
+        entries_by_partition.setdefault((write.keyspace, write.family, write.key), []).extend(write.entries)
+    return [RowWrite(*where, folded(entries)) for where, entries in entries_by_partition.items()]
 
 
 def check_size(writes: Sequence[RowWrite]) -> tuple[str, ...]:

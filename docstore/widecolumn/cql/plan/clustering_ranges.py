@@ -142,14 +142,14 @@ def _tuple_region(prefix: bytes, part: TupleSlice, bindings: Bindings) -> Region
     column does as the comparison says, or none differs and it includes equality.
     """
     upwards = part.is_lower
-    found: Region = []
+    ranges: Region = []
     for column, value in zip(part.columns, part.values, strict=True):
         at = prefix + _encoded(column, value(bindings))
-        found.append((beyond(at), beyond(prefix)) if upwards != column.descending else (prefix, at))
+        ranges.append((beyond(at), beyond(prefix)) if upwards != column.descending else (prefix, at))
         prefix = at
     if part.inclusive:
-        found.append((prefix, beyond(prefix)))
-    return joined(found)
+        ranges.append((prefix, beyond(prefix)))
+    return joined(ranges)
 
 
 def joined(ranges: Iterable[Range]) -> Region:
@@ -167,9 +167,9 @@ def joined(ranges: Iterable[Range]) -> Region:
 
 
 def intersected(first: Sequence[Range], second: Sequence[Range]) -> Region:
-    found: Region = []
+    ranges: Region = []
     for start, end in first:
         for other_start, other_end in second:
             ends = [bound for bound in (end, other_end) if bound]
-            found.append((max(start, other_start), min(ends, default=b"")))
-    return joined(found)
+            ranges.append((max(start, other_start), min(ends, default=b"")))
+    return joined(ranges)

@@ -89,8 +89,8 @@ class ConditionalPlan:
         if found.exists and self.exists is not None:
             columns = self.table.columns
         elif found.exists or found.statics:
-            asked = {condition.column.name for condition in self.conditions}
-            columns = [column for column in self.table.columns if column.name in asked]
+            names = {condition.column.name for condition in self.conditions}
+            columns = [column for column in self.table.columns if column.name in names]
         values = [found.value(column) for column in columns]
         return Rows((self._applied, *map(self._shown, columns)), [(BOOLEAN.serialise(False), *values)])
 
@@ -170,14 +170,14 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
     term = preparation.term(relation.value, receiver)
 
     def test(current: Value, bindings: Bindings) -> bool:
-        wanted = _given(term(bindings))
+        operand = _given(term(bindings))
         if operator in (Operator.EQ, Operator.NE):
-            return _is_equal(column, current, wanted) == (operator is Operator.EQ)
-        if wanted is None:
+            return _is_equal(column, current, operand) == (operator is Operator.EQ)
+        if operand is None:
             raise invalid(f'Invalid comparison with null for operator "{operator.value}"')
         if current is None:
             return False
-        order = _order(column, current, wanted)
+        order = _order(column, current, operand)
         return {
             Operator.LT: order < 0,
             Operator.LE: order <= 0,
@@ -231,13 +231,13 @@ async def carry_out(
     target = plan.write.target(bindings)
     assembly = RowAssembler(plan.table, bindings.time.seconds, ReadCounts(_NO_LIMIT))
     for _ in range(_ATTEMPTS):
-        seen = await _read(executor, plan.table, target)
-        found = _found(assembly, target, seen)
-        if not plan.met(found, bindings):
-            return plan.refused(found)
-        at = min(max(executor.timestamp(), _newest(seen) + 1), _LAST)
+        pages = await _read(executor, plan.table, target)
+        current_row = _found(assembly, target, pages)
+        if not plan.met(current_row, bindings):
+            return plan.refused(current_row)
+        at = min(max(executor.timestamp(), _newest(pages) + 1), _LAST)
         writes = plan.write.writes(WriteContext(bindings, at, max_value))
-        warnings = await executor.apply_if(writes, seen, level if level in _AT_LEAST else Level.QUORUM)
+        warnings = await executor.apply_if(writes, pages, level if level in _AT_LEAST else Level.QUORUM)
         if warnings is not None:
             return plan.applied(warnings)
         await pause()
@@ -253,16 +253,16 @@ async def _read(executor: Executor, table: Table, target: RowTarget) -> list[Obs
         start = COLUMNS + target.clustering_key
         bound = beyond(target.clustering_key)
         end = COLUMNS + bound if bound else after_part(COLUMNS)
-    found: list[ObservedPage] = []
+    pages: list[ObservedPage] = []
     while True:
-        wanted = PartitionRead(
+        read = PartitionRead(
             keyspace=table.keyspace.name, family=table.name, key=target.key, start=start, end=end, limit=_PORTION,
-            head=not found,
+            head=not pages,
         )  # fmt: skip
-        page = await executor.read(wanted, Level.SERIAL)
-        found.append(ObservedPage(wanted, page))
+        page = await executor.read(read, Level.SERIAL)
+        pages.append(ObservedPage(read, page))
         if not page.more:
-            return found
+            return pages
         start = page.entries[-1][0] + b"\0"
 
 
@@ -272,8 +272,8 @@ def _found(assembly: RowAssembler, target: RowTarget, seen: Sequence[ObservedPag
         row = assembly.static_row(target.key, head)
         return CurrentRow(row, head.statics, bool(head.statics))
     records = [stored for part in seen for stored in part.page.entries]
-    found = assembly.row(target.key, head, target.clustering_key, records)
-    return CurrentRow(found, head.statics, found is not None)
+    live_row = assembly.row(target.key, head, target.clustering_key, records)
+    return CurrentRow(live_row, head.statics, live_row is not None)
 
 
 def _newest(seen: Sequence[ObservedPage]) -> int:

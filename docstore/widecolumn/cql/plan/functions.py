@@ -41,8 +41,8 @@ class Function:
     body: Callable[[Sequence[bytes], ExecutionTime], bytes]
 
     def evaluate(self, values: Sequence[Value], time: ExecutionTime) -> Value:
-        given = [value for value in values if value is not None]
-        return self.body(given, time) if len(given) == len(values) else None
+        arguments = [value for value in values if value is not None]
+        return self.body(arguments, time) if len(arguments) == len(values) else None
 
 
 def _millis_of_uuid(data: bytes) -> int:
@@ -147,5 +147,6 @@ def find_function(name: str, arguments: Sequence[CqlType | None], result: CqlTyp
 
 def _fits(function: Function, arguments: Sequence[CqlType | None]) -> bool:
     return len(function.arguments) == len(arguments) and all(
-        given is None or given is wanted for given, wanted in zip(arguments, function.arguments, strict=True)
+        argument is None or argument is parameter
+        for argument, parameter in zip(arguments, function.arguments, strict=True)
     )

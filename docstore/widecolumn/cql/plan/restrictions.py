@@ -180,15 +180,15 @@ class Restrictions:
 
 def gather(preparation: Preparation, table: Table, where: Sequence[AnyRelation]) -> Restrictions:
     """The restrictions of a WHERE clause. CqlError."""
-    found = Restrictions()
+    restrictions = Restrictions()
     for relation in where:
         if isinstance(relation, TokenRelation):
-            _add_token(preparation, table, relation, found)
+            _add_token(preparation, table, relation, restrictions)
         elif isinstance(relation, TupleRelation):
-            _add_tuple(preparation, table, relation, found)
+            _add_tuple(preparation, table, relation, restrictions)
         else:
-            _add_column(preparation, table, relation, found)
-    return found
+            _add_column(preparation, table, relation, restrictions)
+    return restrictions
 
 
 def check_slice_is_last(table: Table, restrictions: Restrictions) -> None:

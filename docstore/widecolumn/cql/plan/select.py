@@ -137,8 +137,8 @@ def _partition_limit(preparation: Preparation, select: Select, selection: Select
 
 
 def _partition_restrictions(table: Table, restrictions: Restrictions) -> list[Restriction]:
-    found = (restrictions.on(column) for column in table.partition)
-    return [restriction for restriction in found if restriction is not None]
+    column_restrictions = (restrictions.on(column) for column in table.partition)
+    return [restriction for restriction in column_restrictions if restriction is not None]
 
 
 def _gives_statics_alone(table: Table, selection: Selection, restrictions: Restrictions) -> bool:

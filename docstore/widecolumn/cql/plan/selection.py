@@ -84,9 +84,9 @@ def selection_of(preparation: Preparation, table: Table, selected: Sequence[Sele
     if not selected:
         outputs = tuple(OutputColumn(column.name, column.type, reader(column), (column,)) for column in table.columns)
         return Selection(outputs, table.columns)
-    found = [_output(preparation, table, part) for part in selected]
+    output_columns = [_output(preparation, table, part) for part in selected]
     plain = tuple(table.column(part.expression.name) for part in selected if isinstance(part.expression, ColumnName))
-    return Selection(tuple(found), plain)
+    return Selection(tuple(output_columns), plain)
 
 
 def reader(column: Column) -> Evaluate:
@@ -151,17 +151,17 @@ def _call(preparation: Preparation, table: Table, call: Call) -> OutputColumn:
     if function is None:
         raise invalid(f"Unknown function '{name}'")
     if len(function.arguments) != len(arguments) or any(
-        given.type is not wanted for given, wanted in zip(arguments, function.arguments, strict=False)
+        actual.type is not parameter for actual, parameter in zip(arguments, function.arguments, strict=False)
     ):
         raise invalid(f"Invalid call to function {name}, none of its type signatures match")
     if any(argument.aggregate is not None for argument in arguments):
         raise unsupported("Functions of aggregates are")
-    found = function
+    callee = function
 
     def evaluate(row: Row, bindings: Bindings) -> Value:
-        return found.evaluate([argument.evaluate(row, bindings) for argument in arguments], bindings.time)
+        return callee.evaluate([argument.evaluate(row, bindings) for argument in arguments], bindings.time)
 
-    return OutputColumn(written, found.result, evaluate, reads)
+    return OutputColumn(written, callee.result, evaluate, reads)
 
 
 def _counts_rows(argument: Expression) -> bool:

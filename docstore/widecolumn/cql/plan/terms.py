@@ -96,8 +96,8 @@ class Preparation:
                 f"to {receiver.name} (type {receiver.type.name})"
             )
         arguments = [
-            self.term(argument, Receiver(f"arg{place}({call.function})", kind))
-            for place, (argument, kind) in enumerate(zip(call.arguments, function.arguments, strict=True))
+            self.term(argument, Receiver(f"arg{position}({call.function})", kind))
+            for position, (argument, kind) in enumerate(zip(call.arguments, function.arguments, strict=True))
         ]
 
         def evaluate(bindings: Bindings) -> Bound:

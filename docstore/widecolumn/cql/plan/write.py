@@ -253,7 +253,7 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
 
     def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp, ttl = times.at(writing), times.to_live(writing)
-        found: list[RowWrite] = []
+        row_writes: list[RowWrite] = []
         region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
         for key in where.keys(writing.bindings):
             entries = [
@@ -261,8 +261,8 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
                 for clustering_key, _ in region
                 for entry in _cells(values, clustering_key, timestamp, ttl, writing)
             ]
-            found += _row_write(table, key, entries)
-        return found
+            row_writes += _row_write(table, key, entries)
+        return row_writes
 
     return _ResolvedWrite(writes, _target_of(where, of_statics), where.restrictions, of_statics)
 
@@ -320,9 +320,9 @@ class _Where(NamedTuple):
 def _where(preparation: Preparation, table: Table, statement: Update | Delete) -> _Where:
     """The rows that a modification names. CqlError for every condition that keys and ranges of rows do not serve."""
     restrictions = gather(preparation, table, statement.where)
-    others = [column.name for column in restrictions.restricted((*table.static, *table.regular))]
-    if others:
-        raise invalid(f"Non PRIMARY KEY columns found in where clause: {', '.join(others)} ")
+    non_key_names = [column.name for column in restrictions.restricted((*table.static, *table.regular))]
+    if non_key_names:
+        raise invalid(f"Non PRIMARY KEY columns found in where clause: {', '.join(non_key_names)} ")
     if restrictions.token is not None:
         kind = "UPDATE" if isinstance(statement, Update) else "DELETE"
         raise invalid(f"The token function cannot be used in WHERE clauses for {kind} statements")

@@ -105,21 +105,21 @@ def _user_options(scan: Scanner, options: RoleOptions) -> RoleOptions:
     if scan.accept("with"):
         scan.expect("password")
         password = _string(scan)
-    said = scan.accept("superuser", "nosuperuser")
-    if said is not None:
-        superuser = said == "superuser"
+    keyword = scan.accept("superuser", "nosuperuser")
+    if keyword is not None:
+        superuser = keyword == "superuser"
     return RoleOptions(password, options.login, superuser)
 
 
 def _options(scan: Scanner) -> RoleOptions:
     if not scan.accept("with"):
         return RoleOptions()
-    told: dict[str, str | bool] = {}
+    options: dict[str, str | bool] = {}
     for name, value in joined(scan, _option):
-        if name in told:
+        if name in options:
             raise scan.error(f"{name.upper()} is given twice")
-        told[name] = value
-    password, login, superuser = told.get("password"), told.get("login"), told.get("superuser")
+        options[name] = value
+    password, login, superuser = options.get("password"), options.get("login"), options.get("superuser")
     return RoleOptions(
         password if isinstance(password, str) else None,
         login if isinstance(login, bool) else None,
@@ -165,9 +165,9 @@ def _permissions(scan: Scanner) -> tuple[str, ...] | None:
     words = tuple(map(str.lower, PERMISSIONS))
     if scan.word() not in words:
         return None
-    found = listed(scan, lambda each: each.expect(*words))
+    permissions = listed(scan, lambda each: each.expect(*words))
     scan.accept("permission", "permissions")
-    return tuple(word.upper() for word in found)
+    return tuple(word.upper() for word in permissions)
 
 
 def _resource(scan: Scanner) -> DataResource:
@@ -184,8 +184,8 @@ def _resource(scan: Scanner) -> DataResource:
 
 
 def _list(scan: Scanner) -> ListRoles | ListPermissions:
-    what = scan.word()
-    if what not in _LISTED:
+    word = scan.word()
+    if word not in _LISTED:
         scan.fail()
     if scan.accept("users"):
         return ListRoles(users=True)

@@ -37,8 +37,8 @@ def resource_of(on: DataResource, in_use: str | None) -> dict[str, str]:
 
 def permissions_of(actions: Iterable[str]) -> list[str]:
     """Return the permissions whose actions are all granted."""
-    held = set(actions)
-    return [name for name, needed in ACTIONS.items() if held.issuperset(needed)]
+    granted_actions = set(actions)
+    return [name for name, needed in ACTIONS.items() if granted_actions.issuperset(needed)]
 
 
 def shown(resource: Mapping[str, Any]) -> str | None:

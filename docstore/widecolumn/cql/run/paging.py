@@ -34,8 +34,8 @@ class PagePosition:
 
 def digest_of(keyspace: str | None, text: str, table: UUID) -> bytes:
     """Return a digest that identifies statement and table in a paging state."""
-    whole = f"{keyspace or ''}\0{text}".encode() + table.bytes
-    return hashlib.md5(whole, usedforsecurity=False).digest()[:8]
+    digest_input = f"{keyspace or ''}\0{text}".encode() + table.bytes
+    return hashlib.md5(digest_input, usedforsecurity=False).digest()[:8]
 
 
 def encode(position: PagePosition, digest: bytes) -> bytes:
@@ -53,11 +53,11 @@ def decode(state: bytes, digest: bytes) -> PagePosition:
     body, end = state[: -_SUM.size], state[-_SUM.size :]
     if len(body) < _HEAD.size or end != _SUM.pack(zlib.crc32(body)):
         raise _malformed()
-    version, of, left, left_in_partition, length = _HEAD.unpack_from(body)
+    version, of, remaining, remaining_in_partition, length = _HEAD.unpack_from(body)
     key, clustering_key = body[_HEAD.size : _HEAD.size + length], body[_HEAD.size + length :]
     if version != _VERSION or of != digest or len(key) != length:
         raise _malformed()
-    return PagePosition(key, clustering_key, _count(left), _count(left_in_partition))
+    return PagePosition(key, clustering_key, _count(remaining), _count(remaining_in_partition))
 
 
 def _count(number: int) -> int | None:

@@ -48,8 +48,8 @@ class Prepared:
 
     @property
     def id(self) -> bytes:
-        whole = (self.keyspace or "") + self.text
-        return hashlib.md5(whole.encode(), usedforsecurity=False).digest()
+        digest_input = (self.keyspace or "") + self.text
+        return hashlib.md5(digest_input.encode(), usedforsecurity=False).digest()
 
 
 async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepared:
@@ -76,10 +76,10 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
 
 def keyspace_name(name: TableName, keyspace: str | None) -> str:
     """The keyspace of a table's name. CqlError when none is named and none in use."""
-    found = name.keyspace or keyspace
-    if found is None:
+    space = name.keyspace or keyspace
+    if space is None:
         raise invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
-    return found
+    return space
 
 
 async def find_table(executor: Executor, name: TableName, keyspace: str | None) -> Table:
@@ -90,11 +90,11 @@ async def find_table(executor: Executor, name: TableName, keyspace: str | None) 
 async def find_family(executor: Executor, name: TableName, keyspace: str | None) -> StoredFamily:
     """The column family that stores the table of that name. CqlError when there is none."""
     space = keyspace_name(name, keyspace)
-    found = await executor.family(space, name.name)
-    if found is None:
+    family = await executor.family(space, name.name)
+    if family is None:
         if await executor.keyspace(space) is None:
             raise no_keyspace(space)
         raise no_table(name.name)
-    if found.definition.table is None:
+    if family.definition.table is None:
         raise invalid(f"{space}.{name.name} is a column family of the column model, which CQL does not serve yet")
-    return found
+    return family

@@ -29,41 +29,41 @@ class PreparedCache:
         """Return the statement, prepared against the current schema. CqlError."""
         if len(text) > MAX_LENGTH:
             return await prepare(executor, text, keyspace)
-        known = await self._known(executor, (keyspace, text))
-        if known is not None:
-            return known
+        cached_statement = await self._known(executor, (keyspace, text))
+        if cached_statement is not None:
+            return cached_statement
         shaped = shape_of(text)
         if shaped is None:
             return await self._prepared(executor, text, keyspace)
         shape, literals = shaped
-        place = keyspace, shape
-        if place in self._kept and self._kept[place] is None:
+        cache_key = keyspace, shape
+        if cache_key in self._kept and self._kept[cache_key] is None:
             return await self._prepared(executor, text, keyspace)
         try:
-            prepared = await self._known(executor, place) or await self._prepared(executor, shape, keyspace)
+            prepared = await self._known(executor, cache_key) or await self._prepared(executor, shape, keyspace)
             values = literal_values(prepared.variables, literals)
             return Prepared(text, keyspace, prepared.plan, prepared.families, (), prepared.columns, values)
         except CqlError:
-            made = await self._prepared(executor, text, keyspace)
-            self._keep(place, None)
-            return made
+            statement = await self._prepared(executor, text, keyspace)
+            self._keep(cache_key, None)
+            return statement
 
     async def _known(self, executor: Executor, place: tuple[str | None, str]) -> Prepared | None:
         """Return the cached statement if all its tables are still those it was prepared against."""
-        known = self._kept.get(place)
-        if known is None:
+        statement = self._kept.get(place)
+        if statement is None:
             return None
-        for family in known.families:
+        for family in statement.families:
             if await executor.family(family.keyspace.name, family.definition.name) != family:
                 return None
         self._kept.move_to_end(place)
-        return known
+        return statement
 
     async def _prepared(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
-        made = await prepare(executor, text, keyspace)
-        if made.families:
-            self._keep((keyspace, text), made)
-        return made
+        statement = await prepare(executor, text, keyspace)
+        if statement.families:
+            self._keep((keyspace, text), statement)
+        return statement
 
     def _keep(self, place: tuple[str | None, str], prepared: Prepared | None) -> None:
         self._kept[place] = prepared

@@ -87,16 +87,16 @@ class RowAssembler:
         """Return the row that consists of these records; None if it is not live."""
         at = _AREA + len(clustering_key)
         hidden = head.deletion_at(clustering_key)
-        found: list[tuple[int, Cell]] = []
+        stored_cells: list[tuple[int, Cell]] = []
         for path, record in records:
             if path[at : at + 1] == CELL:
-                found.append((column_id(path, at + 1), unpack_cell(record)))
+                stored_cells.append((column_id(path, at + 1), unpack_cell(record)))
             else:
                 self._counts.tombstone()
                 hidden = max(hidden, unpack_deletion(record).timestamp)
         cells: dict[int, Cell] = {}
         exists = False
-        for identity, cell in found:
+        for identity, cell in stored_cells:
             if not self._is_live(cell, hidden):
                 continue
             if identity == 0:

@@ -77,8 +77,8 @@ class _SelectRun:
         self._table = table
         self._assembly = RowAssembler(table, bindings.time.seconds, conditions.counts)
         records = len(table.columns) - len(table.partition) - len(table.clustering) + 2
-        wanted = collector.wanted
-        self._limit = _MOST if wanted is None or plan.tests else min(max(wanted * records, _LEAST), _MOST)
+        row_limit = collector.wanted
+        self._limit = _MOST if row_limit is None or plan.tests else min(max(row_limit * records, _LEAST), _MOST)
 
     async def named_partitions(self, keys: list[bytes], after: PagePosition | None) -> None:
         if after is not None:
@@ -87,8 +87,8 @@ class _SelectRun:
             keys = keys[keys.index(after.key) :]
         region = self._plan.clustering_ranges.region(self._bindings)
         for key in keys:
-            behind = after.clustering_key if after is not None and after.key == key else None
-            if await self._partition(key, region, behind) is NextStep.STOP:
+            clustering_key = after.clustering_key if after is not None and after.key == key else None
+            if await self._partition(key, region, clustering_key) is NextStep.STOP:
                 return
 
     async def ring(self, after: PagePosition | None) -> None:
@@ -132,7 +132,7 @@ class _SelectRun:
         """Yield the records of a range in pages. The first page has the partition's head if it is requested."""
         reverse = self._plan.reverse
         while start < end:
-            wanted = PartitionRead(
+            read = PartitionRead(
                 keyspace=self._table.keyspace.name,
                 family=self._table.name,
                 key=key,
@@ -142,7 +142,7 @@ class _SelectRun:
                 limit=self._limit,
                 head=head,
             )
-            page = await self._executor.read(wanted, self._conditions.level)
+            page = await self._executor.read(read, self._conditions.level)
             yield page
             head = False
             if not page.more:
@@ -159,10 +159,10 @@ class _SelectRun:
         after: tuple[bytes, bytes] | None = None
         skipped = False
         while True:
-            wanted = RingScan(
+            scan = RingScan(
                 keyspace=table.keyspace.name, family=table.name, start=start, end=end, after=after, limit=self._limit
             )
-            page = await self._executor.scan(wanted, self._conditions.level)
+            page = await self._executor.scan(scan, self._conditions.level)
             for row_key, records in page.rows:
                 if row_key != standing:
                     if partition is not None and not skipped and self._finish(partition) is NextStep.STOP:

@@ -65,13 +65,13 @@ def shape_of(text: str) -> Shape | None:
 def _take_numbers(outside: str, pieces: list[str], literals: list[Constant]) -> bool:
     """Part a text without strings; False where something else begins with a digit."""
     at = 0
-    for found in _NUMBER.finditer(outside):
-        if found["odd"] is not None:
+    for match in _NUMBER.finditer(outside):
+        if match["odd"] is not None:
             return False
-        start, end = found.span()
+        start, end = match.span()
         pieces += (outside[at:start], "?")
         literals.append(
-            Constant(ConstantKind.INTEGER if found["fraction"] is None else ConstantKind.FLOAT, outside[start:end])
+            Constant(ConstantKind.INTEGER if match["fraction"] is None else ConstantKind.FLOAT, outside[start:end])
         )
         at = end
     pieces.append(outside[at:])
@@ -83,15 +83,15 @@ def _any_shape(text: str) -> Shape | None:
     pieces: list[str] = []
     literals: list[Constant] = []
     at = 0
-    for found in _PARTS.finditer(text):
-        kind = found.lastgroup
+    for match in _PARTS.finditer(text):
+        kind = match.lastgroup
         if kind == "kept":
             continue
         if kind == "odd":
             return None
-        start, end = found.span()
+        start, end = match.span()
         pieces += (text[at:start], "?")
-        literals.append(_literal(found, kind, text[start:end]))
+        literals.append(_literal(match, kind, text[start:end]))
         at = end
     if not literals:
         return None

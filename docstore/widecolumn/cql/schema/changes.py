@@ -71,10 +71,10 @@ def _lost_race(error: CommandError, allowed: bool, refusal: CqlError) -> Done:
 
 
 async def _alter_keyspace(executor: Executor, statement: AlterKeyspace) -> Outcome:
-    found = await executor.keyspace(statement.name)
-    if found is None:
+    keyspace = await executor.keyspace(statement.name)
+    if keyspace is None:
         return _exists(statement.if_exists, invalid(f"Keyspace '{statement.name}' doesn't exist"))
-    await executor.alter_keyspace(altered_keyspace(found, statement.properties))
+    await executor.alter_keyspace(altered_keyspace(keyspace, statement.properties))
     return SchemaChanged("UPDATED", statement.name)
 
 
@@ -87,12 +87,12 @@ async def _drop_keyspace(executor: Executor, statement: DropKeyspace) -> Outcome
 
 async def _create_table(executor: Executor, statement: CreateTable, keyspace: str | None) -> Outcome:
     space, name = keyspace_name(statement.table, keyspace), statement.table.name
-    found = await executor.keyspace(space)
-    if found is None:
+    stored_keyspace = await executor.keyspace(space)
+    if stored_keyspace is None:
         raise no_keyspace(space)
     if await executor.family(space, name) is not None:
         return _exists(statement.if_not_exists, table_exists(space, name))
-    table = table_from(found, statement, _NO_ID)
+    table = table_from(stored_keyspace, statement, _NO_ID)
     try:
         await executor.create_family(space, family_of(table))
     except CommandError as error:

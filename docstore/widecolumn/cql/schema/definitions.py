@@ -84,14 +84,14 @@ def _with_options(keyspace: Keyspace, options: Mapping[str, PropertyValue]) -> K
     replication = options["replication"]
     if isinstance(replication, str):
         raise invalid("Invalid value for property 'replication'. It should be a map.")
-    given = dict(replication)
-    strategy = given.pop("class", None)
+    strategy_options = dict(replication)
+    strategy = strategy_options.pop("class", None)
     if strategy is None:
         raise configuration("Missing replication strategy class")
     short = strategy.rpartition(".")[2]
     if short not in _STRATEGIES or strategy not in (short, _STRATEGIES[short]):
         raise configuration(f"Unable to find replication strategy class '{strategy}'")
-    counts = {name: _replicas(name, text) for name, text in given.items()}
+    counts = {name: _replicas(name, text) for name, text in strategy_options.items()}
     if short == "SimpleStrategy":
         unknown = sorted(set(counts) - {"replication_factor"})
         if unknown:
@@ -144,8 +144,8 @@ def table_from(keyspace: Keyspace, statement: CreateTable, identity: UUID) -> Ta
     types = {column: type_of(definition.type, keyspace.name) for column, definition in definitions.items()}
     _check_key(name, key, definitions, types)
     descending = _clustering_order(key, statement.options.order)
-    kinds = {column: (ColumnKind.PARTITION, place) for place, column in enumerate(key.partition)}
-    kinds |= {column: (ColumnKind.CLUSTERING, place) for place, column in enumerate(key.clustering)}
+    kinds = {column: (ColumnKind.PARTITION, index) for index, column in enumerate(key.partition)}
+    kinds |= {column: (ColumnKind.CLUSTERING, index) for index, column in enumerate(key.clustering)}
     columns: list[Column] = []
     for identifier, (column, definition) in enumerate(definitions.items(), FIRST_COLUMN_ID):
         kind, position = kinds.get(column, (ColumnKind.STATIC if definition.static else ColumnKind.REGULAR, -1))
@@ -168,13 +168,13 @@ def _primary_key(statement: CreateTable) -> PrimaryKey:
 def _check_key(
     name: str, key: PrimaryKey, definitions: Mapping[str, ColumnDefinition], types: Mapping[str, CqlType]
 ) -> None:
-    seen: set[str] = set()
+    key_columns: set[str] = set()
     for column in (*key.partition, *key.clustering):
         if column not in definitions:
             raise invalid(f"Unknown column '{column}' referenced in PRIMARY KEY for table '{name}'")
-        if column in seen:
+        if column in key_columns:
             raise invalid(f"Duplicate column '{column}' in PRIMARY KEY clause for table '{name}'")
-        seen.add(column)
+        key_columns.add(column)
         if definitions[column].static:
             raise invalid(f"Static column '{column}' cannot be part of the PRIMARY KEY")
         kind = types[column]
@@ -196,20 +196,20 @@ def _clustering_order(key: PrimaryKey, order: Sequence[tuple[str, bool]]) -> fro
     names = [name for name, _ in order]
     if len(names) > len(key.clustering):
         raise invalid("Only clustering columns can be defined in CLUSTERING ORDER directive")
-    for place, column in enumerate(key.clustering):
+    for position, column in enumerate(key.clustering):
         if column not in names:
             raise invalid(f"Missing CLUSTERING ORDER for column {column}")
-        if names[place] != column:
+        if names[position] != column:
             raise invalid(
                 "The order of columns in the CLUSTERING ORDER directive must match that of the clustering columns "
-                f"({column} must appear before {names[place]})"
+                f"({column} must appear before {names[position]})"
             )
     return frozenset(name for name, descending in order if descending)
 
 
 def with_options(table: Table, properties: Properties) -> Table:
     """The table with options of WITH. CqlError."""
-    kept: dict[str, Any] = dict(table.properties)
+    stored_properties: dict[str, Any] = dict(table.properties)
     for name, value in properties:
         if name == "comment":
             table = replace(table, comment=_text(name, value))
@@ -218,10 +218,10 @@ def with_options(table: Table, properties: Properties) -> Table:
         elif name == "default_time_to_live":
             table = replace(table, default_ttl=_ttl(name, value))
         elif name in _KEPT_OPTIONS:
-            kept[name] = value if isinstance(value, str) else dict(value)
+            stored_properties[name] = value if isinstance(value, str) else dict(value)
         else:
             raise invalid(f"Unknown property '{name}'")
-    return replace(table, properties=kept)
+    return replace(table, properties=stored_properties)
 
 
 def _text(name: str, value: PropertyValue) -> str:

@@ -41,29 +41,31 @@ Element = tuple[str, str, str, str]
 
 async def describe(schema: SchemaReader, statement: Describe, in_use: str | None) -> Rows:
     """Return the rows of a DESCRIBE. CqlError if the named element does not exist."""
-    what = statement.what
-    if what is DescribeKind.CLUSTER:
+    kind = statement.what
+    if kind is DescribeKind.CLUSTER:
         return await _cluster(schema, in_use)
-    if what is DescribeKind.KEYSPACES:
+    if kind is DescribeKind.KEYSPACES:
         return _listed([(name, "keyspace", name) for name in await _keyspaces(schema)])
-    if what in _NOTHING:
+    if kind in _NOTHING:
         return _listed([])
-    if what is DescribeKind.TABLES:
+    if kind is DescribeKind.TABLES:
         names = await _keyspaces(schema) if in_use is None else [in_use]
         return _listed([(name, "table", table.name) for name in names for table in await _tables(schema, name)])
     return _shown(await _elements(schema, statement, in_use))
 
 
 async def _elements(schema: SchemaReader, statement: Describe, in_use: str | None) -> list[Element]:
-    what, name = statement.what, statement.name
-    if what is DescribeKind.SCHEMA:
-        return [element for found in await _keyspaces(schema) for element in await _whole(schema, found)]
-    if what is DescribeKind.KEYSPACE:
-        wanted = name or in_use
-        if wanted is None:
+    kind, name = statement.what, statement.name
+    if kind is DescribeKind.SCHEMA:
+        return [
+            element for keyspace_name in await _keyspaces(schema) for element in await _whole(schema, keyspace_name)
+        ]
+    if kind is DescribeKind.KEYSPACE:
+        target_keyspace = name or in_use
+        if target_keyspace is None:
             raise invalid("No keyspace specified and no current keyspace")
-        return await _whole(schema, wanted)
-    if what is DescribeKind.NAME and statement.keyspace is None:
+        return await _whole(schema, target_keyspace)
+    if kind is DescribeKind.NAME and statement.keyspace is None:
         assert name is not None, "the statement names something"
         if await schema.keyspace(name) is not None:
             return await _whole(schema, name)
@@ -75,10 +77,10 @@ async def _elements(schema: SchemaReader, statement: Describe, in_use: str | Non
         raise invalid("No keyspace specified and no current keyspace")
     if await schema.keyspace(space) is None:
         raise invalid(f"'{space}' not found in keyspaces") if statement.keyspace else no_keyspace(space)
-    for table in await _tables(schema, space) if what in (DescribeKind.TABLE, DescribeKind.NAME) else ():
+    for table in await _tables(schema, space) if kind in (DescribeKind.TABLE, DescribeKind.NAME) else ():
         if table.name == name:
             return [(space, "table", name, table_statement(table))]
-    if what is DescribeKind.TABLE:
+    if kind is DescribeKind.TABLE:
         raise invalid(f"Table '{name}' not found in keyspace '{space}'")
     raise invalid(f"'{name}' not found in keyspace '{space}'")
 
@@ -88,8 +90,8 @@ async def _whole(schema: SchemaReader, name: str) -> list[Element]:
     keyspace = await schema.keyspace(name)
     if keyspace is None:
         raise invalid(f"'{name}' not found in keyspaces")
-    found: list[Element] = [(name, "keyspace", name, keyspace_statement(keyspace))]
-    return found + [(name, "table", table.name, table_statement(table)) for table in await _tables(schema, name)]
+    rows: list[Element] = [(name, "keyspace", name, keyspace_statement(keyspace))]
+    return rows + [(name, "table", table.name, table_statement(table)) for table in await _tables(schema, name)]
 
 
 async def _keyspaces(schema: SchemaReader) -> list[str]:
@@ -98,8 +100,8 @@ async def _keyspaces(schema: SchemaReader) -> list[str]:
 
 async def _tables(schema: SchemaReader, keyspace: str) -> list[Table]:
     """The tables of a keyspace in the order of their names; column families are none."""
-    found = [table_of(*stored) for stored in await schema.families(keyspace) if stored.definition.table is not None]
-    return sorted(found, key=lambda table: table.name)
+    tables = [table_of(*stored) for stored in await schema.families(keyspace) if stored.definition.table is not None]
+    return sorted(tables, key=lambda table: table.name)
 
 
 async def _cluster(schema: SchemaReader, in_use: str | None) -> Rows:
@@ -144,13 +146,13 @@ def table_statement(table: Table) -> str:
     if table.clustering:
         orders = [f"{written(column.name)} {'DESC' if column.descending else 'ASC'}" for column in table.clustering]
         options.append(f"CLUSTERING ORDER BY ({', '.join(orders)})")
-    known = {
+    table_properties = {
         **table.properties,
         "comment": table.comment,
         "default_time_to_live": table.default_ttl,
         "gc_grace_seconds": table.gc_grace_seconds,
     }
-    options += [f"{name} = {_property(known[name])}" for name in sorted(known)]
+    options += [f"{name} = {_property(table_properties[name])}" for name in sorted(table_properties)]
     name = f"{written(table.keyspace.name)}.{written(table.name)}"
     columns, properties = ",\n".join(lines), "\n    AND ".join(options)
     return f"CREATE TABLE {name} (\n{columns}\n) WITH {properties};"

@@ -56,8 +56,8 @@ def beyond(prefix: bytes) -> bytes:
 
 def column_id(path: bytes, at: int) -> int:
     """Return the column id of a cell, which begins at `at` of its path; 0 for a row marker."""
-    found: int = _ID.unpack_from(path, at)[0]
-    return found
+    identifier: int = _ID.unpack_from(path, at)[0]
+    return identifier
 
 
 def static_entry(column: Column, cell: Cell) -> Entry:

@@ -106,10 +106,10 @@ class Table:
 
     def column(self, name: str) -> Column:
         """The column of that name. CqlError."""
-        found = self.by_name.get(name)
-        if found is None:
+        column = self.by_name.get(name)
+        if column is None:
             raise invalid(f"Undefined column name {name} in table {self.keyspace.name}.{self.name}")
-        return found
+        return column
 
 
 _RANKS = {kind: rank for rank, kind in enumerate(ColumnKind)}

@@ -202,8 +202,8 @@ class TupleType:
         return packed
 
     def format(self, data: bytes) -> str:
-        shown = (
+        texts = (
             "null" if part is None else _shown(element, part)
             for element, part in zip(self.elements, self.parts(data), strict=True)
         )
-        return "(" + ", ".join(shown) + ")"
+        return "(" + ", ".join(texts) + ")"

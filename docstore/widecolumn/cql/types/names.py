@@ -11,11 +11,11 @@ _COLLECTIONS = ("list", "set", "map")
 
 def type_of(name: TypeName, keyspace: str) -> CqlType:
     """The type of a column that is being defined. CqlError for one that is unknown or not served."""
-    found = NATIVE_TYPES.get(name.name)
-    if found is not None and not name.parameters:
-        if found.name == "counter":
+    native_type = NATIVE_TYPES.get(name.name)
+    if native_type is not None and not name.parameters:
+        if native_type.name == "counter":
             raise unsupported("Counter columns are")
-        return found
+        return native_type
     raise _refusal(name, keyspace)
 
 

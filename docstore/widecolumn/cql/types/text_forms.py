@@ -37,15 +37,15 @@ _ISO_UNITS = ("y", "mo", "w", "d", "h", "m", "s")
 
 def parse_timestamp(text: str) -> int:
     """Milliseconds. ValueError."""
-    found = _TIMESTAMP.fullmatch(text.strip())
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
         raise ValueError(text)
-    days = _days(found["year"], found["month"], found["day"])
-    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+    days = _days(match["year"], match["month"], match["day"])
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
-    millis = int((found["fraction"] or "").ljust(3, "0")[:3])
-    return days * _DAY_MS + ((hour * 60 + minute - _zone(found["zone"])) * 60 + second) * 1000 + millis
+    millis = int((match["fraction"] or "").ljust(3, "0")[:3])
+    return days * _DAY_MS + ((hour * 60 + minute - _zone(match["zone"])) * 60 + second) * 1000 + millis
 
 
 def _zone(text: str | None) -> int:
@@ -59,41 +59,41 @@ def _zone(text: str | None) -> int:
 
 def _days(year: str, month: str, day: str) -> int:
     """Days since 1970 in the Gregorian calendar extended both ways. ValueError."""
-    cycles, within = divmod(int(year), 400)
-    return date(within + 400, int(month), int(day)).toordinal() - _EPOCH + (cycles - 1) * 146_097
+    cycles, year_of_cycle = divmod(int(year), 400)
+    return date(year_of_cycle + 400, int(month), int(day)).toordinal() - _EPOCH + (cycles - 1) * 146_097
 
 
 def format_timestamp(millis: int) -> str:
-    days, rest = divmod(millis, _DAY_MS)
-    seconds, fraction = divmod(rest, 1000)
+    days, millis_of_day = divmod(millis, _DAY_MS)
+    seconds, fraction = divmod(millis_of_day, 1000)
     return f"{format_date(days)}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:03}Z"
 
 
 def parse_date(text: str) -> int:
     """Days. ValueError."""
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(text)
-    return _days(*found.groups())
+    return _days(*match.groups())
 
 
 def format_date(days: int) -> str:
-    cycles, within = divmod(days + _EPOCH - date(400, 1, 1).toordinal(), 146_097)
-    found = date.fromordinal(within + date(400, 1, 1).toordinal())
-    year = found.year + 400 * cycles
+    cycles, day_of_cycle = divmod(days + _EPOCH - date(400, 1, 1).toordinal(), 146_097)
+    date_in_cycle = date.fromordinal(day_of_cycle + date(400, 1, 1).toordinal())
+    year = date_in_cycle.year + 400 * cycles
     written = f"{year:04}" if 0 <= year <= 9999 else f"{year:+05}"
-    return f"{written}-{found.month:02}-{found.day:02}"
+    return f"{written}-{date_in_cycle.month:02}-{date_in_cycle.day:02}"
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds of the day. ValueError."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         raise ValueError(text)
-    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
-    return ((hour * 60 + minute) * 60 + second) * 10**9 + int((found[4] or "").ljust(9, "0"))
+    return ((hour * 60 + minute) * 60 + second) * 10**9 + int((match[4] or "").ljust(9, "0"))
 
 
 def check_time(nanos: int) -> int:
@@ -116,10 +116,10 @@ def parse_duration(text: str) -> Duration:
     if iso is not None and body not in ("P", "PT"):
         parts = [(int(number), unit) for number, unit in zip(iso.groups(), _ISO_UNITS, strict=True) if number]
     else:
-        parts = [(int(found[1]), found[2].lower()) for found in _PART.finditer(body)]
-        if not parts or "".join(f"{found[0]}" for found in _PART.finditer(body)) != body:
+        parts = [(int(match[1]), match[2].lower()) for match in _PART.finditer(body)]
+        if not parts or "".join(f"{match[0]}" for match in _PART.finditer(body)) != body:
             raise ValueError(text)
-    months, days, nanos = (sum(number * _UNITS[unit][place] for number, unit in parts) for place in range(3))
+    months, days, nanos = (sum(number * _UNITS[unit][position] for number, unit in parts) for position in range(3))
     if months >= 1 << 31 or days >= 1 << 31 or nanos >= 1 << 63:
         raise ValueError(text)
     return sign * months, sign * days, sign * nanos
