@@ -68,10 +68,10 @@ def keyspace_from_options(name: str, options: Mapping[str, Any]) -> Keyspace:
 
 def partitioner_of(name: str) -> Partitioner:
     """The partitioner of that name. ConfigurationException."""
-    found = find_partitioner(name)
-    if found is None:
+    partitioner = find_partitioner(name)
+    if partitioner is None:
         raise configuration(f"Invalid partitioner class {name}")
-    return found
+    return partitioner
 
 
 def check_keyspace_name(name: str) -> None:

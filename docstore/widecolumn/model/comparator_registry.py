@@ -19,9 +19,9 @@ _REVERSED = PACKAGE + "ReversedType("
 
 def full_name(name: str) -> str:
     """The full class name that a short or full one stands for."""
-    head, bracket, rest = name.partition("(")
+    head, bracket, argument = name.partition("(")
     if bracket:
-        return f"{full_name(head)}({full_name(rest.removesuffix(')'))})"
+        return f"{full_name(head)}({full_name(argument.removesuffix(')'))})"
     return name if "." in name else PACKAGE + name
 
 
@@ -40,9 +40,9 @@ class Registry:
     def find(self, name: str) -> Comparator:
         """The comparator of that short or full name. ConfigurationException when there is none."""
         full = full_name(name)
-        found = self._known.get(full)
-        if found is not None:
-            return found
+        comparator = self._known.get(full)
+        if comparator is not None:
+            return comparator
         if full.startswith(_REVERSED) and full.endswith(")"):
             return Reversed(self.find(full[len(_REVERSED) : -1]))
         raise configuration(f"Unable to find comparator class '{name}'")

@@ -21,8 +21,8 @@ _AREAS = (STATIC, RANGE_DELETION, COLUMNS)
 def bytes_of(value: Value | None, name: str) -> bytes:
     """Return the content of a binary value. TypeMismatch."""
     if value is None or value[0] != BINARY:
-        found = "missing" if value is None else TYPE_NAMES[value[0]]
-        raise CommandError(Code.TypeMismatch, f"'{name}' is the wrong type '{found}', expected type 'binData'")
+        type_name = "missing" if value is None else TYPE_NAMES[value[0]]
+        raise CommandError(Code.TypeMismatch, f"'{name}' is the wrong type '{type_name}', expected type 'binData'")
     return bytes(value[1][5:])
 
 
@@ -51,11 +51,11 @@ def _is_sound(entry: Entry) -> bool:
     path, record, named = entry
     if not is_record(record) or named > len(path):
         return False
-    whole = bool(record[0] & WHOLE)
+    is_whole = bool(record[0] & WHOLE)
     area = path[:1]
     if area in (ROW_DELETION, RANGE_DELETION):
-        return whole and (len(path) > 1) == (area == RANGE_DELETION)
-    return area in _AREAS and (area == COLUMNS or not whole) and len(path) > 1
+        return is_whole and (len(path) > 1) == (area == RANGE_DELETION)
+    return area in _AREAS and (area == COLUMNS or not is_whole) and len(path) > 1
 
 
 def seen_parts(documents: Sequence[bytes], write: RowWrite) -> list[ObservedPage]:

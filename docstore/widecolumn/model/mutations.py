@@ -84,14 +84,14 @@ def merge_alike(standing: bytes, record: bytes) -> bytes:
 
 def folded(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """The entries with those on one path merged among themselves, in the order of first appearance."""
-    found: dict[bytes, Entry] = {}
+    entry_by_path: dict[bytes, Entry] = {}
     for entry in entries:
-        standing = found.get(entry.path)
+        standing = entry_by_path.get(entry.path)
         if standing is not None:
             merged = merged_record(standing.record, entry.record)
             entry = Entry(entry.path, merged, entry.named)
-        found[entry.path] = entry
-    return tuple(found.values())
+        entry_by_path[entry.path] = entry
+    return tuple(entry_by_path.values())
 
 
 def pack_entries(entries: Sequence[Entry]) -> bytes:
@@ -103,13 +103,13 @@ def pack_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def unpack_entries(data: bytes) -> tuple[Entry, ...]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     at = 0
     while at < len(data):
         named, path_bytes, record_bytes = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         middle = at + path_bytes
         end = middle + record_bytes
-        found.append(Entry(data[at:middle], data[middle:end], named))
+        entries.append(Entry(data[at:middle], data[middle:end], named))
         at = end
-    return tuple(found)
+    return tuple(entries)

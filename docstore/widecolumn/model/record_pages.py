@@ -38,13 +38,13 @@ def unpack_rows(data: bytes) -> list[tuple[bytes, list[Stored]]]:
 
 def seen_document(seen: ObservedPage) -> dict[str, Any]:
     """Return the read and its result as a document, without the row's name."""
-    wanted, page = seen
+    read, page = seen
     return {
-        "start": Binary(wanted.start),
-        "end": Binary(wanted.end),
-        "reverse": wanted.reverse,
-        "limit": wanted.limit,
-        "head": wanted.head,
+        "start": Binary(read.start),
+        "end": Binary(read.end),
+        "reverse": read.reverse,
+        "limit": read.limit,
+        "head": read.head,
         "entries": Binary(_packed(page.entries)),
         "more": page.more,
         "before": Binary(_packed(page.head)),
@@ -53,7 +53,7 @@ def seen_document(seen: ObservedPage) -> dict[str, Any]:
 
 def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes) -> ObservedPage:
     """Return the read that `seen_document` encoded, for a row."""
-    wanted = PartitionRead(
+    read = PartitionRead(
         keyspace=keyspace,
         family=family,
         key=key,
@@ -64,7 +64,7 @@ def seen_of(document: Mapping[str, Any], keyspace: str, family: str, key: bytes)
         head=document["head"],
     )
     return ObservedPage(
-        wanted, RecordPage(_unpacked(document["entries"]), document["more"], _unpacked(document["before"]))
+        read, RecordPage(_unpacked(document["entries"]), document["more"], _unpacked(document["before"]))
     )
 
 

@@ -46,20 +46,20 @@ class ReplyForm:
             value = record[17:] if flags & EXPIRING else record[9:]
             if as_text:
                 value_code, value_data = content_value(value, as_text=True)
-                shown = bytes((value_code,)) + b"value\0" + value_data
+                value_field = bytes((value_code,)) + b"value\0" + value_data
             else:
-                shown = b"".join((_VALUE, pack(len(value)), b"\0", value))
+                value_field = b"".join((_VALUE, pack(len(value)), b"\0", value))
             # Big-endian in records, little-endian in documents.
             stamp = record[8:0:-1]
             head = named(name)
             tail = self._ttl(record) if flags & EXPIRING else b"\0"
-            size = 4 + len(head) + len(shown) + 19 + len(tail)
-            documents.append(b"".join((pack(size), head, shown, _TIMESTAMP, stamp, tail)))
+            size = 4 + len(head) + len(value_field) + 19 + len(tail)
+            documents.append(b"".join((pack(size), head, value_field, _TIMESTAMP, stamp, tail)))
         return documents
 
     def _ttl(self, record: bytes) -> bytes:
-        left = int.from_bytes(record[9:13], "big") - self._now
-        return b"\x10ttl\0" + _INT.pack(left) + b"\0"
+        remaining_seconds = int.from_bytes(record[9:13], "big") - self._now
+        return b"\x10ttl\0" + _INT.pack(remaining_seconds) + b"\0"
 
     def super_columns(self, found: Iterable[SuperColumn]) -> list[bytes]:
         """Super columns with their columns."""

@@ -68,11 +68,11 @@ def fields_of(what: str, value: Value, allowed: frozenset[str]) -> Fields:
     """The fields of a sub-document, null ones left out. InvalidRequest for others than those allowed."""
     if value[0] != OBJECT:
         raise invalid_request(f"{what} must be a document, not {TYPE_NAMES[value[0]]}")
-    found: Fields = {name: (code, data) for name, code, data in elements(value[1]) if code not in _ABSENT}
-    if not allowed.issuperset(found):
-        unknown = next(name for name in found if name not in allowed)
+    fields: Fields = {name: (code, data) for name, code, data in elements(value[1]) if code not in _ABSENT}
+    if not allowed.issuperset(fields):
+        unknown = next(name for name in fields if name not in allowed)
         raise invalid_request(f"{what} has an unknown field '{unknown}'")
-    return found
+    return fields
 
 
 def super_name_of(family: ColumnFamily, value: Value | None) -> bytes | None:
@@ -120,14 +120,14 @@ def slice_range_of(comparator: Comparator, value: Value) -> SliceRange:
     """The range of a slice; its bounds are in the right order for its direction."""
     fields = fields_of("sliceRange", value, frozenset(("start", "finish", "reversed", "count")))
     start, finish = fields.get("start"), fields.get("finish")
-    wanted = SliceRange(
+    slice_range = SliceRange(
         b"" if start is None else bound_bytes(comparator, start),
         b"" if finish is None else bound_bytes(comparator, finish),
         truth_of(fields.get("reversed")),
         count_of("count", fields.get("count"), 100),
     )
-    check_range(comparator, wanted)
-    return wanted
+    check_range(comparator, slice_range)
+    return slice_range
 
 
 def truth_of(value: Value | None) -> bool:
@@ -182,9 +182,9 @@ def insert_entry(
         raise invalid_request(
             f"the value of column {name!r} has {len(value)} bytes, more than the limit of {writing.max_value}"
         )
-    given, lives = fields.get("timestamp"), fields.get("ttl")
-    timestamp = writing.default_timestamp if given is None else timestamp_of(given, 0)
-    ttl = family.default_ttl if lives is None else ttl_of(lives, 0)
+    requested_timestamp, requested_ttl = fields.get("timestamp"), fields.get("ttl")
+    timestamp = writing.default_timestamp if requested_timestamp is None else timestamp_of(requested_timestamp, 0)
+    ttl = family.default_ttl if requested_ttl is None else ttl_of(requested_ttl, 0)
     cell = value_cell(value, timestamp, ttl=ttl, now=writing.now)
     return column_entry(family, name, super_name, cell)
 
@@ -240,25 +240,25 @@ def mutation_entries(family: ColumnFamily, fields: Fields, writing: WriteContext
 
 
 def _super_entries(family: ColumnFamily, value: Value, writing: WriteContext) -> list[Entry]:
-    found = fields_of("insertSuper", value, frozenset(("name", "columns")))
-    if "name" not in found or "columns" not in found or found["columns"][0] != ARRAY:
+    fields = fields_of("insertSuper", value, frozenset(("name", "columns")))
+    if "name" not in fields or "columns" not in fields or fields["columns"][0] != ARRAY:
         raise invalid_request("insertSuper needs a name and an array of columns")
-    super_name = super_name_of(family, found["name"])
+    super_name = super_name_of(family, fields["name"])
     return [
         insert_entry(family, super_name, fields_of("columns", column, _COLUMN_FIELDS), writing)
-        for column in values(found["columns"][1])
+        for column in values(fields["columns"][1])
     ]
 
 
 def _deletion_entries(family: ColumnFamily, value: Value, writing: WriteContext) -> list[Entry]:
-    found = fields_of(
+    fields = fields_of(
         "deletion", value, frozenset(("timestamp", "superColumn", "columnNames", "sliceRange", "predicate"))
     )
-    if "sliceRange" in found or "predicate" in found:
+    if "sliceRange" in fields or "predicate" in fields:
         raise invalid_request("Deletion does not yet support SliceRange predicates.")
-    timestamp = timestamp_of(found.get("timestamp"), writing.default_timestamp)
-    super_name = super_name_of(family, found.get("superColumn"))
-    names = found.get("columnNames")
+    timestamp = timestamp_of(fields.get("timestamp"), writing.default_timestamp)
+    super_name = super_name_of(family, fields.get("superColumn"))
+    names = fields.get("columnNames")
     if names is None:
         return [removal_entry(family, super_name, None, timestamp, writing.now)]
     if names[0] != ARRAY:
@@ -275,7 +275,7 @@ def _deletion_entries(family: ColumnFamily, value: Value, writing: WriteContext)
 
 def partition_keys_of(value: bytes) -> list[bytes]:
     """The partition keys of a raw array, each once, in the order of the request."""
-    return list(dict.fromkeys(partition_key_of(each) for each in values(value)))
+    return list(dict.fromkeys(partition_key_of(key) for key in values(value)))
 
 
 class RowRange(NamedTuple):
@@ -325,8 +325,8 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
 
 def _behind(token: bytes) -> bytes:
     """Return the row key at which the rows after a token begin; empty if there are none."""
-    kept = token.rstrip(b"\xff")
-    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else b""
+    prefix = token.rstrip(b"\xff")
+    return prefix[:-1] + bytes((prefix[-1] + 1,)) if prefix else b""
 
 
 def _bound_key(value: Value) -> bytes:

@@ -133,8 +133,8 @@ class RowReader:
         base, comparator, deleted = self._level(super_name)
         if comparator.ordered:
             return self._at(base + comparator.encode(name), name, deleted)
-        found = finished(self.columns((name,), super_name))
-        return found[0] if found else None
+        columns = finished(self.columns((name,), super_name))
+        return columns[0] if columns else None
 
     def columns(self, predicate: Predicate, super_name: bytes | None = None) -> Steps[list[Column]]:
         """Return the columns of a Standard row, or of one super column, in the requested order."""
@@ -144,18 +144,18 @@ class RowReader:
             named = [Column(comparator.decode(key, len(base))[0], record) for key, record in every]
             return _chosen(named, comparator, predicate)
         if isinstance(predicate, tuple):
-            taken: list[Column] = []
+            columns: list[Column] = []
             for position, name in enumerate(sorted(set(predicate), key=cmp_to_key(comparator.compare)), 1):
                 column = self._at(base + comparator.encode(name), name, deleted)
                 if column is not None:
-                    taken.append(column)
+                    columns.append(column)
                 if not position % _STEP:
                     yield
-            return taken
+            return columns
         lo, hi = _bounds(base, comparator, predicate)
-        found = yield from self._live(lo, hi, predicate.reversed, deleted, predicate.count)
+        live_records = yield from self._live(lo, hi, predicate.reversed, deleted, predicate.count)
         decode, at = comparator.decode, len(base)
-        return [Column(decode(key, at)[0], record) for key, record in found]
+        return [Column(decode(key, at)[0], record) for key, record in live_records]
 
     def documents(
         self, wanted: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
@@ -168,25 +168,27 @@ class RowReader:
         counts, hidden = self._counts, None if deleted is NOT_DELETED else deleted.timestamp
         lo, hi = _bounds(base, comparator, wanted)
         items = iter(self._reader.items(lo, hi, wanted.reversed)) if wanted.count else iter(())
-        taken: list[bytes] = []
+        documents: list[bytes] = []
         size = 0
         while True:
-            before = len(taken)
-            examined, dead, ended = take_columns(form, items, len(base), hidden, self._now, taken, wanted.count, _STEP)
+            before = len(documents)
+            examined, dead, ended = take_columns(
+                form, items, len(base), hidden, self._now, documents, wanted.count, _STEP
+            )
             counts.keys_examined += examined
             if dead:
                 counts.tombstone(dead)
-            size += sum(map(len, taken[before:]))
+            size += sum(map(len, documents[before:]))
             check_size(size)
             if ended:
-                return taken
+                return documents
             yield
 
     def count_columns(self, super_name: bytes | None = None) -> Steps[int]:
         """Return how many live columns the row, or the super column, has."""
         base, _, deleted = self._level(super_name)
-        found = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, kept=False)
-        return len(found)
+        columns = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, kept=False)
+        return len(columns)
 
     def super_column(self, name: bytes) -> Steps[SuperColumn | None]:
         """One super column, whole, if it exists."""
@@ -201,20 +203,20 @@ class RowReader:
             every = yield from self._supers(base, after_part(base), False, MAX_UNORDERED_NAMES + 1)
             return _chosen(every, comparator, predicate)
         if isinstance(predicate, tuple):
-            taken: list[SuperColumn] = []
+            super_columns: list[SuperColumn] = []
             for name in sorted(set(predicate), key=cmp_to_key(comparator.compare)):
                 column = yield from self.super_column(name)
                 if column is not None:
-                    taken.append(column)
+                    super_columns.append(column)
                 yield
-            return taken
+            return super_columns
         lo, hi = _bounds(base, comparator, predicate)
         return (yield from self._supers(lo, hi, predicate.reversed, predicate.count))
 
     def count_super_columns(self) -> Steps[int]:
         base = self._prefix + COLUMNS
-        found = yield from self._supers(base, after_part(base), False, _NO_LIMIT)
-        return len(found)
+        super_columns = yield from self._supers(base, after_part(base), False, _NO_LIMIT)
+        return len(super_columns)
 
     def _level(self, super_name: bytes | None) -> tuple[bytes, Comparator, Deletion]:
         """Return (prefix of the columns' paths, their comparator, the deletion that hides them)."""
@@ -245,17 +247,17 @@ class RowReader:
         """
         counts, now, hidden = self._counts, self._now, deleted.timestamp
         plain = deleted is NOT_DELETED
-        taken: list[tuple[bytes, bytes]] = []
+        live_items: list[tuple[bytes, bytes]] = []
         if not limit:
-            return taken
+            return live_items
         before = counts.keys_examined
         examined = 0
         for item in self._reader.items(lo, hi, backwards):
             examined += 1
             record = item[1]
             if (plain and not record[0]) or is_live(record, hidden, now):
-                taken.append(item if kept else _NOTHING)
-                if len(taken) == limit:
+                live_items.append(item if kept else _NOTHING)
+                if len(live_items) == limit:
                     break
             else:
                 counts.tombstone()
@@ -263,34 +265,34 @@ class RowReader:
                 counts.keys_examined = before + examined
                 yield
         counts.keys_examined = before + examined
-        return taken
+        return live_items
 
     def _supers(self, lo: bytes, hi: bytes, backwards: bool, limit: int) -> Steps[list[SuperColumn]]:
         """Yield super columns whose keys lie in the range, at most `limit`. The keys of one are adjacent."""
         at = len(self._prefix) + len(COLUMNS)
         decode = self._family.comparator.decode
-        taken: list[SuperColumn] = []
+        super_columns: list[SuperColumn] = []
         group: list[tuple[bytes, bytes]] = []
         standing = b""
         if not limit:
-            return taken
+            return super_columns
         for examined, (key, record) in enumerate(self._reader.items(lo, hi, backwards), 1):
             self._counts.keys_examined += 1
             if not standing or not key.startswith(standing):
-                found = self._assembled(group, standing, at)
-                if found is not None:
-                    taken.append(found)
-                    if len(taken) == limit:
-                        return taken
+                super_column = self._assembled(group, standing, at)
+                if super_column is not None:
+                    super_columns.append(super_column)
+                    if len(super_columns) == limit:
+                        return super_columns
                 standing = key[: decode(key, at)[1]]
                 group = []
             group.append((key, record))
             if not examined % _STEP:
                 yield
-        found = self._assembled(group, standing, at)
-        if found is not None:
-            taken.append(found)
-        return taken
+        super_column = self._assembled(group, standing, at)
+        if super_column is not None:
+            super_columns.append(super_column)
+        return super_columns
 
     def _assembled(self, group: Sequence[tuple[bytes, bytes]], standing: bytes, at: int) -> SuperColumn | None:
         """Return the super column with these keys and records (`group`) if one of its columns is live."""
@@ -350,14 +352,14 @@ def _chosen(found: list[Named], comparator: Comparator, wanted: Predicate) -> li
 
 def _one_of_each(found: list[Named], comparator: Comparator) -> list[Named]:
     """Return sorted items without duplicates: of equal names the newest."""
-    kept: list[Named] = []
+    distinct_items: list[Named] = []
     for item in found:
-        if kept and comparator.compare(kept[-1].name, item.name) == 0:
-            if _newest(item) > _newest(kept[-1]):
-                kept[-1] = item
+        if distinct_items and comparator.compare(distinct_items[-1].name, item.name) == 0:
+            if _newest(item) > _newest(distinct_items[-1]):
+                distinct_items[-1] = item
         else:
-            kept.append(item)
-    return kept
+            distinct_items.append(item)
+    return distinct_items
 
 
 def _newest(item: Column | SuperColumn) -> int:

@@ -126,12 +126,12 @@ class _ConfigReader:
         strategy = _child(element, "ReplicaPlacementStrategy")
         factor = _child(element, "ReplicationFactor")
         snitch = _child(element, "EndPointSnitch")
-        for name, found, used in (
+        for name, value, used in (
             ("ReplicaPlacementStrategy", strategy, DEFAULT_STRATEGY),
             ("ReplicationFactor", factor, "the number of the shard's members"),
             ("EndPointSnitch", snitch, "none"),
         ):
-            if found is None:
+            if value is None:
                 self.warnings.append(f"keyspace {keyspace.name} has no {name}: {used} is used")
         return replace(
             keyspace,
@@ -174,8 +174,8 @@ def _texts(element: Element) -> Iterator[str]:
 
 
 def _child(element: Element, tag: str) -> str | None:
-    found = element.find(tag)
-    return None if found is None else _text(found)
+    child = element.find(tag)
+    return None if child is None else _text(child)
 
 
 def _number(name: str, text: str) -> int:

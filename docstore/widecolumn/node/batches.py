@@ -57,14 +57,14 @@ def _take(
     fields = fields_of("mutation", (OBJECT, mutation), _FIELDS)
     named = _required(fields, "columnFamily")
     name = named[1]
-    found = families.get(name) if named[0] == STRING else None
-    if found is None:
-        found = families[name] = _family(context, node, named)
-        form = plain_form(found.definition)
+    family = families.get(name) if named[0] == STRING else None
+    if family is None:
+        family = families[name] = _family(context, node, named)
+        form = plain_form(family.definition)
         if form is not None:
             forms[name] = form
     row = rows.setdefault((name, partition_key_of(_required(fields, "key"))), {})
-    for entry in mutation_entries(found.definition, fields, writing):
+    for entry in mutation_entries(family.definition, fields, writing):
         standing = row.get(entry.path)
         record = merged_record(None if standing is None else standing.record, entry.record)
         row[entry.path] = entry._replace(record=record)
@@ -80,7 +80,7 @@ def _required(fields: Fields, name: str) -> Value:
 def _family(context: Context, node: DataNode, named: Value) -> FamilyStore:
     if named[0] != STRING:
         raise invalid_request(f"columnFamily must be a string, not {TYPE_NAMES[named[0]]}")
-    found = wide_of(node).existing(context.db, text_of(named), context.command.name)
-    if found.definition.table is not None:
-        raise CommandError(Code.CommandNotSupported, f"{found.definition.name} is a CQL table: use cql")
-    return found
+    family = wide_of(node).existing(context.db, text_of(named), context.command.name)
+    if family.definition.table is not None:
+        raise CommandError(Code.CommandNotSupported, f"{family.definition.name} is a CQL table: use cql")
+    return family

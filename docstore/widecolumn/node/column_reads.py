@@ -44,13 +44,13 @@ class SliceQuery(NamedTuple):
 
 def family_of(context: Context, arguments: Arguments) -> FamilyStore:
     """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
-    found = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
-    if found.definition.table is not None:
+    family = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
+    if family.definition.table is not None:
         raise CommandError(
             Code.CommandNotSupported,
             f"{arguments.value} is a CQL table, which {context.command.name} does not see: use cql",
         )
-    return found
+    return family
 
 
 def query_of(context: Context, arguments: Arguments) -> RowQuery:
@@ -60,10 +60,10 @@ def query_of(context: Context, arguments: Arguments) -> RowQuery:
 
 def text_wanted(arguments: Arguments) -> bool:
     """True if the reply shows bytes that are valid UTF-8 as strings. Errors: InvalidRequest."""
-    shown = arguments["bytesAs"]
-    if shown not in (None, "string", "binary"):
+    bytes_as = arguments["bytesAs"]
+    if bytes_as not in (None, "string", "binary"):
         raise invalid_request("bytesAs must be 'string' or 'binary'")
-    return bool(shown == "string")
+    return bool(bytes_as == "string")
 
 
 def given(value: Value | None) -> Value | None:
@@ -74,10 +74,10 @@ def given(value: Value | None) -> Value | None:
 def slice_query_of(found: FamilyStore, arguments: Arguments) -> SliceQuery:
     """Return the predicate of a request and the form of its reply. Errors: InvalidRequest."""
     super_name = super_column_of(found, arguments)
-    asked = given(arguments["predicate"])
-    if asked is None:
+    predicate_argument = given(arguments["predicate"])
+    if predicate_argument is None:
         raise invalid_request("predicate parameter is not optional")
-    predicate = predicate_of(column_comparator(found.definition, super_name), asked)
+    predicate = predicate_of(column_comparator(found.definition, super_name), predicate_argument)
     return SliceQuery(predicate, super_name, text_wanted(arguments), arguments["explain"])
 
 
@@ -101,10 +101,10 @@ def _documents(reader: RowReader, found: FamilyStore, form: ReplyForm, wanted: S
     documents: list[bytes] = []
     size = 0
     for at in range(0, len(columns), _AT_ONCE):
-        more = form.columns(columns[at : at + _AT_ONCE], comparator)
-        size += sum(map(len, more))
+        batch = form.columns(columns[at : at + _AT_ONCE], comparator)
+        size += sum(map(len, batch))
         check_reply_size(size)
-        documents += more
+        documents += batch
         yield PAUSE
     return documents
 
@@ -126,10 +126,10 @@ def _points(found: FamilyStore, wanted: SliceQuery) -> tuple[bytes, ...]:
 
 def row_documents(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[list[bytes]]:
     """Return the requested columns of one row, as documents."""
-    found = query.found
-    form = ReplyForm(found.definition, query.now, as_text=wanted.as_text)
+    family = query.found
+    form = ReplyForm(family.definition, query.now, as_text=wanted.as_text)
     return read_row(
-        query, key, lambda reader: _documents(reader, found, form, wanted), points=_points(found, wanted)
+        query, key, lambda reader: _documents(reader, family, form, wanted), points=_points(family, wanted)
     )  # fmt: skip
 
 
@@ -141,8 +141,8 @@ def supers_shown(found: FamilyStore, wanted: SliceQuery) -> bool:
 def reply_slice(query: RowQuery, key: bytes, wanted: SliceQuery) -> Steps[bytes]:
     """The reply to a slice of one row."""
     documents = yield from row_documents(query, key, wanted)
-    shown = array_field(documents, supers=supers_shown(query.found, wanted))
-    return enclosed(shown + tail_fields(query, wanted, 1, wanted.scan))
+    columns_field = array_field(documents, supers=supers_shown(query.found, wanted))
+    return enclosed(columns_field + tail_fields(query, wanted, 1, wanted.scan))
 
 
 def tail_fields(query: RowQuery, wanted: SliceQuery, rows: int, scan: str) -> bytes:
@@ -172,31 +172,31 @@ def _newest_column(query: RowQuery, key: bytes, wanted: SliceQuery) -> list[byte
     """Return one column in its current state on this node, without a snapshot, if one member is enough; None if the
     read needs more.
     """
-    found = query.found
-    if query.level is not Level.ONE or not isinstance(wanted.predicate, tuple) or supers_shown(found, wanted):
+    family = query.found
+    if query.level is not Level.ONE or not isinstance(wanted.predicate, tuple) or supers_shown(family, wanted):
         return None
     at_once, owned = newest(query.context)
     if not at_once:
         return None
-    check_owned(found, owned, key)
-    row_key = encode_row_key(found.keyspace.partitioner, key)
+    check_owned(family, owned, key)
+    row_key = encode_row_key(family.keyspace.partitioner, key)
     column = row_reader(query, WideCells(query.node.engine), row_key).column(wanted.predicate[0], wanted.super_name)
     if column is None:
         return []
-    form = ReplyForm(found.definition, query.now, as_text=wanted.as_text)
-    return form.columns((column,), column_comparator(found.definition, wanted.super_name))
+    form = ReplyForm(family.definition, query.now, as_text=wanted.as_text)
+    return form.columns((column,), column_comparator(family.definition, wanted.super_name))
 
 
 def reply_count(query: RowQuery, key: bytes, super_name: bytes | None, *, explain: bool) -> Steps[bytes]:
     """The reply with the number of live columns or super columns."""
     supers = query.found.definition.is_super and super_name is None
-    wanted = SliceQuery(SliceRange(), super_name, False, explain)
+    slice_query = SliceQuery(SliceRange(), super_name, False, explain)
 
     def act(reader: RowReader) -> Steps[int]:
         return reader.count_super_columns() if supers else reader.count_columns(super_name)
 
     count = yield from read_row(query, key, act)
-    return enclosed(long_field(b"n", count) + tail_fields(query, wanted, 1, "slice"))
+    return enclosed(long_field(b"n", count) + tail_fields(query, slice_query, 1, "slice"))
 
 
 def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: SliceQuery) -> Steps[bytes]:
@@ -215,8 +215,8 @@ def reply_multiget(query: RowQuery, keys: Sequence[bytes], wanted: SliceQuery) -
 
 
 def _rows_reply(query: RowQuery, rows: Sequence[bytes], wanted: SliceQuery, read: int, scan: str) -> bytes:
-    shown = b"\x04rows\0" + documents_array(rows)
-    return enclosed(shown + tail_fields(query, wanted, read, scan))
+    rows_field = b"\x04rows\0" + documents_array(rows)
+    return enclosed(rows_field + tail_fields(query, wanted, read, scan))
 
 
 class RangeQuery(NamedTuple):
@@ -235,11 +235,11 @@ def reply_ranges(query: RowQuery, asked: RangeQuery, wanted: SliceQuery) -> Step
     form = ReplyForm(query.found.definition, query.now, as_text=wanted.as_text)
     rows: list[bytes] = []
     size = read = 0
-    for each in asked.ranges:
-        start = each.start
+    for ring_range in asked.ranges:
+        start = ring_range.start
         while len(rows) < asked.limit:
             row_keys = yield from list_row_keys(
-                query, needed, start, each.end, min(asked.limit - len(rows), _ROWS_AT_ONCE)
+                query, needed, start, ring_range.end, min(asked.limit - len(rows), _ROWS_AT_ONCE)
             )
             for key, documents in (yield from _rows(query, row_keys, needed, wanted, form)):
                 read += 1
@@ -269,19 +269,19 @@ def _rows(
     query: RowQuery, row_keys: Sequence[bytes], needed: int, wanted: SliceQuery, form: ReplyForm
 ) -> Steps[list[tuple[bytes, list[bytes]]]]:
     """(key, documents) of rows."""
-    found = query.found
+    family = query.found
     rows: list[tuple[bytes, list[bytes]]] = []
     if needed > 1:
         for row_key in row_keys:
-            key = decode_row_key(found.keyspace.partitioner, row_key)
+            key = decode_row_key(family.keyspace.partitioner, row_key)
             rows.append((key, (yield from row_documents(query, key, wanted))))
         return rows
     view = yield from viewed(query.context, query.level)
     try:
         cells = WideCells(view.reader)
         for row_key in row_keys:
-            documents = yield from _documents(row_reader(query, cells, row_key), found, form, wanted)
-            rows.append((decode_row_key(found.keyspace.partitioner, row_key), documents))
+            documents = yield from _documents(row_reader(query, cells, row_key), family, form, wanted)
+            rows.append((decode_row_key(family.keyspace.partitioner, row_key), documents))
             yield PAUSE
         return rows
     finally:

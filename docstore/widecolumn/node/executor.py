@@ -67,11 +67,11 @@ class NodeExecutor:
         return self._wide.keyspace(name)
 
     async def families(self, keyspace: str) -> list[StoredFamily]:
-        return [stored(found) for found in self._wide.families(keyspace)]
+        return [stored(family) for family in self._wide.families(keyspace)]
 
     async def family(self, keyspace: str, name: str) -> StoredFamily | None:
-        found = self._wide.find(keyspace, name)
-        return None if found is None else stored(found)
+        family = self._wide.find(keyspace, name)
+        return None if family is None else stored(family)
 
     async def create_keyspace(self, keyspace: Keyspace) -> None:
         await _change(self._context, lambda schema: schema.create_keyspace(keyspace))
@@ -110,8 +110,8 @@ class NodeExecutor:
         rows = [RowChange(self._found(write.keyspace, write.family), write.key, write.entries) for write in writes]
         if not rows:
             return []
-        ((found, key, _),) = rows
-        prefix = family_prefix(found.collection.ident) + encode_row_key(found.keyspace.partitioner, key)
+        ((family, key, _),) = rows
+        prefix = family_prefix(family.collection.ident) + encode_row_key(family.keyspace.partitioner, key)
 
         def unchanged() -> bool:
             return all(same_page(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
@@ -122,25 +122,25 @@ class NodeExecutor:
             return None
 
     async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
-        found = self._found(wanted.keyspace, wanted.family)
-        needed = check_read(self._node, found.keyspace, level)
-        row_key = encode_row_key(found.keyspace.partitioner, wanted.key)
+        family = self._found(wanted.keyspace, wanted.family)
+        needed = check_read(self._node, family.keyspace, level)
+        row_key = encode_row_key(family.keyspace.partitioner, wanted.key)
         if needed > 1:
-            return await read_merged(_quorum(self._context, found, level, needed), row_key, wanted)
-        prefix = family_prefix(found.collection.ident) + row_key
+            return await read_merged(_quorum(self._context, family, level, needed), row_key, wanted)
+        prefix = family_prefix(family.collection.ident) + row_key
 
         def page_in(view: View) -> Steps[RecordPage]:
-            check_owned(found, view.owned, wanted.key)
+            check_owned(family, view.owned, wanted.key)
             return page_steps(view.reader, prefix, wanted)
 
         return await self._read_own(level, page_in)
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
-        found = self._found(wanted.keyspace, wanted.family)
-        needed = check_read(self._node, found.keyspace, level)
+        family = self._found(wanted.keyspace, wanted.family)
+        needed = check_read(self._node, family.keyspace, level)
         if needed > 1:
-            return await self._scan_merged(found, wanted, level, needed)
-        return await self._read_own(level, lambda view: scan_steps(found, view.reader, view.owned, wanted))
+            return await self._scan_merged(family, wanted, level, needed)
+        return await self._read_own(level, lambda view: scan_steps(family, view.reader, view.owned, wanted))
 
     async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Return a page of rows, each as the furthest of several members has it."""
@@ -148,30 +148,30 @@ class NodeExecutor:
         view = await finish_steps(self._context, viewed(self._context, level))
         view.release()
         rows: list[tuple[bytes, list[Stored]]] = []
-        left = wanted.limit
+        remaining = wanted.limit
         after = wanted.after
         row_keys = [] if after is None else [after[0]]
         at = wanted.start if after is None else after[0] + b"\xff"
-        while left > 0:
+        while remaining > 0:
             if not row_keys:
-                row_keys = await quorum.list_rows(at, wanted.end, min(left, _ROWS_AT_ONCE), view.owned)
+                row_keys = await quorum.list_rows(at, wanted.end, min(remaining, _ROWS_AT_ONCE), view.owned)
                 if not row_keys:
                     return RingPage(rows, None)
                 at = row_keys[-1] + b"\xff"
             row_key = row_keys.pop(0)
             start = after[1] + b"\0" if after is not None and after[0] == row_key else b""
-            page = (await quorum.read(RecordRange(row_key, (), start, b"\xff", False, left))).page
+            page = (await quorum.read(RecordRange(row_key, (), start, b"\xff", False, remaining))).page
             if page.entries:
                 rows.append((row_key, page.entries))
-                left -= len(page.entries)
+                remaining -= len(page.entries)
             if page.more:
                 return RingPage(rows, (row_key, page.entries[-1][0]))
         return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
 
     def _found(self, keyspace: str, name: str) -> FamilyStore:
-        found = self._wide.existing(keyspace, name, self._context.command.name)
-        self._context = self._context.about(found.collection.ns)
-        return found
+        family = self._wide.existing(keyspace, name, self._context.command.name)
+        self._context = self._context.about(family.collection.ns)
+        return family
 
     def _read_own(self, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
         """Run `read` on the snapshot that one member shows, and return its result."""
@@ -222,22 +222,22 @@ def scan_steps(found: FamilyStore, reader: Reader, owned: Predicate | None, want
     start = base + (wanted.start if wanted.after is None else wanted.after[0] + wanted.after[1] + b"\0")
     end = base + wanted.end if wanted.end else family_end(found.collection.ident)
     rows: list[tuple[bytes, list[Stored]]] = []
-    taken = size = 0
-    standing, shown = b"", True
+    record_count = size = 0
+    standing, row_owned = b"", True
     for position, (row_key, path, record) in enumerate(records(reader, start, end, partitioner), 1):
         if not position % _STEP:
             yield PAUSE
         if row_key != standing:
             standing = row_key
-            shown = is_owned(found, row_key, owned)
-        if not shown or (path == STATISTICS and not wanted.statistics):
+            row_owned = is_owned(found, row_key, owned)
+        if not row_owned or (path == STATISTICS and not wanted.statistics):
             continue
-        if taken >= wanted.limit or size > MAX_BYTES:
+        if record_count >= wanted.limit or size > MAX_BYTES:
             return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
         if not rows or rows[-1][0] != row_key:
             rows.append((row_key, []))
         rows[-1][1].append((path, record))
-        taken += 1
+        record_count += 1
         size += len(path) + len(record)
     return RingPage(rows, None)
 

@@ -45,23 +45,23 @@ _WRITTEN = b"\x19\0\0\0\x12timestamp\0"
 def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
     """Insert one column at level ONE."""
     values = arguments.values
-    found = wide_of(node).known(context.namespace)
-    if found is None or found.kernel_forms is None or node.store.write_lock.held:
+    family = wide_of(node).known(context.namespace)
+    if family is None or family.kernel_forms is None or node.store.write_lock.held:
         return None
     named: Value | None = values.get("column")
     if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:
         return None
-    given: Value | None = values.get("timestamp")
-    if given is None:
+    timestamp: Value | None = values.get("timestamp")
+    if timestamp is None:
         stamp = stamp_of(wide_of(node).timestamp())
-    elif given[0] == INT64:
-        stamp = given[1][::-1]
+    elif timestamp[0] == INT64:
+        stamp = timestamp[1][::-1]
         if stamp == LOWEST_STAMP:
             return None
     else:
         return None
     settings = wide_of(node).settings
-    plain = plain_insert(found.kernel_forms.binary, values["key"], named, values["value"], stamp, settings.max_value)
+    plain = plain_insert(family.kernel_forms.binary, values["key"], named, values["value"], stamp, settings.max_value)
     if plain is None or len(plain[2]) > settings.warn_value:
         return None
     try:
@@ -71,34 +71,34 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
         return None
     row_key, path, record = plain
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
-    if not at_once or not _is_owned(found, owned, row_key):
+    if not at_once or not _is_owned(family, owned, row_key):
         return None
-    update = write_one(node, found, row_key, (Entry(path, record, len(path)),))
+    update = write_one(node, family, row_key, (Entry(path, record, len(path)),))
     if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
         return _WRITTEN + record[8:0:-1] + b"\0"
-    return reply_written(record, growth_warnings(node, found, plain_bytes(*values["key"]) or b"", update))
+    return reply_written(record, growth_warnings(node, family, plain_bytes(*values["key"]) or b"", update))
 
 
 def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
     """Read one column at level ONE. Errors: NotFound."""
     values = arguments.values
-    found = wide_of(node).known(context.namespace)
-    if found is None or found.kernel_forms is None:
+    family = wide_of(node).known(context.namespace)
+    if family is None or family.kernel_forms is None:
         return None
     named: Value | None = values.get("column")
     if named is None or not _READ.issuperset(values) or values.get("consistency", _ONE) != _ONE:
         return None
-    shown = values.get("bytesAs")
+    bytes_as = values.get("bytesAs")
     at_once, owned = newest(context)
-    if shown not in (None, "string", "binary") or not at_once:
+    if bytes_as not in (None, "string", "binary") or not at_once:
         return None
-    form = found.kernel_forms.text if shown == "string" else found.kernel_forms.binary
+    form = family.kernel_forms.text if bytes_as == "string" else family.kernel_forms.binary
     row_key = plain_row(*values["key"])
     name = form.encode(*named)
-    if row_key is None or name is None or not _is_owned(found, owned, row_key):
+    if row_key is None or name is None or not _is_owned(family, owned, row_key):
         return None
     get = node.engine.get
-    prefix = found.collection.rows_prefix + row_key
+    prefix = family.collection.rows_prefix + row_key
     if get(_WIDE, prefix + ROW_DELETION) is not None:
         return None
     base = prefix + COLUMNS

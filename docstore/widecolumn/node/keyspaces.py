@@ -97,11 +97,11 @@ class WideColumns:
         mark = self._store.catalog.collections.get(f"{name}.{MARK}")
         if mark is None or mark.options.keyspace is None:
             return None
-        known = self._keyspaces.get(name)
-        if known is None or known[0] is not mark.options:
+        cache_entry = self._keyspaces.get(name)
+        if cache_entry is None or cache_entry[0] is not mark.options:
             keyspace = keyspace_from_options(name, document_to_python(mark.options.keyspace))
-            known = self._keyspaces[name] = (mark.options, keyspace)
-        return known[1]
+            cache_entry = self._keyspaces[name] = (mark.options, keyspace)
+        return cache_entry[1]
 
     def keyspaces(self) -> list[Keyspace]:
         """All keyspaces, in the order of their names."""
@@ -121,9 +121,9 @@ class WideColumns:
     def find(self, keyspace: str, name: str) -> FamilyStore | None:
         """The column family with its collection."""
         namespace = f"{keyspace}.{name}"
-        known = self.known(namespace)
-        if known is not None:
-            return known
+        cached_family = self.known(namespace)
+        if cached_family is not None:
+            return cached_family
         collections = self._store.catalog.collections
         marked = f"{keyspace}.{MARK}"
         collection, mark = collections.get(namespace), collections.get(marked)
@@ -132,34 +132,34 @@ class WideColumns:
         of = self.keyspace(keyspace)
         assert of is not None, "the keyspace has a mark"
         definition = column_family(name, document_to_python(collection.options.family), self.settings.registry)
-        found = FamilyStore(collection, of, definition, _kernel_forms(of, definition))
-        self._families[namespace] = (marked, collection.options, mark.options, found)
-        return found
+        family = FamilyStore(collection, of, definition, _kernel_forms(of, definition))
+        self._families[namespace] = (marked, collection.options, mark.options, family)
+        return family
 
     def known(self, namespace: str) -> FamilyStore | None:
         """Return the column family if it is cached and nothing has changed since."""
-        known = self._families.get(namespace)
-        if known is None:
+        cache_entry = self._families.get(namespace)
+        if cache_entry is None:
             return None
-        marked, options, mark_options, found = known
+        marked, options, mark_options, family = cache_entry
         collections = self._store.catalog.collections
         mark = collections.get(marked)
-        if collections.get(namespace) is not found.collection or mark is None:
+        if collections.get(namespace) is not family.collection or mark is None:
             return None
-        return found if found.collection.options is options and mark.options is mark_options else None
+        return family if family.collection.options is options and mark.options is mark_options else None
 
     def existing(self, keyspace: str, name: str, command: str) -> FamilyStore:
         """The column family that a command names. Errors: NamespaceNotFound, CommandNotSupported."""
-        found = self.find(keyspace, name)
-        if found is None:
+        family = self.find(keyspace, name)
+        if family is None:
             self.existing_keyspace(keyspace, command)
             raise family_absent(name)
-        return found
+        return family
 
     def families(self, keyspace: str) -> list[FamilyStore]:
         """The column families of a keyspace, in the order of their names."""
         collections = sorted(self._store.catalog.in_database(keyspace), key=lambda collection: collection.name)
-        return [found for collection in collections if (found := self.find(keyspace, collection.name)) is not None]
+        return [family for collection in collections if (family := self.find(keyspace, collection.name)) is not None]
 
 
 def _kernel_forms(keyspace: Keyspace, definition: ColumnFamily) -> KernelForms | None:

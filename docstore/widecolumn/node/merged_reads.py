@@ -93,26 +93,26 @@ class Quorum:
         while True:
             own = partial(list_rows, self.context, self.node, self.found, start, end, limit)
             lists = await self._ask(own, partial(self._list_one, start, end, limit))
-            known = max(lists, key=lambda listing: listing.optime).row_keys
-            mine = [row_key for row_key in known if is_owned(self.found, row_key, owned)]
-            if mine or not known:
+            row_keys = max(lists, key=lambda listing: listing.optime).row_keys
+            mine = [row_key for row_key in row_keys if is_owned(self.found, row_key, owned)]
+            if mine or not row_keys:
                 return mine
-            start = known[-1] + b"\xff"
+            start = row_keys[-1] + b"\xff"
 
     async def _ask(
         self, own_answer: Callable[[], Awaitable[T]], ask_one: Callable[[str], Awaitable[T]]
     ) -> tuple[T, ...]:
         node = self.node
         own = asyncio.ensure_future(own_answer())
-        left = others_alive(node)
-        asked: dict[asyncio.Future[T], str] = {}
+        candidates = others_alive(node)
+        member_by_task: dict[asyncio.Future[T], str] = {}
         failed: set[str] = set()
         pending = {own}
 
         def ask_next() -> None:
-            if left:
-                task = asyncio.ensure_future(ask_one(left[0]))
-                asked[task] = left.pop(0)
+            if candidates:
+                task = asyncio.ensure_future(ask_one(candidates[0]))
+                member_by_task[task] = candidates.pop(0)
                 pending.add(task)
 
         for _ in range(self.needed - 1):
@@ -123,11 +123,11 @@ class Quorum:
                 timeout = max(self.deadline - node.clock(), 0.0)
                 done, pending = await asyncio.wait(
                     pending,
-                    timeout=min(timeout, _PATIENCE_SECONDS) if left else timeout,
+                    timeout=min(timeout, _PATIENCE_SECONDS) if candidates else timeout,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if not done:
-                    if not left or not timeout:
+                    if not candidates or not timeout:
                         break
                     ask_next()
                 for task in done:
@@ -137,10 +137,10 @@ class Quorum:
                         moved = isinstance(error, CommandError) and error.code in STALE_CODES
                         if task is own or moved:
                             raise
-                        if asked[task] not in failed:
+                        if member_by_task[task] not in failed:
                             # The connection may have broken since it was used last: it is tried once more, in its turn.
-                            failed.add(asked[task])
-                            left.append(asked[task])
+                            failed.add(member_by_task[task])
+                            candidates.append(member_by_task[task])
                         ask_next()
         finally:
             for task in pending:

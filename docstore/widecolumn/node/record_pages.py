@@ -23,29 +23,29 @@ def read_page(
     if head and start == COLUMNS and not reverse:
         return (yield from _whole(reader, prefix, end, limit))
     before = yield from _taken(reader, prefix, (ROW_DELETION, COLUMNS), False, _NO_LIMIT) if head else _nothing()
-    found = yield from _taken(reader, prefix, (start, end), reverse, limit)
-    return found._replace(head=tuple(before.entries))
+    page = yield from _taken(reader, prefix, (start, end), reverse, limit)
+    return page._replace(head=tuple(before.entries))
 
 
 def _whole(reader: Reader, prefix: bytes, end: bytes, limit: int) -> Steps[RecordPage]:
     """Read a row from its beginning, in one scan."""
     at = len(prefix)
     before: list[Stored] = []
-    taken: list[Stored] = []
+    entries: list[Stored] = []
     size = 0
     for position, (key, record) in enumerate(reader.items(Family.WIDE, prefix + ROW_DELETION, prefix + end), 1):
         path = key[at:]
         if path < COLUMNS:
             if path != STATISTICS:
                 before.append((path, record))
-        elif len(taken) == limit or size > MAX_BYTES:
-            return RecordPage(taken, True, tuple(before))
+        elif len(entries) == limit or size > MAX_BYTES:
+            return RecordPage(entries, True, tuple(before))
         else:
-            taken.append((path, record))
+            entries.append((path, record))
             size += len(path) + len(record)
         if not position % _STEP:
             yield
-    return RecordPage(taken, False, tuple(before))
+    return RecordPage(entries, False, tuple(before))
 
 
 def _nothing() -> Steps[RecordPage]:
@@ -56,20 +56,20 @@ def _nothing() -> Steps[RecordPage]:
 def _taken(reader: Reader, prefix: bytes, bounds: tuple[bytes, bytes], reverse: bool, limit: int) -> Steps[RecordPage]:
     at = len(prefix)
     most = MAX_BYTES if limit < _NO_LIMIT else _NO_LIMIT
-    taken: list[Stored] = []
+    entries: list[Stored] = []
     size = 0
     start, end = bounds
     for position, (key, record) in enumerate(reader.items(Family.WIDE, prefix + start, prefix + end, reverse), 1):
         path = key[at:]
         if path == STATISTICS:
             continue
-        if len(taken) == limit or size > most:
-            return RecordPage(taken, True)
-        taken.append((path, record))
+        if len(entries) == limit or size > most:
+            return RecordPage(entries, True)
+        entries.append((path, record))
         size += len(path) + len(record)
         if not position % _STEP:
             yield
-    return RecordPage(taken, False)
+    return RecordPage(entries, False)
 
 
 def same_page(first: RecordPage, second: RecordPage) -> bool:

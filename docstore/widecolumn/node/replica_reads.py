@@ -232,11 +232,13 @@ def record_range_of(arguments: Any) -> RecordRange:
 
 def document_of(answer: RecordRangeReply) -> bytes:
     """The reply's body."""
-    found = [Entry(b"%d" % place, record) for place, record in enumerate(answer.points) if record is not None]
+    point_entries = [
+        Entry(b"%d" % position, record) for position, record in enumerate(answer.points) if record is not None
+    ]
     page = answer.page
     return document_from(
         [
-            ("points", *binary_value(pack_entries(found))),
+            ("points", *binary_value(pack_entries(point_entries))),
             ("known", *from_python(len(answer.points))),
             ("entries", *binary_value(_packed(page.entries))),
             ("head", *binary_value(_packed(page.head))),

@@ -26,18 +26,18 @@ def find_row_keys(
     base = family_prefix(found.collection.ident)
     stop = base + end if end else family_end(found.collection.ident)
     at = base + start
-    taken: list[bytes] = []
-    while len(taken) < limit and at < stop:
+    row_keys: list[bytes] = []
+    while len(row_keys) < limit and at < stop:
         key = next(_keys(reader, at, stop), None)
         if key is None:
             break
         mark = split_row(key, partitioner)[1]
         row_key = key[len(base) : mark]
         if is_owned(found, row_key, owned):
-            taken.append(row_key)
+            row_keys.append(row_key)
         at = row_end(key[:mark])
         yield
-    return taken
+    return row_keys
 
 
 def _keys(reader: Reader, start: bytes, end: bytes) -> Iterator[bytes]:

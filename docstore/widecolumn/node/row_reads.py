@@ -92,14 +92,14 @@ def read_row(
 
     Errors: Unavailable, TimedOut, StaleConfig.
     """
-    found, node = query.found, query.node
-    needed = check_read(node, found.keyspace, query.level)
-    row_key = encode_row_key(found.keyspace.partitioner, key)
+    family, node = query.found, query.node
+    needed = check_read(node, family.keyspace, query.level)
+    row_key = encode_row_key(family.keyspace.partitioner, key)
     if needed > 1:
         return (yield from _read_merged(query, row_key, needed, act, points))
     view = yield from viewed(query.context, query.level)
     try:
-        check_owned(found, view.owned, key)
+        check_owned(family, view.owned, key)
         return (yield from act(row_reader(query, WideCells(view.reader), row_key)))
     finally:
         view.release()

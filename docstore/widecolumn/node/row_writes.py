@@ -128,8 +128,8 @@ def write_one(node: DataNode, found: FamilyStore, row_key: bytes, entries: Seque
 
 
 def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
-    found = {row.found.keyspace.name: row.found.keyspace for row in rows}
-    return list(found.values())
+    keyspace_by_name = {row.found.keyspace.name: row.found.keyspace for row in rows}
+    return list(keyspace_by_name.values())
 
 
 def _check_size(row: RowChange) -> None:

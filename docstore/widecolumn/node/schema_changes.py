@@ -94,19 +94,19 @@ class SchemaChange:
         """Create the definitions that do not exist; return the keyspaces created. NamespaceExists for a definition
         that differs from an existing one.
         """
-        made: list[str] = []
+        created_names: list[str] = []
         for keyspace in keyspaces:
             standing = self._wide.keyspace(keyspace.name)
             if standing is None:
                 self.create_keyspace(keyspace)
                 for family in families[keyspace.name]:
                     self.create_family(keyspace.name, family)
-                made.append(keyspace.name)
+                created_names.append(keyspace.name)
                 continue
-            found = {each.definition.name: each.definition for each in self._wide.families(keyspace.name)}
-            if standing != keyspace or found != {family.name: family for family in families[keyspace.name]}:
+            definitions = {store.definition.name: store.definition for store in self._wide.families(keyspace.name)}
+            if standing != keyspace or definitions != {family.name: family for family in families[keyspace.name]}:
                 raise already_exists("keyspace", keyspace.name)
-        return made
+        return created_names
 
     def replace(self, keyspaces: Sequence[Keyspace], families: Mapping[str, Sequence[ColumnFamily]]) -> None:
         """Create missing definitions, change those that differ, and drop other column families.
@@ -126,11 +126,11 @@ class SchemaChange:
             self._replace_families(keyspace.name, {family.name: family for family in families[keyspace.name]})
 
     def _replace_families(self, keyspace: str, wanted: Mapping[str, ColumnFamily]) -> None:
-        found = {each.definition.name: each.definition for each in self._wide.families(keyspace)}
-        for name in found.keys() - wanted.keys():
+        definitions = {store.definition.name: store.definition for store in self._wide.families(keyspace)}
+        for name in definitions.keys() - wanted.keys():
             self.drop_family(keyspace, name)
         for name, family in wanted.items():
-            standing = found.get(name)
+            standing = definitions.get(name)
             if standing is None:
                 self.create_family(keyspace, family)
             elif standing != family:
@@ -141,10 +141,10 @@ class SchemaChange:
     def _existing(self, keyspace: str, name: str) -> FamilyStore:
         if not self._wide.is_keyspace(keyspace):
             raise keyspace_absent(keyspace)
-        found = self._wide.find(keyspace, name)
-        if found is None:
+        family = self._wide.find(keyspace, name)
+        if family is None:
             raise family_absent(name)
-        return found
+        return family
 
     def _redefine(self, namespace: str, option: str, definition: Mapping[str, Any], absent: CommandError) -> None:
         collection = self._store.collection(namespace)
@@ -164,11 +164,11 @@ def check_schema(context: Context, arguments: Arguments) -> None:
     """Raise StaleConfig if the sender uses another definition of the column family. Errors: StaleConfig,
     NamespaceNotFound.
     """
-    given = arguments["schema"]
-    if given is not None:
-        found = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
-        if given[1][5:] != digest_of(found.collection.uuid, found.collection.options.raw):
-            raise stale_schema(found.collection.ns)
+    schema_digest = arguments["schema"]
+    if schema_digest is not None:
+        family = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
+        if schema_digest[1][5:] != digest_of(family.collection.uuid, family.collection.options.raw):
+            raise stale_schema(family.collection.ns)
 
 
 def check_change(context: Context, act: Callable[[SchemaChange], None]) -> None:

@@ -71,9 +71,9 @@ class TombstoneCollector(PeriodicTask):
     async def run_pass(self) -> None:
         """Scan every column family; do nothing on a node that is not primary."""
         for keyspace in wide_of(self._node).keyspaces():
-            for found in wide_of(self._node).families(keyspace.name):
+            for family in wide_of(self._node).families(keyspace.name):
                 with contextlib.suppress(CommandError):
-                    await self._collect(found)
+                    await self._collect(family)
 
     async def _collect(self, found: FamilyStore) -> None:
         node = self._node
@@ -108,23 +108,23 @@ class TombstoneCollector(PeriodicTask):
         self, scanned: _FamilyPass, snapshot: Reader, row: _Row | None, position: bytes
     ) -> tuple[_Row | None, bytes]:
         """Scan records of one row for one slice. Return (the row, where to continue; empty at the family's end)."""
-        node, found = self._node, scanned.found
-        base, end = family_prefix(found.collection.ident), family_end(found.collection.ident)
+        node, family = self._node, scanned.found
+        base, end = family_prefix(family.collection.ident), family_end(family.collection.ident)
         until = step_end(node)
         now = wide_of(node).now()
-        gc_before = now - found.definition.gc_grace_seconds
-        for seen, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
+        gc_before = now - family.definition.gc_grace_seconds
+        for record_count, (key, record) in enumerate(snapshot.items(Family.WIDE, position, end), 1):
             if row is None or not key.startswith(row.row_key, len(base)):
                 if row is not None:
                     _close(row)
                     return row, key
-                row_key = key[len(base) : split_row(key, found.keyspace.partitioner)[1]]
+                row_key = key[len(base) : split_row(key, family.keyspace.partitioner)[1]]
                 purge = RowPurge(scanned.name_end, now, gc_before)
-                size = row_size(snapshot, found.collection, row_key)
-                row = _Row(row_key, size, purge, is_owned(found, row_key, scanned.owned))
+                size = row_size(snapshot, family.collection, row_key)
+                row = _Row(row_key, size, purge, is_owned(family, row_key, scanned.owned))
             if row.owned and not record[0] & ESTIMATE:
                 row.purge.take(key[len(base) + len(row.row_key) :], record)
-            if len(row.purge.purgeable) >= _UNIT_KEYS or (seen % 64 == 0 and node.clock() >= until):
+            if len(row.purge.purgeable) >= _UNIT_KEYS or (record_count % 64 == 0 and node.clock() >= until):
                 return row, key + b"\0"
         if row is not None:
             _close(row)
