@@ -169,7 +169,7 @@ def read_preference_options(text: str | None) -> dict[str, Any]:
         raise click.UsageError(f"--readPreference is one of {', '.join(_MODES)}, alone or as mode of a document")
     options: dict[str, Any] = {"readPreference": described["mode"]}
     if "tagSets" in described:
-        tags = [",".join(f"{name}:{value}" for name, value in each.items()) for each in described["tagSets"]]
+        tags = [",".join(f"{name}:{value}" for name, value in tag_set.items()) for tag_set in described["tagSets"]]
         options["readPreferenceTags"] = tags
     if "maxStalenessSeconds" in described:
         options["maxStalenessSeconds"] = described["maxStalenessSeconds"]
@@ -194,7 +194,7 @@ def write_concern_options(text: str | None) -> dict[str, Any]:
 
 def _servers(host: str | None, port: int | None) -> str:
     name, _, hosts = (host or "127.0.0.1").rpartition("/")
-    servers = [_with_port(each, port) for each in hosts.split(",")]
+    servers = [_with_port(server, port) for server in hosts.split(",")]
     return f"mongodb://{','.join(servers)}/" + (f"?replicaSet={name}" if name else "")
 
 
@@ -206,14 +206,14 @@ def _with_port(host: str, port: int | None) -> str:
 
 def _with_password(uri: str, password: str) -> str:
     """Add the password of the user in the URI, which must not have one. Errors: click.UsageError."""
-    scheme, separator, rest = uri.partition("://")
-    user, at, servers = rest.rpartition("@")
+    scheme, separator, authority = uri.partition("://")
+    user, at, servers = authority.rpartition("@")
     if not at or ":" in user:
         raise click.UsageError("a password is that of --username, or of the user whom --uri names without one")
     return f"{scheme}{separator}{user}:{quote_plus(password)}@{servers}"
 
 
 def _without_password(uri: str) -> str:
-    scheme, separator, rest = uri.partition("://")
-    servers, slash, path = rest.partition("/")
+    scheme, separator, authority = uri.partition("://")
+    servers, slash, path = authority.partition("/")
     return scheme + separator + servers.rpartition("@")[2] + slash + path

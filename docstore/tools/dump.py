@@ -269,7 +269,7 @@ def _dump_all(readings: _Readings, target: Target, terminal: Terminal, parallel:
     with ExitStack() as stack:
         progress = stack.enter_context(terminal.progress())
         pool = stack.enter_context(ThreadPoolExecutor(parallel, "collection"))
-        tasks = [pool.submit(_dump_one, *each, target, terminal, progress, stopped) for each in readings]
+        tasks = [pool.submit(_dump_one, *reading, target, terminal, progress, stopped) for reading in readings]
         try:
             for task in as_completed(tasks):
                 task.result()
@@ -304,8 +304,8 @@ class _Reading:
 
     def _open(self, concern: ReadConcern | None) -> RawBatchCursor[RawBSONDocument]:
         # A cursor may wait longer for its turn than servers keep an idle one.
-        found = self._collection.with_options(read_concern=concern)
-        return found.find_raw_batches(
+        collection = self._collection.with_options(read_concern=concern)
+        return collection.find_raw_batches(
             self.source.query,
             session=self._session,
             no_cursor_timeout=not self.source.of_view,
@@ -362,8 +362,8 @@ def _dump_one(
 
 
 def _documents_in(batch: bytes) -> int:
-    count = place = 0
-    while place < len(batch):
-        place += _LENGTH.unpack_from(batch, place)[0]
+    count = offset = 0
+    while offset < len(batch):
+        offset += _LENGTH.unpack_from(batch, offset)[0]
         count += 1
     return count

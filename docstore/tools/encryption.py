@@ -61,9 +61,9 @@ def encryption_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def with_config(options: dict[str, Any]) -> dict[str, Any]:
     """Merge the options of the file that `config` names. Errors: click.UsageError, also for one given twice."""
     path: Path | None = options["config"]
-    left = {name: value for name, value in options.items() if name != "config"}
+    merged_options = {name: value for name, value in options.items() if name != "config"}
     if path is None:
-        return left
+        return merged_options
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -72,14 +72,14 @@ def with_config(options: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(content, dict) or content.keys() - _IN_A_FILE.keys():
         raise click.UsageError(f"the file {path} of --config has other fields than {', '.join(_IN_A_FILE)}")
     for name, value in content.items():
-        if left[_IN_A_FILE[name]] is not None:
+        if merged_options[_IN_A_FILE[name]] is not None:
             raise click.UsageError(f"{name} is given twice: by an option and by --config")
-        left[_IN_A_FILE[name]] = str(value)
-    return left
+        merged_options[_IN_A_FILE[name]] = str(value)
+    return merged_options
 
 
 def encryption_of(options: dict[str, Any]) -> dict[str, Any]:
     """Remove the encryption options and return them as a client's arguments."""
-    taken = {name: options.pop(name) for name in _NAMES}
-    wanted = {_NAMES[name]: value for name, value in taken.items() if value}
-    return {"tls": True, **wanted} if wanted else {}
+    values = {name: options.pop(name) for name in _NAMES}
+    tls_options = {_NAMES[name]: value for name, value in values.items() if value}
+    return {"tls": True, **tls_options} if tls_options else {}

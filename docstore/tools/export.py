@@ -78,8 +78,8 @@ def main(
     **options: Any,
 ) -> None:
     """Write the documents of a collection as text, by default a line of extended JSON each to the standard output."""
-    wanted = field_list(fields, field_file)
-    if kind == "csv" and not wanted:
+    field_names = field_list(fields, field_file)
+    if kind == "csv" and not field_names:
         raise click.UsageError("CSV needs --fields or --fieldFile")
     if kind == "csv" and (is_array or pretty):
         raise click.UsageError("--jsonArray and --pretty are for JSON")
@@ -93,7 +93,7 @@ def main(
         relaxed=json_format == "relaxed",
         is_array=is_array,
         pretty=pretty,
-        fields=wanted,
+        fields=field_names,
         has_header=not no_header,
     )
     terminal = Terminal(quiet=options["quiet"])
@@ -132,15 +132,15 @@ def _write(
     source: Collection[dict[str, Any]], selection: Selection, written: Format, file: IO[str], progress: Progress
 ) -> int:
     hint = [("$natural", 1)] if selection.in_natural_order else None
-    found = source.find(_filter(selection), projection_of(written.fields) or None, hint=hint)
+    cursor = source.find(_filter(selection), projection_of(written.fields) or None, hint=hint)
     if selection.sort is not None:
-        found = found.sort(list(document_option(selection.sort, "--sort").items()))
-    found = found.skip(selection.skip).limit(selection.limit)
+        cursor = cursor.sort(list(document_option(selection.sort, "--sort").items()))
+    cursor = cursor.skip(selection.skip).limit(selection.limit)
     output = output_to(file, written)
     namespace, count = f"{source.database.name}.{source.name}", 0
     progress.begin(namespace)
     output.begin()
-    for document in found:
+    for document in cursor:
         output.put(document)
         count += 1
         if not count % _TOLD_EVERY:

@@ -59,23 +59,23 @@ class Files:
     def get(self, arguments: Sequence[str]) -> None:
         for name in self._names(arguments):
             try:
-                found = self.bucket.open_download_stream_by_name(name)
+                stream = self.bucket.open_download_stream_by_name(name)
             except NoFile as error:
                 raise ToolFailed(f"no such file with name: {name}") from error
-            with found:
-                self._write(found, name)
+            with stream:
+                self._write(stream, name)
 
     def get_id(self, arguments: Sequence[str]) -> None:
-        with self.bucket.open_download_stream(_identity(_only(arguments))) as found:
-            self._write(found, self._name_inside(found))
+        with self.bucket.open_download_stream(_identity(_only(arguments))) as stream:
+            self._write(stream, self._name_inside(stream))
 
     def get_regex(self, arguments: Sequence[str]) -> None:
         if self.local is not None:
             raise click.UsageError("--local names one file: it does not go with get_regex")
         # Of each name the newest: it is written last.
         form = {"$regex": _only(arguments), "$options": self.regex_options}
-        for found in self.bucket.find({"filename": form}).sort("uploadDate", 1):
-            self._write(found, self._name_inside(found))
+        for grid_file in self.bucket.find({"filename": form}).sort("uploadDate", 1):
+            self._write(grid_file, self._name_inside(grid_file))
 
     def delete(self, arguments: Sequence[str]) -> None:
         name = _only(arguments)
@@ -94,8 +94,8 @@ class Files:
         return arguments
 
     def _print(self, pattern: str) -> None:
-        for found in self.bucket.find({"filename": {"$regex": pattern}}):
-            click.echo(f"{found.filename}\t{found.length}")
+        for grid_file in self.bucket.find({"filename": {"$regex": pattern}}):
+            click.echo(f"{grid_file.filename}\t{grid_file.length}")
 
     def _add(self, name: str, identity: Any) -> None:
         if self.replace:
@@ -110,8 +110,8 @@ class Files:
         self.terminal.say(f"added gridFile: {name}")
 
     def _delete(self, name: str) -> None:
-        for found in self.bucket.find({"filename": name}):
-            self.bucket.delete(found._id)
+        for grid_file in self.bucket.find({"filename": name}):
+            self.bucket.delete(grid_file._id)
 
     @contextmanager
     def _source(self, name: str) -> Iterator[IO[bytes]]:
@@ -184,11 +184,11 @@ def main(
     if regex_options and command != "get_regex":
         raise click.UsageError("--regexOptions is for get_regex")
     terminal = Terminal(quiet=options["quiet"])
-    more = read_preference_options(read_preference) | write_concern_options(write_concern)
+    operation_options = read_preference_options(read_preference) | write_concern_options(write_concern)
     try:
-        with connect(**options, **more) as client:
-            place = client.get_database(database or default_database(client) or "test").with_options(EXACT)
-            files = Files(GridFSBucket(place, prefix), terminal, local, replace, kind, regex_options)
+        with connect(**options, **operation_options) as client:
+            target_database = client.get_database(database or default_database(client) or "test").with_options(EXACT)
+            files = Files(GridFSBucket(target_database, prefix), terminal, local, replace, kind, regex_options)
             _COMMANDS[command](files, arguments)
     except (PyMongoError, GridFSError, OSError) as error:
         raise failure_of(error) from error

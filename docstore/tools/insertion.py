@@ -78,9 +78,9 @@ class Workers:
         if self._pool is None:
             return
         self._pool.shutdown(cancel_futures=kind is not None)
-        for each in self._under_way:
-            if not each.cancelled() and each.exception() is None:
-                self.counts += each.result()
+        for future in self._under_way:
+            if not future.cancelled() and future.exception() is None:
+                self.counts += future.result()
         self._under_way.clear()
 
     def put(self, batch: list[Any]) -> None:
@@ -117,26 +117,28 @@ def insert(
         except BulkWriteError as error:
             details = dict(error.details or {})
         refused = details.get("writeErrors", [])
-        there = [each for each in refused if is_there is not None and is_there(batch[each["index"]])]
-        details["writeErrors"] = [each for each in refused if each not in there]
-        counts += Counts(len(there)) + refusals(details, terminal, in_order=in_order)
+        harmless_errors = [
+            write_error for write_error in refused if is_there is not None and is_there(batch[write_error["index"]])
+        ]
+        details["writeErrors"] = [write_error for write_error in refused if write_error not in harmless_errors]
+        counts += Counts(len(harmless_errors)) + refusals(details, terminal, in_order=in_order)
         # In order, nothing behind the first one that was refused has been tried.
-        batch = batch[there[0]["index"] + 1 :] if in_order and there else ()
+        batch = batch[harmless_errors[0]["index"] + 1 :] if in_order and harmless_errors else ()
     return counts
 
 
 def refusals(details: Mapping[str, Any] | None, terminal: Terminal, *, in_order: bool) -> Counts:
     """Return the counts of a bulk write that failed in part. Errors: Refused, in order or without acknowledgement."""
-    found = details or {}
-    refused = found.get("writeErrors", ())
-    done = sum(found.get(name, 0) for name in ("nInserted", "nModified", "nUpserted", "nRemoved"))
+    reply = details or {}
+    refused = reply.get("writeErrors", ())
+    done = sum(reply.get(name, 0) for name in ("nInserted", "nModified", "nUpserted", "nRemoved"))
     counts = Counts(done, len(refused))
-    if found.get("writeConcernErrors"):
-        raise Refused(counts, f"write concern: {found['writeConcernErrors'][0]['errmsg']}")
+    if reply.get("writeConcernErrors"):
+        raise Refused(counts, f"write concern: {reply['writeConcernErrors'][0]['errmsg']}")
     if in_order and refused:
         raise Refused(counts, refused[0]["errmsg"])
-    for each in refused[:_TOLD]:
-        terminal.say(f"continuing through error: {each['errmsg']}")
+    for write_error in refused[:_TOLD]:
+        terminal.say(f"continuing through error: {write_error['errmsg']}")
     if len(refused) > _TOLD:
         terminal.say(f"continuing through {len(refused) - _TOLD} more errors")
     return counts

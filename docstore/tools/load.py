@@ -93,8 +93,8 @@ def main(
     terminal = Terminal(quiet=options["quiet"])
     concern = write_concern_options(write_concern)
     with connect(**options, **concern) as client:
-        place = client.get_database(database or default_database(client) or "test")
-        target = place.get_collection(collection or _stem(path), codec_options=EXACT)
+        target_database = client.get_database(database or default_database(client) or "test")
+        target = target_database.get_collection(collection or _stem(path), codec_options=EXACT)
         _import(target, path, form, writing, terminal)
 
 
@@ -179,9 +179,9 @@ def _batches(file: IO[str], form: InputFormat, writing: Writing, terminal: Termi
 def _encoded(documents: Iterator[dict[str, Any]], failures: list[UnreadableText]) -> Iterator[RawBSONDocument]:
     """Yield documents as bytes, each with an `_id`."""
     for count, document in enumerate(documents, 1):
-        made = document if "_id" in document else {"_id": ObjectId(), **document}
+        complete_document = document if "_id" in document else {"_id": ObjectId(), **document}
         try:
-            encoded = encode(made, codec_options=EXACT)
+            encoded = encode(complete_document, codec_options=EXACT)
         except (InvalidDocument, OverflowError, ValueError, TypeError) as error:
             failures.append(UnreadableText(f"error processing document #{count}: {error}"))
             return

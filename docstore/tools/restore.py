@@ -103,7 +103,7 @@ def main(
 
     Documents whose identifiers are there already are left as they are, and counted as failed.
     """
-    if sum(place is not None for place in (named, given, archive)) > 1:
+    if sum(location is not None for location in (named, given, archive)) > 1:
         raise click.UsageError("a dump is in one place: --dir, the argument or --archive")
     root = named or given or Path("dump")
     dump = _Dump(
@@ -202,37 +202,37 @@ def _tell(dump: _Dump, scope: Scope, terminal: Terminal, manner: Manner) -> None
     """Report what a restore would do (dry run)."""
     if dump.archive is not None:
         with _opened(dump.archive, compressed=dump.compressed) as file:
-            found = [origin_in_archive(each) for each in ArchiveReader(file).described]
+            origins = [origin_in_archive(description) for description in ArchiveReader(file).described]
     else:
-        found = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
-    for origin in filter(scope.takes, found):
+        origins = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
+    for origin in filter(scope.takes, origins):
         terminal.say(f"would restore {origin.namespace} as {manner.rename(origin.namespace)}")
     terminal.say("dry run completed")
 
 
 def _restore_directory(dump: _Dump, scope: Scope, restoration: Restoration, parallel: int) -> None:
-    found = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
-    taken = [each for each in found if scope.takes(each)]
+    dump_origins = origins_of(dump.root, scope.database, scope.collection, compressed=dump.compressed)
+    origins = [candidate for candidate in dump_origins if scope.takes(candidate)]
     selection = Selection(
-        root=dump.root, database=scope.database, takes=scope.takes, origins=taken,
+        root=dump.root, database=scope.database, takes=scope.takes, origins=origins,
         with_log=dump.replay is not None, compressed=dump.compressed,
     )  # fmt: skip
     check_directory(selection, restoration.terminal)
-    restoration.check_targets(taken)
-    if not taken:
+    restoration.check_targets(origins)
+    if not origins:
         raise ToolFailed(f"no wanted collection below {dump.root}; --gzip is for compressed dumps")
     documents: list[tuple[Origin, list[RawBSONDocument]]] = []
-    for origin in (each for each in taken if _is_apart(each) and each.documents is not None):
+    for origin in (candidate for candidate in origins if _is_apart(candidate) and candidate.documents is not None):
         assert origin.documents is not None
-        with documents_from(origin.documents, 0, compressed=dump.compressed) as held:
-            documents.append((origin, list(held)))
+        with documents_from(origin.documents, 0, compressed=dump.compressed) as stored_documents:
+            documents.append((origin, list(stored_documents)))
     _restore_users(documents, scope, restoration)
     stopped = Event()
     with restoration.terminal.progress() as progress, ThreadPoolExecutor(parallel, "collection") as pool:
         tasks = [
-            pool.submit(_restore_one, each, restoration, progress, stopped, compressed=dump.compressed)
-            for each in taken
-            if not _is_apart(each)
+            pool.submit(_restore_one, candidate, restoration, progress, stopped, compressed=dump.compressed)
+            for candidate in origins
+            if not _is_apart(candidate)
         ]
         try:
             for task in as_completed(tasks):
@@ -275,14 +275,16 @@ def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restorati
     restoration.check_targets(list(origins.values()))
     if not origins:
         raise ToolFailed("there is no wanted collection in the archive")
-    apart: dict[str, list[RawBSONDocument]] = {name: [] for name, origin in origins.items() if _is_apart(origin)}
+    user_documents: dict[str, list[RawBSONDocument]] = {
+        name: [] for name, origin in origins.items() if _is_apart(origin)
+    }
     with restoration.terminal.progress() as progress, ExitStack() as stack:
         fillings = {
             name: stack.enter_context(restoration.begin(origin))
             for name, origin in origins.items()
             if not _is_apart(origin)
         }
-        left = {name: filling.skipped for name, filling in fillings.items()}
+        remaining_skips = {name: filling.skipped for name, filling in fillings.items()}
         for filling in fillings.values():
             progress.begin(filling.namespace)
         for segment in reader.segments():
@@ -291,36 +293,36 @@ def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restorati
                 has_log = True
                 if log is not None:
                     log.writelines(each.raw for each in segment.documents)
-            elif name in apart:
-                apart[name] += segment.documents
+            elif name in user_documents:
+                user_documents[name] += segment.documents
             elif name in fillings:
-                filling, skipped = fillings[name], min(left[name], len(segment.documents))
-                left[name] -= skipped
+                filling, skipped = fillings[name], min(remaining_skips[name], len(segment.documents))
+                remaining_skips[name] -= skipped
                 filling.put(segment.documents[skipped:], partial(progress.reach, filling.namespace))
                 if segment.is_last:
                     filling.finish()
     if log is not None and not has_log:
         raise ToolFailed("the archive has no oplog to replay")
-    _restore_users([(origins[name], documents) for name, documents in apart.items()], scope, restoration)
+    _restore_users([(origins[name], documents) for name, documents in user_documents.items()], scope, restoration)
 
 
 def _is_apart(origin: Origin) -> bool:
     """True if it holds users or roles, or their format version."""
-    place = origin.database, origin.collection
-    return is_of_users(*place) or is_version(*place)
+    namespace = origin.database, origin.collection
+    return is_of_users(*namespace) or is_version(*namespace)
 
 
 def _restore_users(
     documents: list[tuple[Origin, list[RawBSONDocument]]], scope: Scope, restoration: Restoration
 ) -> None:
-    for origin, found in documents:
+    for origin, records in documents:
         if is_version(origin.database, origin.collection):
-            check_version(found)
-    for origin, found in documents:
+            check_version(records)
+    for origin, records in documents:
         if is_of_users(origin.database, origin.collection):
             database = scope.database if origin.collection.startswith("$") else None
             drop = restoration.manner.drop
-            count = restore_users(restoration.client, origin.collection, found, database, drop=drop)
+            count = restore_users(restoration.client, origin.collection, records, database, drop=drop)
             restoration.terminal.say(f"restored {count} document(s) of {origin.namespace}")
 
 

@@ -41,12 +41,12 @@ class Interval:
 
 
 def _value(status: Status, path: tuple[str, ...], default: Any) -> Any:
-    found: Any = status
+    value: Any = status
     for name in path:
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(value, Mapping) or name not in value:
             return default
-        found = found[name]
-    return found
+        value = value[name]
+    return value
 
 
 def _operations(name: str) -> Callable[[Interval], str]:
@@ -82,10 +82,10 @@ def _queue(name: str) -> Callable[[Interval], str]:
 
 
 def _state(interval: Interval) -> str:
-    found = interval.after["repl"]
-    if found.get("isWritablePrimary", found.get("ismaster")):
+    replication = interval.after["repl"]
+    if replication.get("isWritablePrimary", replication.get("ismaster")):
         return "PRI"
-    return "SEC" if found.get("secondary") else _STATES.get(found.get("myState", 0), "UNK")
+    return "SEC" if replication.get("secondary") else _STATES.get(replication.get("myState", 0), "UNK")
 
 
 def _time(interval: Interval) -> str:
@@ -178,9 +178,12 @@ def main(
 
 def _columns(only: str | None, more: str | None, *, is_readable: bool) -> list[Column]:
     """Return the columns of the options. Errors: click.UsageError."""
-    standard = [each if is_readable or each[0] not in _BYTES else _in_bytes(each) for each in _COLUMNS]
-    known = {name: column for column in standard for name in (column[0],)}
-    named = [_column(text, known) for text in (only or more or "").split(",") if text]
+    standard = [
+        standard_column if is_readable or standard_column[0] not in _BYTES else _in_bytes(standard_column)
+        for standard_column in _COLUMNS
+    ]
+    columns_by_name = {name: column for column in standard for name in (column[0],)}
+    named = [_column(text, columns_by_name) for text in (only or more or "").split(",") if text]
     return named if only is not None else [*standard, *named]
 
 
@@ -193,8 +196,8 @@ def _column(text: str, known: Mapping[str, Column]) -> Column:
     """Parse a column. Errors: click.UsageError."""
     field, _, header = text.partition("=")
     if field in known:
-        name, section, shown = known[field]
-        return header or name, section, shown
+        name, section, format_value = known[field]
+        return header or name, section, format_value
     path, _, method = field.rpartition(".")
     if not method.endswith("()"):
         path, method = field, ""

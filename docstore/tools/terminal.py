@@ -73,12 +73,12 @@ class ToolCommand(click.Command):
             if isinstance(param, click.Option) and not param.is_flag and not param._flag_needs_value
             for name in param.opts
         }
-        given: list[str] = []
-        for place, argument in enumerate(args):
-            if argument.startswith(_SCHEMES) and not (place and args[place - 1] in valued):
-                given.append("--uri")
-            given.append(argument)
-        return super().parse_args(ctx, given)
+        expanded_args: list[str] = []
+        for position, argument in enumerate(args):
+            if argument.startswith(_SCHEMES) and not (position and args[position - 1] in valued):
+                expanded_args.append("--uri")
+            expanded_args.append(argument)
+        return super().parse_args(ctx, expanded_args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command and flush its output at the end, so that a full disk ends it with 1."""
@@ -117,10 +117,10 @@ class Terminal:
     @contextmanager
     def progress(self) -> Iterator[Progress]:
         """Yield a progress table; every three seconds each entry is printed as a line."""
-        table, over = Progress(), threading.Event()
+        table, stopped = Progress(), threading.Event()
 
         def tell() -> None:
-            while not over.wait(_EVERY):
+            while not stopped.wait(_EVERY):
                 for line in table.lines():
                     self.say(line)
 
@@ -130,7 +130,7 @@ class Terminal:
         try:
             yield table
         finally:
-            over.set()
+            stopped.set()
             if not self._quiet:
                 teller.join()
 

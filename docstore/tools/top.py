@@ -53,23 +53,23 @@ def _differences(client: Client, count: int, seconds: int) -> Iterator[Times]:
     while not count or number < count:
         time.sleep(seconds)
         after = _totals(client)
-        yield {namespace: _difference(before.get(namespace, {}), each) for namespace, each in after.items()}
+        yield {namespace: _difference(before.get(namespace, {}), usage) for namespace, usage in after.items()}
         before = after
         number += 1
 
 
 def _totals(client: Client) -> dict[str, Any]:
     totals = client.get_database("admin").with_options(EXACT).command("top")["totals"]
-    return {name: each for name, each in totals.items() if isinstance(each, dict)}
+    return {name: usage for name, usage in totals.items() if isinstance(usage, dict)}
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    times_by_kind: dict[str, dict[str, int]] = {}
     for kind, name in _KINDS.items():
         earlier = before.get(name, {"time": 0, "count": 0})
         spent = max(0, after[name]["time"] - earlier["time"]) // 1000
-        found[kind] = {"time": spent, "count": max(0, after[name]["count"] - earlier["count"])}
-    return found
+        times_by_kind[kind] = {"time": spent, "count": max(0, after[name]["count"] - earlier["count"])}
+    return times_by_kind
 
 
 def _table(times: Times, now: str) -> str:
@@ -79,5 +79,5 @@ def _table(times: Times, now: str) -> str:
     lines = [f"{'ns':>{width}}    {'total':>6}    {'read':>6}    {'write':>6}    {now}"]
     for name in order:
         spent = [f"{times[name][kind]['time']}ms" for kind in _KINDS]
-        lines.append(f"{name:>{width}}    " + "    ".join(f"{each:>6}" for each in spent))
+        lines.append(f"{name:>{width}}    " + "    ".join(f"{text:>6}" for text in spent))
     return "\n".join(lines) + "\n"

@@ -77,16 +77,16 @@ class ArchiveWriter:
             "tool_version": tool,
         }
         file.write(_MAGIC + encode(header))
-        for each in described:
-            kind = each.metadata.get("type", "collection")
-            metadata = as_json(each.metadata) if each.metadata else ""
+        for description in described:
+            kind = description.metadata.get("type", "collection")
+            metadata = as_json(description.metadata) if description.metadata else ""
             prelude = {
-                "db": each.database,
-                "collection": each.collection,
+                "db": description.database,
+                "collection": description.collection,
                 "metadata": metadata,
-                "size": min(each.size, (1 << 31) - 1),
+                "size": min(description.size, (1 << 31) - 1),
                 "type": kind,
-                "CRC": _signed(_prelude_crc(each.database, each.collection, metadata)),
+                "CRC": _signed(_prelude_crc(description.database, description.collection, metadata)),
             }
             file.write(encode(prelude))
         file.write(_TERMINATOR)
@@ -140,17 +140,17 @@ class ArchiveReader:
 
     def segments(self) -> Iterator[Segment]:
         """Yield the rest of the archive. Errors: ArchiveError, also if the documents differ from those written."""
-        known = {_key(each) for each in self.described}
+        described_keys = {_key(each) for each in self.described}
         sums: dict[tuple[str, str], int] = {}
         ended: set[tuple[str, str]] = set()
-        while (found := self._document(may_end=True)) is not None:
-            header = decode(found, EXACT)
+        while (header_bytes := self._document(may_end=True)) is not None:
+            header = decode(header_bytes, EXACT)
             try:
                 key = database, collection = header["db"], header["collection"]
                 is_last, expected = header["EOF"], header["CRC"]
             except KeyError as error:
                 raise ArchiveError(f"a header of documents without {error}") from error
-            if key not in known and not is_oplog(*key):
+            if key not in described_keys and not is_oplog(*key):
                 raise ArchiveError(f"the archive is damaged: it does not describe {database}.{collection}")
             for batch in self._batches():
                 joined = b"".join(batch)
@@ -186,10 +186,10 @@ class ArchiveReader:
         (length,) = _LENGTH.unpack(head)
         if not 5 <= length <= _LONGEST:
             raise ArchiveError(f"{length} is neither the length of a document nor a terminator")
-        rest = self._file.read(length - 4)
-        if len(rest) < length - 4:
+        body = self._file.read(length - 4)
+        if len(body) < length - 4:
             raise ArchiveError("the archive ends in the middle")
-        return head + rest
+        return head + body
 
 
 def _described(prelude: dict[str, Any]) -> Described:

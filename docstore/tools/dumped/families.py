@@ -40,16 +40,16 @@ def describe_families(client: Client, keyspace: str) -> tuple[dict[str, dict[str
     """(metadata of each column family, names of the tables of CQL)."""
     described = client.get_database(keyspace).command("describeKeyspace", codec_options=EXACT)
     options = {name: described[name] for name in _OF_KEYSPACES if name in described}
-    found: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, dict[str, Any]] = {}
     tables: list[str] = []
     for family in described["columnFamilies"]:
         if family["columnType"] not in ("Standard", "Super"):
             tables.append(family["name"])
             continue
         definition = {name: family[name] for name in _OF_FAMILIES if name in family}
-        held = {"options": {KEYSPACE: options, TYPE: definition}}
-        found[family["name"]] = {"indexes": [], "collectionName": family["name"], "type": TYPE, **held}
-    return found, tables
+        options_field = {"options": {KEYSPACE: options, TYPE: definition}}
+        metadata[family["name"]] = {"indexes": [], "collectionName": family["name"], "type": TYPE, **options_field}
+    return metadata, tables
 
 
 class FamilyReading:
@@ -110,7 +110,7 @@ class FamilyReading:
             last = part[-1]["name"]
             predicate = {"sliceRange": {"start": last, "count": _COLUMNS}}
             reply = self._command({"wcGetSlice": self._family, "key": row["key"], "predicate": predicate})
-            part = [each for each in reply[kind] if each["name"] != last]
+            part = [column for column in reply[kind] if column["name"] != last]
 
     def _command(self, command: dict[str, Any]) -> dict[str, Any]:
         return self._database.command(command | {"consistency": _CONSISTENCY}, codec_options=EXACT)

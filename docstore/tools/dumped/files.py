@@ -87,16 +87,16 @@ def collections_below(root: Path, *, compressed: bool) -> Iterator[CollectionFil
 
 def collections_in(directory: Path, database: str, *, compressed: bool) -> Iterator[CollectionFiles]:
     """The collections in the directory of a database. Errors: ValueError for metadata that cannot be read."""
-    found: dict[str, dict[str, Path]] = {}
+    paths_by_name: dict[str, dict[str, Path]] = {}
     for path in sorted(directory.iterdir()):
         for ending in (_METADATA, _DOCUMENTS):
             if path.name.endswith(ending + _suffix(compressed)):
-                found.setdefault(path.name.removesuffix(ending + _suffix(compressed)), {})[ending] = path
-    for name in [name for name in found if name.startswith(_BUCKETS) and _METADATA not in found[name]]:
-        series = found.get(name.removeprefix(_BUCKETS), {})
+                paths_by_name.setdefault(path.name.removesuffix(ending + _suffix(compressed)), {})[ending] = path
+    for name in [name for name in paths_by_name if name.startswith(_BUCKETS) and _METADATA not in paths_by_name[name]]:
+        series = paths_by_name.get(name.removeprefix(_BUCKETS), {})
         if _METADATA in series and _DOCUMENTS not in series:
-            series.update(found.pop(name))
-    for name, paths in found.items():
+            series.update(paths_by_name.pop(name))
+    for name, paths in paths_by_name.items():
         metadata = paths.get(_METADATA)
         collection = unquote(name)
         if metadata is not None:
@@ -115,18 +115,18 @@ def read_metadata(path: Path, *, compressed: bool) -> dict[str, Any]:
 
 def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
     """The documents of an open file. Errors: bson.errors.InvalidBSON."""
-    data, place = b"", 0
+    data, offset = b"", 0
     while piece := file.read(_PIECE):
-        data, place = data[place:] + piece, 0
-        while len(data) - place >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(data, place)
+        data, offset = data[offset:] + piece, 0
+        while len(data) - offset >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(data, offset)
             if length < _SHORTEST:
                 raise InvalidBSON(f"{length} is no length of a document")
-            if place + length > len(data):
+            if offset + length > len(data):
                 break
-            yield RawBSONDocument(data[place : place + length], RAW)
-            place += length
-    if place < len(data):
+            yield RawBSONDocument(data[offset : offset + length], RAW)
+            offset += length
+    if offset < len(data):
         raise InvalidBSON("the file ends in the middle of a document")
 
 

@@ -113,7 +113,7 @@ def begin(directory: Path, keys: Sequence[tuple[str, str]]) -> None:
 
 def finish(directory: Path, collections: Sequence[DumpedCollection]) -> None:
     """Note the files of a dump, which are on disk. Errors: ToolFailed, OSError."""
-    _change(directory, {each.key: replace(each, finished=True) for each in collections})
+    _change(directory, {collection.key: replace(collection, finished=True) for collection in collections})
 
 
 def file_of(directory: Path, path: Path, crc: int) -> DumpedFile:
@@ -140,7 +140,7 @@ def fault_of(directory: Path, file: DumpedFile) -> str | None:
 def _change(directory: Path, changed: Mapping[tuple[str, str], DumpedCollection]) -> None:
     with _locked(directory):
         existing = read_inventory(directory).collections if (directory / NAME).exists() else ()
-        collections = {each.key: each for each in existing} | dict(changed)
+        collections = {entry.key: entry for entry in existing} | dict(changed)
         content = {"format": FORMAT, "collections": [_document(collection) for collection in collections.values()]}
         text = json.dumps({"sha256": _digest(content), "inventory": content}, indent=1)
         replace_file(directory / NAME, text.encode() + b"\n")

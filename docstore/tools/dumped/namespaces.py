@@ -24,8 +24,8 @@ class Selected:
 
     def __contains__(self, namespace: object) -> bool:
         name = str(namespace)
-        wanted = not self.included or any(form.fullmatch(name) for form in self.included)
-        return wanted and not any(form.fullmatch(name) for form in self.excluded)
+        is_included = not self.included or any(form.fullmatch(name) for form in self.included)
+        return is_included and not any(form.fullmatch(name) for form in self.excluded)
 
 
 def selected(included: Sequence[str], excluded: Sequence[str]) -> Selected:
@@ -43,9 +43,9 @@ class Renaming:
 
     def __call__(self, namespace: str) -> str:
         for form, target in self._pairs:
-            found = form.fullmatch(namespace)
-            if found is not None:
-                return "".join(part if isinstance(part, str) else found.group(part[0]) for part in target)
+            match = form.fullmatch(namespace)
+            if match is not None:
+                return "".join(part if isinstance(part, str) else match.group(part[0]) for part in target)
         return namespace
 
 

@@ -72,15 +72,15 @@ class LogReading:
         last = None
         query = {"ts": {"$gte": start.time, "$lte": end.time}}
         for batch in cast(Iterator[bytes], self._log.find_raw_batches(query)):
-            place = 0
-            while place < len(batch):
-                stop = place + _LENGTH.unpack_from(batch, place)[0]
+            offset = 0
+            while offset < len(batch):
+                stop = offset + _LENGTH.unpack_from(batch, offset)[0]
                 if last is None or stop == len(batch):
-                    last = _entry(RawBSONDocument(batch[place:stop]))
+                    last = _entry(RawBSONDocument(batch[offset:stop]))
                 if not count and last != start:
                     raise ToolFailed("the oplog was too short for the time of the dump: its first entries are gone")
                 count += 1
-                place = stop
+                offset = stop
             file.write(batch)
         if last != end:
             raise ToolFailed("the oplog was too short for the time of the dump, or entries of it were taken back")
@@ -113,7 +113,7 @@ class LogReading:
                 },
                 {"prevOpTime": 1},
             )
-            earliest = min((_entry(each["prevOpTime"]) for each in earlier), default=None)
+            earliest = min((_entry(document["prevOpTime"]) for document in earlier), default=None)
             if earliest is None:
                 return start
             start = earliest

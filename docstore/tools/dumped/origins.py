@@ -70,10 +70,10 @@ def origins_of(root: Path, database: str | None, collection: str | None, *, comp
         raise ToolFailed(f"{root} is a file: name what it holds by --db and --collection")
     if database is not None:
         directory = root / database if (root / database).is_dir() else root
-        found = collections_in(directory, database, compressed=compressed)
+        collections = collections_in(directory, database, compressed=compressed)
     else:
-        found = collections_below(root, compressed=compressed)
-    return [_origin_of(each, compressed=compressed) for each in found]
+        collections = collections_below(root, compressed=compressed)
+    return [_origin_of(files, compressed=compressed) for files in collections]
 
 
 def origin_in_archive(described: Described) -> Origin:
@@ -88,11 +88,11 @@ def documents_from(path: Path, skipped: int, *, compressed: bool) -> Iterator[It
             head = file.read(_LENGTH.size)
             if len(head) < _LENGTH.size:
                 raise ToolFailed(f"{path} has fewer documents than were restored of it")
-            rest = _LENGTH.unpack(head)[0] - _LENGTH.size
+            remaining_bytes = _LENGTH.unpack(head)[0] - _LENGTH.size
             if path == STDIN:
-                file.read(rest)
+                file.read(remaining_bytes)
             else:
-                file.seek(rest, 1)
+                file.seek(remaining_bytes, 1)
         yield _named(documents_in(file), path)
 
 
@@ -121,9 +121,9 @@ def _files_of(root: Path, database: str, collection: str, *, compressed: bool) -
         metadata = root.with_name(root.name.removesuffix(suffix) + suffix.replace(".bson", ".metadata.json"))
         return CollectionFiles(database, collection, root, metadata if metadata.exists() else None)
     directory = root / database if (root / database).is_dir() else root
-    for each in collections_in(directory, database, compressed=compressed):
-        if each.collection == collection:
-            return each
+    for files in collections_in(directory, database, compressed=compressed):
+        if files.collection == collection:
+            return files
     raise ToolFailed(f"there is no dump of {database}.{collection} in {directory}")
 
 

@@ -27,11 +27,11 @@ class Record:
         self._path = path
         self._lock = threading.Lock()
         self._done: dict[str, int] = {}
-        known = path.exists() and path.stat().st_size > 0
-        if known:
+        has_record = path.exists() and path.stat().st_size > 0
+        if has_record:
             self._read(task)
         self._file: IO[str] = path.open("a", encoding="utf-8")
-        if not known:
+        if not has_record:
             self._write(task)
 
     def done(self, namespace: str) -> int | None:
@@ -56,28 +56,28 @@ class Record:
 
     def _read(self, task: Mapping[str, str]) -> None:
         text = self._path.read_text("utf-8")
-        whole = text[: text.rfind("\n") + 1]
+        complete_lines = text[: text.rfind("\n") + 1]
         try:
-            first, *rest = map(json.loads, whole.splitlines())
+            first, *entries = map(json.loads, complete_lines.splitlines())
             if first["dump"] != task["dump"]:
                 raise ToolFailed(f"{self._path} is the record of a restore of {first['dump']}")
             if first["content"] != task["content"]:
                 raise ToolFailed(f"{self._path} is the record of a restore of {first['dump']} as it was before")
             if first["server"] != task["server"]:
                 raise ToolFailed(f"{self._path} is the record of a restore into {first['server']}")
-            self._done = {each["ns"]: each["done"] for each in rest}
+            self._done = {entry["ns"]: entry["done"] for entry in entries}
         except (ValueError, TypeError, KeyError) as error:
             raise ToolFailed(f"{self._path} is no record of a restore") from error
-        if len(whole) < len(text):
-            self._path.write_text(whole, "utf-8")
+        if len(complete_lines) < len(text):
+            self._path.write_text(complete_lines, "utf-8")
 
 
 def describe_task(client: Client, root: Path, archive: str | None) -> dict[str, str]:
     """Return the first line of a record: a dump, the current state of its files, and the target set or server."""
     hello = client.admin.command("hello")
     target = hello["setName"] if "setName" in hello else "{}:{}".format(*(client.address or ("", 0)))
-    place = Path(archive) if archive is not None else root
-    files = sorted(each for each in (place, *place.rglob("*")) if each.is_file())
-    states = [(each.as_posix(), each.stat().st_size, each.stat().st_mtime_ns) for each in files]
+    dump_path = Path(archive) if archive is not None else root
+    files = sorted(path for path in (dump_path, *dump_path.rglob("*")) if path.is_file())
+    states = [(path.as_posix(), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     content = hashlib.sha256(json.dumps(states).encode()).hexdigest()
     return {"dump": archive or str(root.absolute()), "content": content, "server": target}

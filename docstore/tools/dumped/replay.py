@@ -52,8 +52,8 @@ class Replay:
     def run(self, entries: Iterable[RawBSONDocument], limit: Timestamp | None) -> int:
         """Replay the entries before `limit`; gives how many. Errors: ToolFailed, PyMongoError."""
         count = 0
-        for each in entries:
-            entry = decode(each.raw, EXACT)
+        for document in entries:
+            entry = decode(document.raw, EXACT)
             if limit is not None and entry["ts"] >= limit:
                 self.stopped = True
                 break
@@ -95,9 +95,9 @@ class Replay:
         self._flush()
         database, _, collection = entry["ns"].partition(".")
         target = self._database(database).get_collection(collection)
-        found = target.find_one(identity)
-        if found is not None:
-            changed = _changed(found, change["diff"])
+        document = target.find_one(identity)
+        if document is not None:
+            changed = _changed(document, change["diff"])
             target.replace_one(identity, changed, bypass_document_validation=self._bypass)
 
     def _view(self, database: Database[dict[str, Any]], entry: Operation) -> None:
@@ -127,8 +127,8 @@ class Replay:
     def _operations(self, entry: Operation, command: Operation) -> None:
         """Operations that were grouped, all of a transaction or some of it."""
         if "txnNumber" not in entry:
-            for each in command["applyOps"]:
-                self._apply(each)
+            for operation in command["applyOps"]:
+                self._apply(operation)
             return
         key = _session(entry)
         operations = self._transactions.setdefault(key, [])
@@ -138,15 +138,15 @@ class Replay:
         del self._transactions[key]
         if command.get("count", len(operations)) != len(operations):
             raise ToolFailed("the dump began in the middle of a transaction: its beginning is not in the oplog")
-        for each in operations:
-            self._apply(each)
+        for operation in operations:
+            self._apply(operation)
 
     def _decide(self, entry: Operation, *, is_committed: bool) -> None:
         operations = self._transactions.pop(_session(entry), None)
         if is_committed and operations is None:
             raise ToolFailed("the dump began in the middle of a transaction: its beginning is not in the oplog")
-        for each in operations if is_committed and operations is not None else ():
-            self._apply(each)
+        for operation in operations if is_committed and operations is not None else ():
+            self._apply(operation)
 
     def _define(self, database: str, name: str, command: dict[str, Any]) -> None:
         """Run a command that changes definitions."""
@@ -158,7 +158,7 @@ class Replay:
             self._indexes.pop(f"{database}.{command['drop']}", None)
             target.drop_collection(command["drop"])
         elif name == "dropDatabase":
-            for namespace in [each for each in self._indexes if each.startswith(database + ".")]:
+            for namespace in [key for key in self._indexes if key.startswith(database + ".")]:
                 del self._indexes[namespace]
             self._client.drop_database(database)
         elif name == "renameCollection":
@@ -185,7 +185,7 @@ class Replay:
         if name == "createIndexes":
             noted[command["name"]] = command
         elif name == "commitIndexBuild":
-            noted.update((each["name"], dict(each)) for each in command["indexes"])
+            noted.update((index["name"], dict(index)) for index in command["indexes"])
         elif name == "collMod" and "index" in command:
             change = dict(command["index"])
             noted.get(change.pop("name"), {}).update(change)
@@ -250,7 +250,7 @@ def _changed_array(elements: list[Any], diff: Operation) -> list[Any]:
         elements += [None] * (diff["l"] - len(elements))
     for name, change in diff.items():
         if name[0] in "us" and name[1:].isdecimal():
-            place = int(name[1:])
-            elements += [None] * (place + 1 - len(elements))
-            elements[place] = change if name[0] == "u" else _changed(elements[place], change)
+            position = int(name[1:])
+            elements += [None] * (position + 1 - len(elements))
+            elements[position] = change if name[0] == "u" else _changed(elements[position], change)
     return elements

@@ -93,7 +93,9 @@ class Restoration:
             self.terminal.say(f"restoring to existing collection {namespace} without dropping")
         form = self.manner.index_form
         indexes = {
-            each["name"]: form.made_of(each) for each in origin.metadata.get("indexes", ()) if each["name"] != "_id_"
+            index["name"]: form.made_of(index)
+            for index in origin.metadata.get("indexes", ())
+            if index["name"] != "_id_"
         }
         if self.manner.with_indexes and indexes:
             with self._lock:
@@ -120,7 +122,7 @@ class Restoration:
     @property
     def counts(self) -> Counts:
         """Return the counts of all collections."""
-        return sum((each.counts for each in self.fillings), Counts())
+        return sum((filling.counts for filling in self.fillings), Counts())
 
     def build_indexes(self) -> None:
         """Build the collected indexes. Errors: PyMongoError."""
@@ -167,18 +169,18 @@ class Filling:
         """
         for batch in batches_of(self._checked(documents)):
             self._workers.put(batch)
-            self._bytes += sum(len(each.raw) for each in batch)
+            self._bytes += sum(len(document.raw) for document in batch)
             reached(self._bytes)
             self._note()
 
     def _checked(self, documents: Iterable[RawBSONDocument]) -> Iterator[RawBSONDocument]:
-        for each in documents:
+        for document in documents:
             if self._restoration.manner.checked:
                 try:
-                    decode(each.raw, EXACT)
+                    decode(document.raw, EXACT)
                 except BSONError as error:
                     raise ToolFailed(f"a document of {self.namespace} is malformed: {error}") from error
-            yield each
+            yield document
 
     def finish(self) -> Counts:
         """Wait for all documents. Errors: as for put."""
@@ -209,8 +211,8 @@ class Filling:
 
     def _is_there(self, document: RawBSONDocument) -> bool:
         """True if the collection has exactly this document: then it was inserted before the interruption."""
-        found = self._collection.find_one({"_id": document.get("_id")})
-        return found is not None and found.raw == document.raw
+        stored_document = self._collection.find_one({"_id": document.get("_id")})
+        return stored_document is not None and stored_document.raw == document.raw
 
 
 class FamilyFilling(Filling):

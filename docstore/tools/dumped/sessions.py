@@ -36,8 +36,8 @@ class KeptSessions:
     ) -> None:
         self._over.set()
         self._keeper.join()
-        for each in self._sessions:
-            each.end_session()
+        for session in self._sessions:
+            session.end_session()
 
     def new(self) -> ClientSession:
         """A session for one cursor."""
@@ -47,7 +47,7 @@ class KeptSessions:
 
     def refresh(self) -> None:
         """Errors: PyMongoError."""
-        named = [each.session_id for each in list(self._sessions)]
+        named = [session.session_id for session in list(self._sessions)]
         if named:
             self._client.admin.command("refreshSessions", named, read_preference=self._client.read_preference)
 

@@ -71,23 +71,29 @@ class Choice:
 def sources_of(client: Client, choice: Choice, terminal: Terminal) -> list[Source]:
     """Return the collections to dump, by name. Errors: ToolFailed."""
     names = [choice.database] if choice.database is not None else client.list_database_names()
-    found: list[Source] = []
+    sources: list[Source] = []
     for name in names:
         if choice.database is None and name in _OWN:
             continue
         database = client.get_database(name)
-        wanted = {} if choice.collection is None else {"name": choice.collection}
-        listed = [dict(each) for each in database.with_options(EXACT).list_collections(filter=wanted)]
-        if any(_OF_KEYSPACES & each["options"].keys() for each in listed):
-            found += _in_keyspace(client, name, choice, terminal)
+        name_filter = {} if choice.collection is None else {"name": choice.collection}
+        listed = [
+            dict(description) for description in database.with_options(EXACT).list_collections(filter=name_filter)
+        ]
+        if any(_OF_KEYSPACES & description["options"].keys() for description in listed):
+            sources += _in_keyspace(client, name, choice, terminal)
             continue
         if choice.collection is not None and not listed:
             raise ToolFailed(f"there is no collection {name}.{choice.collection}")
-        chosen = [each for each in sorted(listed, key=itemgetter("name")) if choice.takes(name, each["name"])]
-        found += filter(None, (_source(database, each, choice) for each in chosen))
+        chosen = [
+            description
+            for description in sorted(listed, key=itemgetter("name"))
+            if choice.takes(name, description["name"])
+        ]
+        sources += filter(None, (_source(database, description, choice) for description in chosen))
     if choice.with_users:
-        found += _of_users(client, str(choice.database))
-    return found
+        sources += _of_users(client, str(choice.database))
+    return sources
 
 
 def check_names(client: Client, sources: Iterable[Source], *, at_one_time: bool) -> None:
@@ -102,12 +108,12 @@ def check_names(client: Client, sources: Iterable[Source], *, at_one_time: bool)
         for described in client.get_database(name).with_options(EXACT).list_collections():
             if "uuid" in described.get("info", {}):
                 names[bytes(described["info"]["uuid"]).hex()] = f"{name}.{described['name']}"
-    taken = set(names.values())
+    current_namespaces = set(names.values())
     for namespace, uuid in uuids.items():
         now = names.get(uuid)
         if now is not None and now != namespace:
             raise ToolFailed(f"the collections changed while they were dumped: {namespace} is {now} now")
-        if now is None and at_one_time and namespace in taken:
+        if now is None and at_one_time and namespace in current_namespaces:
             raise ToolFailed(f"the collections changed while they were dumped: {namespace} is another one now")
 
 
@@ -129,7 +135,7 @@ def _source(database: Database[RawBSONDocument], described: dict[str, Any], choi
     metadata["options"] = options
     if kind != "view":
         indexes = database.get_collection(name).with_options(EXACT).list_indexes()
-        metadata["indexes"] = [dict(each) for each in indexes]
+        metadata["indexes"] = [dict(index) for index in indexes]
     return Source(
         database.name, documents_name(name, metadata), database.name, name, metadata, choice.query or {},
         has_documents=not is_view, of_view=kind == "view" and not is_view,
@@ -153,8 +159,8 @@ def _in_keyspace(client: Client, keyspace: str, choice: Choice, terminal: Termin
 
 def _of_users(client: Client, database: str) -> Iterator[Source]:
     """Return users and roles of one database, as collections of it."""
-    found = client.get_database(AUTHORITY).list_collection_names(filter={"name": {"$in": [USERS, ROLES]}})
-    for name in sorted(found):
+    names = client.get_database(AUTHORITY).list_collection_names(filter={"name": {"$in": [USERS, ROLES]}})
+    for name in sorted(names):
         metadata: Mapping[str, Any] = {"indexes": [], "collectionName": OF_DATABASE + name, "type": "collection"}
         yield Source(
             AUTHORITY, name, database, OF_DATABASE + name, dict(metadata) | {"options": {}}, {"db": database},

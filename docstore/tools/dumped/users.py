@@ -43,11 +43,11 @@ def restore_users(
     all, that are not in the dump.
     """
     name = collection.removeprefix(OF_DATABASE)
-    found = list(documents)
+    records = list(documents)
     target = client.get_database(AUTHORITY).get_collection(name, codec_options=RAW)
-    if found:
-        target.bulk_write([ReplaceOne({"_id": each["_id"]}, each, upsert=True) for each in found])
+    if records:
+        target.bulk_write([ReplaceOne({"_id": record["_id"]}, record, upsert=True) for record in records])
     if drop:
-        others: dict[str, Any] = {"_id": {"$nin": [each["_id"] for each in found]}}
-        target.delete_many(others if database is None else others | {"db": database})
-    return len(found)
+        removal_filter: dict[str, Any] = {"_id": {"$nin": [record["_id"] for record in records]}}
+        target.delete_many(removal_filter if database is None else removal_filter | {"db": database})
+    return len(records)

@@ -43,18 +43,18 @@ def plain_column(name: str) -> Column:
 
 def typed_column(name: str) -> Column:
     """Parse `PATH.TYPE(ARGUMENT)`. Errors: ValueError."""
-    found = _TYPED.fullmatch(name)
-    if found is None:
+    match = _TYPED.fullmatch(name)
+    if match is None:
         raise ValueError(f"the field {name!r} has no type: write it like name.string()")
-    kind, argument = found["kind"], found["argument"].replace("\\)", ")").replace("\\(", "(")
-    return Column(tuple(found["path"].split(".")), _reader(kind, argument))
+    kind, argument = match["kind"], match["argument"].replace("\\)", ")").replace("\\(", "(")
+    return Column(tuple(match["path"].split(".")), _reader(kind, argument))
 
 
 def guess(text: str) -> Any:
     """Return the value that a text looks like: a whole number, a number, or the text."""
     if _INTEGER.fullmatch(text):
-        whole = int(text)
-        return whole if -(1 << 63) <= whole < 1 << 63 else float(whole)
+        integer = int(text)
+        return integer if -(1 << 63) <= integer < 1 << 63 else float(integer)
     return float(text) if _NUMBER.fullmatch(text) else text
 
 

@@ -69,24 +69,24 @@ def date_reader(kind: str, layout: str) -> Callable[[str], datetime]:
     Errors: ValueError for a layout that names a part twice, or that has one which is unknown.
     """
     table, parts, spelling = _LAYOUTS[kind]
-    pattern, place = "", 0
-    for found in parts.finditer(layout):
-        part = spelling(found.group())
+    pattern, position = "", 0
+    for match in parts.finditer(layout):
+        part = spelling(match.group())
         if part not in table and not part.startswith("."):
-            raise ValueError(f"unknown part {found.group()!r} in the layout {layout!r}")
-        pattern += re.escape(layout[place : found.start()])
+            raise ValueError(f"unknown part {match.group()!r} in the layout {layout!r}")
+        pattern += re.escape(layout[position : match.start()])
         pattern += table.get(part) or _go_fraction(part)
-        place = found.end()
+        position = match.end()
     try:
-        form = re.compile(pattern + re.escape(layout[place:]), re.IGNORECASE)
+        form = re.compile(pattern + re.escape(layout[position:]), re.IGNORECASE)
     except re.error as error:
         raise ValueError(f"the layout {layout!r} names a part twice") from error
 
     def read(text: str) -> datetime:
-        found = form.fullmatch(text)
-        if found is None:
+        match = form.fullmatch(text)
+        if match is None:
             raise ValueError(f"{text!r} has not the form {layout!r}")
-        return _moment({name: value for name, value in found.groupdict().items() if value is not None})
+        return _moment({name: value for name, value in match.groupdict().items() if value is not None})
 
     return read
 

@@ -39,10 +39,10 @@ def as_json(value: Any, *, relaxed: bool = False, pretty: bool = False) -> str:
 
 def document_of(text: str) -> dict[str, Any]:
     """Parse one document. Errors: MALFORMED."""
-    found = _decoder().decode(text)
-    if not isinstance(found, dict):
+    document = _decoder().decode(text)
+    if not isinstance(document, dict):
         raise ValueError("it is no document")
-    return found
+    return document
 
 
 def document_option(text: str, option: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class _Text:
         self.next_character()
         while True:
             try:
-                found, self.position = self._decoder.raw_decode(self._buffer, self.position)
+                document, self.position = self._decoder.raw_decode(self._buffer, self.position)
                 break
             except json.JSONDecodeError:
                 # The document may be incomplete: read on, twice as much each time, so that a long one is parsed few
@@ -106,9 +106,9 @@ class _Text:
                 length = len(self._buffer) - self.position
                 if length > _LONGEST or not self._read_on(max(length, _PIECE)):
                     raise
-        if not isinstance(found, dict):
-            raise ValueError(f"{str(found)[:40]!r} is no document")
-        return found
+        if not isinstance(document, dict):
+            raise ValueError(f"{str(document)[:40]!r} is no document")
+        return document
 
     def _read_on(self, length: int) -> bool:
         piece = self._file.read(length)

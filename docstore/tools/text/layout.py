@@ -20,19 +20,19 @@ def layout_of(document: bytes) -> str:
 def _lines(document: bytes, indent: str) -> Iterator[str]:
     yield f"{indent}--- new object ---"
     yield f"{indent}\tsize : {len(document)}"
-    place, end = 4, len(document) - 1
-    while place < end:
-        kind = document[place]
-        name_end = document.index(0, place + 1)
+    offset, end = 4, len(document) - 1
+    while offset < end:
+        kind = document[offset]
+        name_end = document.index(0, offset + 1)
         value = name_end + 1
         length = _size_of(kind, document, value)
         if value + length > end:
             raise ValueError("a field is longer than its document")
-        yield f"{indent}\t\t{document[place + 1 : name_end].decode(errors='replace')}"
-        yield f"{indent}\t\t\ttype: {kind if kind < 128 else kind - 256:4} size: {value + length - place}"
+        yield f"{indent}\t\t{document[offset + 1 : name_end].decode(errors='replace')}"
+        yield f"{indent}\t\t\ttype: {kind if kind < 128 else kind - 256:4} size: {value + length - offset}"
         if kind in _NESTED:
             yield from _lines(document[value : value + length], indent + 3 * "\t")
-        place = value + length
+        offset = value + length
 
 
 def _size_of(kind: int, document: bytes, value: int) -> int:

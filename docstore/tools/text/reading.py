@@ -58,7 +58,7 @@ def _of_rows(file: IO[str], form: InputFormat, skipped: Callable[[str], None]) -
     columns = _columns(names, has_types=form.has_types)
     for number, row in enumerate(rows, 1):
         if len(row) > len(columns):
-            columns = [*columns, *(plain_column(f"field{place}") for place in range(len(columns), len(row)))]
+            columns = [*columns, *(plain_column(f"field{position}") for position in range(len(columns), len(row)))]
             _check([column.path for column in columns])
         document = _document(columns, row, form, number, skipped)
         if document is not None:
@@ -101,13 +101,13 @@ def _columns(names: Sequence[str], *, has_types: bool) -> list[Column]:
 
 def _check(paths: Sequence[tuple[str, ...]]) -> None:
     """Check that each field is in one column, and that none contains another."""
-    seen: set[tuple[str, ...]] = set()
+    checked_paths: set[tuple[str, ...]] = set()
     for path in sorted(paths):
         if not all(path):
             raise UnreadableText(f"the field {'.'.join(path)!r} has an empty name in it")
-        if any(path[:length] in seen for length in range(1, len(path) + 1)):
+        if any(path[:length] in checked_paths for length in range(1, len(path) + 1)):
             raise UnreadableText(f"the field {'.'.join(path)!r} is there twice, or is part of another one")
-        seen.add(path)
+        checked_paths.add(path)
 
 
 def _document(
@@ -120,13 +120,13 @@ def _document(
         try:
             value = column.read(text)
         except (ValueError, OverflowError) as error:
-            place = f"row {number}, field {'.'.join(column.path)}: {error}"
+            problem = f"row {number}, field {'.'.join(column.path)}: {error}"
             if form.grace == "stop":
-                raise UnreadableText(place) from error
+                raise UnreadableText(problem) from error
             if form.grace == "autoCast":
                 value = guess(text)
             else:
-                skipped(f"skipping {place}")
+                skipped(f"skipping {problem}")
                 if form.grace == "skipRow":
                     return None
                 continue
@@ -138,15 +138,15 @@ def _put(document: dict[str, Any], path: tuple[str, ...], value: Any, *, has_ind
     """Set a field inside of documents, and where names are indexes, of arrays, which are filled from the beginning."""
     target: Any = document
     for name, following in zip(path, (*path[1:], None), strict=True):
-        made: Any = value
+        child: Any = value
         if following is not None:
-            made = [] if has_indexes and following.isdecimal() else {}
+            child = [] if has_indexes and following.isdecimal() else {}
         if isinstance(target, list):
-            place = int(name) if name.isdecimal() else -1
-            if place == len(target):
-                target.append(made)
-            elif not 0 <= place < len(target):
+            index = int(name) if name.isdecimal() else -1
+            if index == len(target):
+                target.append(child)
+            elif not 0 <= index < len(target):
                 raise UnreadableText(f"the field {'.'.join(path)!r} leaves out elements of its array")
-            target = target[place]
+            target = target[index]
         else:
-            target = target.setdefault(name, made)
+            target = target.setdefault(name, child)

@@ -104,9 +104,9 @@ def projection_of(fields: Sequence[str]) -> dict[str, int]:
 
 def _before_index(path: str) -> str:
     names = path.split(".")
-    for place, name in enumerate(names[1:], 1):
+    for position, name in enumerate(names[1:], 1):
         if name.isdecimal():
-            return ".".join(names[:place])
+            return ".".join(names[:position])
     return path
 
 
