@@ -137,11 +137,11 @@ def parse_write_concern(code: int, data: bytes) -> WriteConcern:
         elif name in ("j", "fsync"):
             if kind not in _NUMBER_OR_BOOL:
                 raise wrong_type(f"WriteConcernOptions.{name}", kind, "[bool, long, int, decimal, double]")
-            asked = truth_of(kind, value)
+            flag = truth_of(kind, value)
             if name == "j":
-                j = asked
+                j = flag
             else:
-                fsync = asked
+                fsync = flag
         elif name == "wtimeout":
             timeout_ms = _parse_timeout(kind, value)
         elif name == "provenance":
@@ -176,9 +176,9 @@ def _parse_w_tags(data: bytes) -> Tags:
         raise CommandError(Code.FailedToParse, "tagged write concern requires tags")
     for name, code, value in tags:
         if code not in NUMBERS:
-            found = f"{name}: {value_of(code, value)!r}"
+            field_text = f"{name}: {value_of(code, value)!r}"
             raise CommandError(
-                Code.FailedToParse, f"tags must be a single level document with only number values; found: {found}"
+                Code.FailedToParse, f"tags must be a single level document with only number values; found: {field_text}"
             )
     return tuple((name, integer_of(code, value)) for name, code, value in tags)
 
@@ -271,7 +271,7 @@ def _parse_tags(code: int, data: bytes) -> tuple[tuple[tuple[str, str], ...], ..
     sets = []
     for _, kind, value in elements(data):
         pairs = elements(value) if kind == OBJECT else None
-        if pairs is None or any(each != STRING for _, each, _ in pairs):
+        if pairs is None or any(type_code != STRING for _, type_code, _ in pairs):
             raise CommandError(Code.TypeMismatch, "each element of $readPreference.tags must be a document of strings")
         sets.append(tuple((name, text_of(text)) for name, _, text in pairs))
     return tuple(sets)

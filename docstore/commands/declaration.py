@@ -48,8 +48,8 @@ def in_one_piece(result: Result) -> dict[str, Any] | bytes:
 
 def encoded(result: Result) -> bytes:
     """Return the result as one encoded document."""
-    whole = in_one_piece(result)
-    return whole if isinstance(whole, bytes) else bson.encode(whole)
+    document = in_one_piece(result)
+    return document if isinstance(document, bytes) else bson.encode(document)
 
 
 class Type(Enum):
@@ -273,7 +273,7 @@ class Spec:
 
     def command(self, run: Run, *exceptions: Exceptional) -> Command:
         """Return the command as one kind of process serves it."""
-        traits = {each.name: getattr(self, each.name) for each in fields(Spec)}
+        traits = {trait.name: getattr(self, trait.name) for trait in fields(Spec)}
         for exception in exceptions:
             traits = exception.applied(traits)
         return Command(run=run, spec=self, exceptions=exceptions, **traits)

@@ -20,12 +20,12 @@ class Begun(Generic[T]):
         step: Callable[[Any], Any]
         while True:
             try:
-                given = yield waits_for
+                outcome = yield waits_for
                 step = self._work.send
             except BaseException as error:
-                given, step = error, self._work.throw
+                outcome, step = error, self._work.throw
             try:
-                waits_for = step(given)
+                waits_for = step(outcome)
             except StopIteration as end:
                 result: T = end.value
                 return result

@@ -88,9 +88,9 @@ def greet(context: Context, arguments: Arguments, greeter: Greeter, *, legacy: b
 def _version_of(raw: bytes) -> tuple[ObjectId, int]:
     """Return (process, counter) of a topology version. Errors: TypeMismatch, 40414, 40415, 31372."""
     fields = parse_fields(_VERSION, raw, _VERSION_FIELDS)
-    given = get_field(raw, "counter")
-    if given is not None and given[0] != INT64:
-        raise wrong_type(f"{_VERSION}.counter", given[0], "long")
+    counter = get_field(raw, "counter")
+    if counter is not None and counter[0] != INT64:
+        raise wrong_type(f"{_VERSION}.counter", counter[0], "long")
     if fields["counter"] < 0:
         raise CommandError(31372, "topologyVersion must have a non-negative counter")
     return fields["processId"], fields["counter"]
@@ -105,14 +105,14 @@ async def _reply_later(
 
 async def _reply_with_authentication(context: Context, arguments: Arguments, greeter: Greeter, legacy: bool) -> Result:
     reply = _reply(context, arguments, greeter, legacy)
-    asked = arguments["saslSupportedMechs"]
-    if asked is not None:
-        reply["saslSupportedMechs"] = await conversations.mechanisms_for(context, asked)
+    sasl_user = arguments["saslSupportedMechs"]
+    if sasl_user is not None:
+        reply["saslSupportedMechs"] = await conversations.mechanisms_for(context, sasl_user)
     speculative = arguments["speculativeAuthenticate"]
     if speculative is not None:
-        begun = await conversations.speculate(context, speculative)
-        if begun is not None:
-            reply["speculativeAuthenticate"] = begun
+        speculative_reply = await conversations.speculate(context, speculative)
+        if speculative_reply is not None:
+            reply["speculativeAuthenticate"] = speculative_reply
     return reply
 
 

@@ -146,8 +146,11 @@ def kill_op_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     """Return the needs of killOp; none for the user's own operations."""
     named = arguments["op"]
     if named is not None and named[0] == INT32:
-        wanted = integer_of(*named)
-        if any(each.id == wanted and each.context.owner == context.owner for each in context.services.operations):
+        op_id = integer_of(*named)
+        if any(
+            operation.id == op_id and operation.context.owner == context.owner
+            for operation in context.services.operations
+        ):
             return ()
     return on_cluster("killop")
 

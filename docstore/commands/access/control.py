@@ -83,10 +83,10 @@ class AccessControl:
         A directory without users fakes nothing: then every mechanism is reported.
         """
         if name == SYSTEM:
-            known = KnownBy(None if self.keys is None else self.keys.user.credentials)
+            credentials = KnownBy(None if self.keys is None else self.keys.user.credentials)
         else:
-            known = await self.directory.known_by(name, self.pretence)
-        return self.completed(known)
+            credentials = await self.directory.known_by(name, self.pretence)
+        return self.completed(credentials)
 
     def completed(self, known: KnownBy) -> KnownBy:
         """Fill in every mechanism for an unknown user, if the directory has no users."""
@@ -116,17 +116,17 @@ class AccessControl:
         `digested`: the client sent the MD5 digest, which suffices for SCRAM-SHA-1 only. Errors: NotPreparable.
         """
         secrets = {
-            each: password.encode() if digested else secret_of(each, user, password, stored=True) for each in mechanisms
+            name: password.encode() if digested else secret_of(name, user, password, stored=True) for name in mechanisms
         }
-        made: list[Credential] = []
+        credentials: list[Credential] = []
         for mechanism, secret in secrets.items():
             salt, iterations = self.random_bytes(SALT_BYTES[mechanism]), self.iterations[mechanism]
-            made.append(await self._derived(mechanism, secret, salt, iterations))
-        return made
+            credentials.append(await self._derived(mechanism, secret, salt, iterations))
+        return credentials
 
     async def _derived(self, mechanism: str, secret: bytes, salt: bytes, iterations: int) -> Credential:
-        made: Credential = await self.aside(lambda: Credential.derived(mechanism, secret, salt, iterations))
-        return made
+        credential: Credential = await self.aside(lambda: Credential.derived(mechanism, secret, salt, iterations))
+        return credential
 
     def parameters(self) -> tuple[ServerParameter, ...]:
         return (
@@ -160,11 +160,11 @@ class AccessControl:
 
     def _put_mechanisms(self, value: Any) -> None:
         names = value.split(",") if isinstance(value, str) else value
-        known = (X509, *MECHANISMS)
-        unknown = [name for name in names if name not in known]
+        supported = (X509, *MECHANISMS)
+        unknown = [name for name in names if name not in supported]
         if unknown:
-            raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(known)}")
-        self.mechanisms = tuple(name for name in known if name in names)
+            raise CommandError(NO_CODE, f"there is no mechanism {unknown[0]} here, but {' and '.join(supported)}")
+        self.mechanisms = tuple(name for name in supported if name in names)
 
     def _put_exception(self, value: Any) -> None:
         self.localhost_exception = truth(value)

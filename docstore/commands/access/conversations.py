@@ -47,8 +47,8 @@ def payload_of(value: Value) -> bytes:
     if code == BINARY:
         return data[5:]
     if code != STRING:
-        found = type_name(code)
-        raise CommandError(Code.BadValue, f"Invalid SASLPayload type. Expected Base64 or BinData, got: {found}")
+        payload_type = type_name(code)
+        raise CommandError(Code.BadValue, f"Invalid SASLPayload type. Expected Base64 or BinData, got: {payload_type}")
     try:
         return base64.b64decode(text_of(data), validate=True)
     except (binascii.Error, ValueError):
@@ -62,8 +62,8 @@ async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
     """
     access = context.services.access
     credentials, profile = await access.known_by(_asked_name(asked))
-    known = profile if credentials is None else credentials
-    return [name for name in access.mechanisms if name != X509 and name in known]
+    user_mechanisms = profile if credentials is None else credentials
+    return [name for name in access.mechanisms if name != X509 and name in user_mechanisms]
 
 
 def _asked_name(asked: str | bytes) -> UserName:
@@ -92,8 +92,8 @@ async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
     if mechanism is None or mechanism[0] != STRING or (db is not None and db[0] != STRING):
         return None
     if name == "authenticate":
-        given = EXTERNAL if db is None else text_of(db[1])
-        return await _speculate_on_certificate(context, text_of(mechanism[1]), given, fields.get("user"))
+        authentication_db = EXTERNAL if db is None else text_of(db[1])
+        return await _speculate_on_certificate(context, text_of(mechanism[1]), authentication_db, fields.get("user"))
     if payload is None or db is None:
         return None
     options = fields.get("options")
@@ -147,14 +147,14 @@ async def by_certificate(context: Context, mechanism: str, user: str | None, db:
     generation = access.directory.generation
     keys = access.keys
     if keys is not None and keys.mode.takes_certificates and security.subject.is_member_with(subject):
-        found: User | None = keys.user
+        account: User | None = keys.user
     elif X509 not in access.mechanisms:
         raise _unavailable(context, mechanism, name)
     else:
-        found = await access.find(name)
-    if found is None:
+        account = await access.find(name)
+    if account is None:
         raise _refused(context, mechanism, name, "there is no such user")
-    _admit(context, mechanism, found, generation)
+    _admit(context, mechanism, account, generation)
     return {"dbname": EXTERNAL, "user": subject.text}
 
 
@@ -179,8 +179,8 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
         delay = access.attempts.delay(client_address(connection), first.name, context.services.clock())
         if delay:
             await access.pause(delay)
-    known = await access.known_by(first.name)
-    connection.conversation = _begun(access, mechanism, first, known, short)
+    credentials = await access.known_by(first.name)
+    connection.conversation = _begun(access, mechanism, first, credentials, short)
     return _reply(connection.conversation.scram.challenge, done=False)
 
 
@@ -195,8 +195,8 @@ def _begun(
     pretended = access.pretended(mechanism, first.name, profile)
     credential = None if credentials is None else credentials.get(mechanism)
     member = first.name == SYSTEM and credential is not None
-    others = access.keys.credentials[1:] if access.keys is not None and member else ()
-    scram = ServerConversation(first, credential, pretended, access.random_bytes(24), others)
+    alternatives = access.keys.credentials[1:] if access.keys is not None and member else ()
+    scram = ServerConversation(first, credential, pretended, access.random_bytes(24), alternatives)
     hopeless = mechanism not in (profile if credentials is None else credentials)
     return Conversation(mechanism, scram, credential, hopeless=hopeless, short=short)
 
@@ -276,8 +276,10 @@ def _refused(context: Context, mechanism: str, name: UserName | None, reason: st
     if name is not None:
         context.services.access.attempts.failed(client_address(context.connection), name, context.services.clock())
     _note(context, mechanism, name, Code.AuthenticationFailed)
-    known = {} if name is None else {"user": name.user, "db": name.db}
-    LOG.info("Authentication failed", mechanism=mechanism, **known, remote=context.connection.remote, reason=reason)
+    name_fields = {} if name is None else {"user": name.user, "db": name.db}
+    LOG.info(
+        "Authentication failed", mechanism=mechanism, **name_fields, remote=context.connection.remote, reason=reason
+    )
     return failed()
 
 
@@ -285,5 +287,5 @@ def _note(context: Context, mechanism: str, name: UserName | None, code: int) ->
     """Write the outcome of an authentication to the audit log."""
     audit = context.services.audit
     if audit is not None:
-        who = name or UserName("", context.db)
-        audit.note(context.connection, "authenticate", {**who.document(), "mechanism": mechanism}, code)
+        user_name = name or UserName("", context.db)
+        audit.note(context.connection, "authenticate", {**user_name.document(), "mechanism": mechanism}, code)

@@ -105,12 +105,12 @@ def pipeline_needs(namespace: str, stages: Iterable[bytes], *, bypasses: bool = 
     listed = list(stages)
     if not listed:
         yield from on_namespace(namespace if name else db, "find")
-    for place, stage in enumerate(listed):
+    for position, stage in enumerate(listed):
         field = next(iter(elements(stage)), None)
         if field is None:
             continue
         kind, code, data = field
-        if place == 0:
+        if position == 0:
             yield from _first_needs(db, name, kind, (code, data))
         yield from _stage_needs(db, kind, (code, data), bypasses)
 

@@ -81,12 +81,12 @@ async def current(connection: ClientConnection, access: AccessControl) -> User |
         return None
     generation = access.directory.generation
     if present.generation != generation:
-        found = await access.find(present.user.name)
+        user = await access.find(present.user.name)
         if connection.identity is not present:
             return await current(connection, access)
-        if found is None or found.user_id != present.user.user_id or not may_be(connection, found):
+        if user is None or user.user_id != present.user.user_id or not may_be(connection, user):
             connection.identity = None
             keep_apart(connection)
             return None
-        connection.identity = present = Identity(found, generation)
+        connection.identity = present = Identity(user, generation)
     return present.user

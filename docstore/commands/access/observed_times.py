@@ -15,13 +15,13 @@ def observe(raw: bytes, context: Context, known: int) -> bool:
 
     Errors: those of `clients_time`, KeyNotFound, TimeProofMismatch, ClusterTimeFailsRateLimiter.
     """
-    told, services = clients_time(raw), context.services
+    cluster_time, services = clients_time(raw), context.services
     # Most clients return a time the host already knows.
-    if told.time > known:
-        if not _counts(told, context.connection, services.access):
+    if cluster_time.time > known:
+        if not _counts(cluster_time, context.connection, services.access):
             return False
-        check_drift(told.time, services.wall_clock())
-        services.host.observe_cluster_time(told.time)
+        check_drift(cluster_time.time, services.wall_clock())
+        services.host.observe_cluster_time(cluster_time.time)
     return True
 
 

@@ -26,9 +26,9 @@ def _user(context: Context) -> User | None:
 
 
 def _role_needs(context: Context, arguments: Arguments, action: str) -> Iterator[Need]:
-    given = arguments["roles"]
-    if given is not None:
-        for db in sorted({name.db for name in role_list(to_python((ARRAY, given)), context.db)}):
+    roles = arguments["roles"]
+    if roles is not None:
+        for db in sorted({name.db for name in role_list(to_python((ARRAY, roles)), context.db)}):
             yield from on_database(db, action)
 
 
@@ -100,27 +100,27 @@ def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator
 
 def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of usersInfo; none for the user itself."""
-    asked: Any = to_python(arguments.value)
-    if isinstance(asked, dict) and "forAllDBs" in asked:
+    argument: Any = to_python(arguments.value)
+    if isinstance(argument, dict) and "forAllDBs" in argument:
         yield Need("viewUser", CLUSTER)
-    elif isinstance(asked, int | float):
+    elif isinstance(argument, int | float):
         yield from on_database(context.db, "viewUser")
     else:
         user = _user(context)
-        for each in asked if isinstance(asked, list) else [asked]:
-            name = user_name(each, context.db)
+        for entry in argument if isinstance(argument, list) else [argument]:
+            name = user_name(entry, context.db)
             if user is None or user.name != name:
                 yield from on_database(name.db, "viewUser")
 
 
 def roles_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of rolesInfo; none for the user's own roles."""
-    asked: Any = to_python(arguments.value)
-    if isinstance(asked, int | float):
+    argument: Any = to_python(arguments.value)
+    if isinstance(argument, int | float):
         yield from on_database(context.db, "viewRole")
         return
     user = _user(context)
-    for each in asked if isinstance(asked, list) else [asked]:
-        name = role_name(each, context.db)
+    for entry in argument if isinstance(argument, list) else [argument]:
+        name = role_name(entry, context.db)
         if user is None or name not in user.granted:
             yield from on_database(name.db, "viewRole")

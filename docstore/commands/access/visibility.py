@@ -33,20 +33,20 @@ def shown_databases(context: Context, arguments: Arguments) -> Callable[[str], b
             return lambda _db: True
     elif only_own is False:
         raise CommandError(Code.Unauthorized, "Insufficient permissions to list all databases")
-    held = privileges
-    return lambda db: held.on_any_in(db, "find")
+    granted = privileges
+    return lambda db: granted.on_any_in(db, "find")
 
 
 def collections_filter(context: Context, arguments: Arguments) -> bytes | None:
     """Return the filter of listCollections, restricted to collections the user may see; None for no filter."""
-    given: bytes | None = arguments["filter"]
+    client_filter: bytes | None = arguments["filter"]
     privileges = privileges_of(context)
     if privileges is None or not (arguments["authorizedCollections"] and arguments["nameOnly"]):
-        return given
+        return client_filter
     own = _names(privileges, context.db)
-    if given is None:
+    if client_filter is None:
         return bson.encode(own)
-    return bson.encode({"$and": [RawBSONDocument(given), own]})
+    return bson.encode({"$and": [RawBSONDocument(client_filter), own]})
 
 
 def _names(privileges: Privileges, db: str) -> dict[str, Any]:

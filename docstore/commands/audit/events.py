@@ -22,12 +22,12 @@ Shape = Callable[["Context", bytes], Event]
 def _fields(context: Context, what: str, *optional: str) -> dict[str, Any]:
     """Return the user or role of a command, with the optional fields that were given."""
     body = context.body
-    told: dict[str, Any] = {what: body[context.command.name], "db": context.db}
+    fields: dict[str, Any] = {what: body[context.command.name], "db": context.db}
     for name in optional:
         if name in body:
-            given = body[name]
-            told[name] = [role.document() for role in role_list(given, context.db)] if name == "roles" else given
-    return told
+            value = body[name]
+            fields[name] = [role.document() for role in role_list(value, context.db)] if name == "roles" else value
+    return fields
 
 
 def _of_user(*optional: str) -> Shape:
@@ -60,8 +60,8 @@ def _shard_collection(context: Context, _body: bytes) -> Event:
 
 def _add_shard(context: Context, reply: bytes) -> Event:
     body = context.body
-    told = {"shard": document_to_python(reply)["shardAdded"], "connectionString": body["addShard"]}
-    return "addShard", {**told, **({"maxSize": body["maxSize"]} if "maxSize" in body else {})}
+    fields = {"shard": document_to_python(reply)["shardAdded"], "connectionString": body["addShard"]}
+    return "addShard", {**fields, **({"maxSize": body["maxSize"]} if "maxSize" in body else {})}
 
 
 def _remove_shard(context: Context, _body: bytes) -> Event:

@@ -14,8 +14,8 @@ def kill_cursors(context: Context, arguments: Arguments) -> Result:
     killed: list[Int64] = []
     missing: list[Int64] = []
     for cursor_id in arguments["cursors"]:
-        found = context.services.cursors.kill(cursor_id, context.namespace)
-        (killed if found else missing).append(Int64(cursor_id))
+        was_open = context.services.cursors.kill(cursor_id, context.namespace)
+        (killed if was_open else missing).append(Int64(cursor_id))
     return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}
 
 

@@ -20,18 +20,22 @@ _NO_PARAMETERS = ENVELOPE_FIELDS | {"setParameter"}
 def get_parameter(context: Context, arguments: Arguments) -> Result:
     """Return the named parameters, or all of them with "*"."""
     parameters = context.services.parameters
-    wanted, details = _options(arguments)
+    all_parameters, details = _options(arguments)
     body = context.body
-    shown = {parameter.name: _shown(parameter, details) for parameter in parameters if wanted or parameter.name in body}
+    reply = {
+        parameter.name: _shown(parameter, details)
+        for parameter in parameters
+        if all_parameters or parameter.name in body
+    }
     points = context.services.fail_points
     for name, point in () if points is None else points.by_name.items():
-        if wanted or f"failpoint.{name}" in body:
-            shown[f"failpoint.{name}"] = {
+        if all_parameters or f"failpoint.{name}" in body:
+            reply[f"failpoint.{name}"] = {
                 "mode": int(point.active), "data": point.data, "timesEntered": point.times_entered,
             }  # fmt: skip
-    if not shown:
+    if not reply:
         raise CommandError(NO_CODE, "no option found to get")
-    return shown
+    return reply
 
 
 def _options(arguments: Arguments) -> tuple[bool, bool]:
@@ -52,11 +56,11 @@ def _shown(parameter: ServerParameter, details: bool) -> Any:
 
 def set_parameter(context: Context, _arguments: Arguments) -> Result:
     parameters = context.services.parameters
-    asked: dict[str, Any] = {name: value for name, value in context.body.items() if name not in _NO_PARAMETERS}
-    if not asked:
+    settings: dict[str, Any] = {name: value for name, value in context.body.items() if name not in _NO_PARAMETERS}
+    if not settings:
         raise CommandError(NO_CODE, "no option found to set, use help:true to see options")
     was = None
-    for name, value in asked.items():
+    for name, value in settings.items():
         before = parameters.put(name, value)
         was = before if was is None else was
     return {"was": was}

@@ -96,10 +96,10 @@ def get_log(_context: Context, arguments: Arguments) -> Result:
     name = arguments.value
     if name == "*":
         return {"names": list(LOGS)}
-    found = LOGS.get(name)
-    if found is None:
+    log = LOGS.get(name)
+    if log is None:
         raise CommandError(Code.OperationFailed, f"No log named '{name}'")
-    return {"totalLinesWritten": len(found.lines), "log": list(found.lines)}
+    return {"totalLinesWritten": len(log.lines), "log": list(log.lines)}
 
 
 def log_rotate(context: Context, arguments: Arguments) -> Result:

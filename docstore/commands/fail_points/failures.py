@@ -61,7 +61,7 @@ def _command_failure(context: Context, point: FailPoint) -> Failure:
 def _meets(context: Context, data: dict[str, Any]) -> bool:
     command = context.command
     names = data.get("failCommands", ())
-    if command.name == CONFIGURE or not (command.name in names or any(each in names for each in command.aliases)):
+    if command.name == CONFIGURE or not (command.name in names or any(alias in names for alias in command.aliases)):
         return False
     if "appName" in data and data["appName"] != _application(context):
         return False
@@ -72,9 +72,9 @@ def _meets(context: Context, data: dict[str, Any]) -> bool:
 
 def _application(context: Context) -> str:
     """Return the client's application name, from its first hello."""
-    told = get_path(context.raw, "client.application.name")
-    if not context.connection.greeted and told is not None and told[0] == STRING:
-        return text_of(told[1])
+    application_name = get_path(context.raw, "client.application.name")
+    if not context.connection.greeted and application_name is not None and application_name[0] == STRING:
+        return text_of(application_name[1])
     return context.connection.application_name
 
 

@@ -105,7 +105,7 @@ class FailPoints:
         if name == HOLD and mode[0] != STRING:
             raise CommandError(Code.BadValue, f"'{HOLD}' is on or off: its mode is a string")
         count = point.configure(mode, raw)
-        self.active = any(each.active for each in self.by_name.values())
+        self.active = any(fail_point.active for fail_point in self.by_name.values())
         self.watch_writes(self._refuse_write if self.write.active else None)
         if self.hold_log is not None:
             self.hold_log(self.by_name[HOLD].active)

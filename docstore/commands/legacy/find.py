@@ -56,7 +56,7 @@ def find_command(operation: Operation, collection: str) -> tuple[bytes, bool]:
     if not explained:
         return body, False
     preference = fields.pop("$readPreference", None)
-    inner = document_from(each for each in command if each[0] != "$readPreference")
+    inner = document_from(field for field in command if field[0] != "$readPreference")
     explain = document_from((("explain", OBJECT, inner), ("verbosity", 2, _text("allPlansExecution"))))
     if preference is not None:
         explain = append_fields(explain, document_from((("$readPreference", *preference),))[4:-1])

@@ -201,17 +201,17 @@ def _addressed(body: bytes, db: str, operation: Operation) -> bytes:
 
 def _last_error(dispatcher: Dispatcher, request: Message, peer: ClientConnection, document: bytes) -> Outcome | Pending:
     """Answer getLastError: the outcome of the last write, once it satisfies the write concern."""
-    asked = {name: (code, data) for name, code, data in elements(document)}
+    options = {name: (code, data) for name, code, data in elements(document)}
     last = peer.last_write
     concern: dict[str, Any] = {}
-    if "w" in asked:
-        code, data = asked["w"]
+    if "w" in options:
+        code, data = options["w"]
         concern["w"] = text_of(data) if code == STRING else integer_of(code, data) if code in NUMBERS else 1
     for name, option in (("j", "j"), ("fsync", "j")):
-        if name in asked and asked[name][0] in (8, *NUMBERS) and truth_of(*asked[name]):
+        if name in options and options[name][0] in (8, *NUMBERS) and truth_of(*options[name]):
             concern[option] = True
-    if "wtimeout" in asked and asked["wtimeout"][0] in NUMBERS:
-        concern["wtimeout"] = integer_of(*asked["wtimeout"])
+    if "wtimeout" in options and options["wtimeout"][0] in NUMBERS:
+        concern["wtimeout"] = integer_of(*options["wtimeout"])
 
     def answer(reply: bytes) -> bytes:
         fields = {"connectionId": peer.id, **last.fields} | _waited(reply)
@@ -280,17 +280,17 @@ def _listed(reply: bytes) -> list[bytes] | None:
 
 
 def _namespaces(reply: bytes, db: str) -> bytes:
-    found = _listed(reply)
-    if found is None:
+    documents = _listed(reply)
+    if documents is None:
         return _failure(reply)
-    names = [get_field(each, "name") for each in found]
+    names = [get_field(document, "name") for document in documents]
     return reply_body([bson.encode({"name": f"{db}.{text_of(name[1])}"}) for name in names if name is not None])
 
 
 def _indexes(reply: bytes, namespace: str) -> bytes:
-    found = _listed(reply)
-    if found is None:
+    documents = _listed(reply)
+    if documents is None:
         code = get_field(reply, "code")
         missing = code is not None and integer_of(*code) == Code.NamespaceNotFound
         return reply_body([]) if missing else _failure(reply)
-    return reply_body([append_fields(each, bson.encode({"ns": namespace})[4:-1]) for each in found])
+    return reply_body([append_fields(document, bson.encode({"ns": namespace})[4:-1]) for document in documents])

@@ -33,25 +33,25 @@ def in_progress(
 
     `owner`: only those of that user.
     """
-    others = [
+    other_operations = [
         operation
         for operation in services.operations
         if operation is not own and owner in (None, operation.context.owner)
     ]
-    found = [describe(operation, host=host, services=services) for operation in (*others, own)]
+    descriptions = [describe(operation, host=host, services=services) for operation in (*other_operations, own)]
     if connections:
         busy = {operation.context.connection for operation in services.operations}
         idle = sorted(services.peers - busy, key=lambda peer: peer.id)
         if owner is not None:
             idle = [peer for peer in idle if peer.identity is not None and peer.identity.user.name == owner]
-        found += [describe_connection(peer, host=host, services=services) for peer in idle]
+        descriptions += [describe_connection(peer, host=host, services=services) for peer in idle]
     if cursors:
-        found += [
+        descriptions += [
             describe_cursor(cursor, host=host, services=services)
             for cursor in services.cursors
             if not cursor.pinned and owner in (None, cursor.owner)
         ]
-    return found
+    return descriptions
 
 
 def describe(operation: Operation, *, host: str, services: Services) -> dict[str, Any]:

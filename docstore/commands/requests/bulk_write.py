@@ -104,8 +104,8 @@ class Run:
         head = {self.kind: split_namespace(self.namespace)[1], "ordered": ordered}
         # An insert has no expressions, so it needs no variables.
         left_out = _OWN | {"let"} if self.kind == "insert" else _OWN
-        kept = (each for each in elements(context.raw) if each[0] not in left_out)
-        return document_from([*((name, *from_python(value)) for name, value in head.items()), *kept])
+        shared_fields = (field for field in elements(context.raw) if field[0] not in left_out)
+        return document_from([*((name, *from_python(value)) for name, value in head.items()), *shared_fields])
 
 
 def runs_of(context: Context, arguments: Arguments) -> list[Run]:
@@ -142,15 +142,16 @@ def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, l
     for index, raw in enumerate(operations):
         if index % PACE == PACE - 1:
             yield
-        kind, place, statement, many = bulk_operation(raw) or _statement(raw)
-        if not 0 <= place < len(namespaces):
+        kind, namespace_index, statement, is_multi = bulk_operation(raw) or _statement(raw)
+        if not 0 <= namespace_index < len(namespaces):
             raise CommandError(
-                Code.BadValue, f"BulkWrite ops entry {index} names namespace {place}, which nsInfo does not have"
+                Code.BadValue,
+                f"BulkWrite ops entry {index} names namespace {namespace_index}, which nsInfo does not have",
             )
-        if many and retryable:
+        if is_multi and retryable:
             raise CommandError(Code.InvalidOptions, "Cannot use retryable writes with multi=true")
-        if run is None or run.kind != kind or run.namespace != namespaces[place]:
-            run = Run(kind, namespaces[place], index, [])
+        if run is None or run.kind != kind or run.namespace != namespaces[namespace_index]:
+            run = Run(kind, namespaces[namespace_index], index, [])
             runs.append(run)
         run.statements.append(statement)
     return runs
@@ -172,16 +173,21 @@ def _statement(raw: bytes) -> tuple[str, int, bytes, bool]:
         raise CommandError(
             Code.FailedToParse, f"BulkWrite ops entry must begin with insert, update or delete, not '{kind}'"
         )
-    given = parse_fields(f"bulkWrite.{kind}", raw, _FIELDS[kind])
-    place: int = given[kind]
+    values = parse_fields(f"bulkWrite.{kind}", raw, _FIELDS[kind])
+    namespace_index: int = values[kind]
     if kind == "insert":
-        return kind, place, given["document"], False
-    many: bool = given["multi"]
-    taken = {name: (code, data) for name, code, data in fields[1:] if name in given}
+        return kind, namespace_index, values["document"], False
+    is_multi: bool = values["multi"]
+    operation_fields = {name: (code, data) for name, code, data in fields[1:] if name in values}
     if kind == "delete":
-        taken.pop("multi", None)
-    made = [(_IN_STATEMENTS.get(name, name), *value) for name, value in taken.items()]
-    return kind, place, document_from([*made, _LIMIT[many]] if kind == "delete" else made), many
+        operation_fields.pop("multi", None)
+    statement_fields = [(_IN_STATEMENTS.get(name, name), *value) for name, value in operation_fields.items()]
+    return (
+        kind,
+        namespace_index,
+        document_from([*statement_fields, _LIMIT[is_multi]] if kind == "delete" else statement_fields),
+        is_multi,
+    )
 
 
 @dataclass(slots=True)
@@ -206,9 +212,9 @@ class Tally:
         elif kind == "delete":
             self.deleted += n
         else:
-            made = int(upserted is not None)
-            self.upserted += made
-            self.matched += n - made
+            upsert_count = int(upserted is not None)
+            self.upserted += upsert_count
+            self.matched += n - upsert_count
             self.modified += modified
         if self.errors_only:
             return
@@ -253,13 +259,13 @@ class Tally:
             "nDeleted": self.deleted,
         }
         fields = [(name, INT32, _INT.pack(count)) for name, count in counts.items()]
-        made = document_from(fields)
+        document = document_from(fields)
         if concern_error is not None:
-            made = append_fields(made, b"\x03writeConcernError\0" + from_python(concern_error)[1])
+            document = append_fields(document, b"\x03writeConcernError\0" + from_python(concern_error)[1])
         if self.retried:
             ids = array_from((INT32, _INT.pack(stmt_id)) for stmt_id in self.retried)
-            made = append_fields(made, b"\x04retriedStmtIds\0" + ids)
-        return append_fields(cursor, encoded_fields(made) + tail)
+            document = append_fields(document, b"\x04retriedStmtIds\0" + ids)
+        return append_fields(cursor, encoded_fields(document) + tail)
 
 
 def statements_of(runs: Sequence[Run]) -> Iterator[bytes]:

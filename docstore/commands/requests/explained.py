@@ -29,12 +29,12 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
         raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
     _check_database(context, fields)
     command = table.get(name)
-    (_, code, data), *rest = fields
+    (_, code, data), *parameters = fields
     if code != STRING and name != "aggregate":
         raise CommandError(Code.InvalidNamespace, f"explain of {name} needs the name of a collection")
     value = convert(f"{name}.{name}", command.value, code, data, context.db)
     values: dict[str, Any] = {}
-    for field, field_code, field_data in rest:
+    for field, field_code, field_data in parameters:
         if field in command.by_name:
             take(name, command.by_name[field], field_code, field_data, context.db, values)
         elif field not in ENVELOPE_FIELDS:

@@ -187,8 +187,8 @@ class Merging:
         if stage.matched is WhenMatched.REPLACE:
             return {**statement, "u": RawBSONDocument(document)}
         if stage.matched is WhenMatched.KEEP:
-            rest = document_from(field for field in elements(document) if field[0] not in (stage.on or ()))
-            return {**statement, "u": {"$setOnInsert": RawBSONDocument(rest)}}
+            insert_document = document_from(field for field in elements(document) if field[0] not in (stage.on or ()))
+            return {**statement, "u": {"$setOnInsert": RawBSONDocument(insert_document)}}
         constants = [(name, *value) for name, value in stage.variables(document) if value is not None]
         update: list[Any] = [RawBSONDocument(step) for step in stage.pipeline]
         if stage.matched is WhenMatched.MERGE:
@@ -215,6 +215,6 @@ def _collection(target: Target) -> str:
 
 
 def _first_batch(reply: bytes) -> list[bytes]:
-    found = get_path(reply, "cursor.firstBatch")
-    assert found is not None, "a cursor command's reply has a batch"
-    return array_documents(found[1])
+    batch = get_path(reply, "cursor.firstBatch")
+    assert batch is not None, "a cursor command's reply has a batch"
+    return array_documents(batch[1])

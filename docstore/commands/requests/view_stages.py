@@ -63,8 +63,8 @@ def filter_stages(raw: bytes | None) -> list[bytes]:
 
 def range_stages(skip: int, limit: int) -> list[bytes]:
     """Return skip and limit as stages; 0 is none."""
-    given = (("$skip", skip), ("$limit", limit))
-    return [document_from([(name, *from_python(number))]) for name, number in given if number]
+    stage_values = (("$skip", skip), ("$limit", limit))
+    return [document_from([(name, *from_python(number))]) for name, number in stage_values if number]
 
 
 def _stage(name: str, raw: bytes) -> bytes:

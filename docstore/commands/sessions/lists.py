@@ -18,10 +18,10 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
     documents = documents or []
     if most is not None and len(documents) > most:
         raise CommandError(Code.FailedToParse, f"{command} takes at most {most} sessions, not {len(documents)}")
-    found = {parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner) for raw in documents}
-    for lsid in found:
+    lsids = {parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner) for raw in documents}
+    for lsid in lsids:
         check_owner(context.connection, lsid)
-    return found
+    return lsids
 
 
 def kill_own(context: Context) -> None:

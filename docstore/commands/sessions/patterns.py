@@ -64,14 +64,14 @@ def of_patterns(context: Context, documents: list[bytes]) -> list[Pattern]:
     for raw in documents:
         fields = parse_fields(_BY_PATTERN, raw, _PATTERN)
         for name, shape in (("users", _USER), ("roles", _ROLE)):
-            for each in fields[name] or ():
-                parse_fields(f"{_BY_PATTERN}.{name}", each, shape)
+            for entry in fields[name] or ():
+                parse_fields(f"{_BY_PATTERN}.{name}", entry, shape)
         if fields["users"] or fields["roles"]:
             _check_may_impersonate(context)
         lsid = fields["lsid"]
         if lsid is not None:
-            given = parse_fields(f"{_BY_PATTERN}.lsid", lsid, _LSID)
-            _digest(f"{_BY_PATTERN}.lsid.uid", *given["uid"])
+            lsid_fields = parse_fields(f"{_BY_PATTERN}.lsid", lsid, _LSID)
+            _digest(f"{_BY_PATTERN}.lsid.uid", *lsid_fields["uid"])
             lsid = parse_lsid(OBJECT, lsid, field=f"{_BY_PATTERN}.lsid")
         owner = None if fields["uid"] is None else _digest(f"{_BY_PATTERN}.uid", *fields["uid"])
         patterns.append(Pattern(lsid, owner))
@@ -89,7 +89,7 @@ def _check_may_impersonate(context: Context) -> None:
 def _digest(field: str, code: int, data: bytes) -> bytes:
     if code != BINARY:
         raise wrong_type(field, code, "binData")
-    found = data[5:]
-    if len(found) != _DIGEST_BYTES:
-        raise CommandError(Code.UnsupportedFormat, f"Unsupported SHA256Block hash length: {len(found)}")
-    return found
+    digest = data[5:]
+    if len(digest) != _DIGEST_BYTES:
+        raise CommandError(Code.UnsupportedFormat, f"Unsupported SHA256Block hash length: {len(digest)}")
+    return digest

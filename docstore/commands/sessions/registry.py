@@ -67,9 +67,9 @@ class ClientSessions:
     def expire(self) -> set[bytes]:
         """Remove and return the expired sessions."""
         before = self._clock() - self.timeout_seconds
-        gone = {lsid for lsid, used in self._last_use.items() if used < before}
-        self.end(gone)
-        return gone
+        expired = {lsid for lsid, used in self._last_use.items() if used < before}
+        self.end(expired)
+        return expired
 
     def idle_seconds(self, lsid: bytes) -> float | None:
         """Return the seconds since the session's last use; None if unknown."""

@@ -18,10 +18,10 @@ def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
     `users` names other users; `allUsers`, or no access control, selects all sessions.
     """
     services, owner = context.services, context.connection.session_owner
-    given = document_to_python(options)
-    named = [user_digest(str(each.get("user")), str(each.get("db"))) for each in given.get("users") or ()]
-    everyone = bool(given.get("allUsers")) or owner == NO_USER_DIGEST
-    wanted = set(named) if named or everyone else {owner}
+    selection = document_to_python(options)
+    named = [user_digest(str(user.get("user")), str(user.get("db"))) for user in selection.get("users") or ()]
+    everyone = bool(selection.get("allUsers")) or owner == NO_USER_DIGEST
+    digests = set(named) if named or everyone else {owner}
     sessions, now = services.sessions, services.wall_clock()
     return [
         {
@@ -29,5 +29,5 @@ def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
             "lastUse": DatetimeMS(int((now - (sessions.idle_seconds(lsid) or 0.0)) * 1000)),
         }
         for lsid in sessions
-        if not wanted or lsid[16:] in wanted
+        if not digests or lsid[16:] in digests
     ]

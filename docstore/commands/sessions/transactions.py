@@ -107,8 +107,8 @@ def reports_errors(command: Command, reply: Result) -> bool:
         return False
     if isinstance(reply, dict):
         return bool(reply.get(field))
-    found = get_field(reply, field)
-    return found is not None and any(found[1])
+    errors = get_field(reply, field)
+    return errors is not None and any(errors[1])
 
 
 def _unsupported(command: Command) -> str:

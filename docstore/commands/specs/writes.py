@@ -36,7 +36,7 @@ DELETE = Spec(
 def _written_to_users(raw: bytes, sequences: Sequences) -> tuple[str, ...]:
     """Return the sensitive fields: all operations, if some may be on user documents, which contain credentials."""
     name = USERS_NS.encode()
-    return ("ops",) if any(name in each for each in (raw, *sequences.get("nsInfo", ()))) else ()
+    return ("ops",) if any(name in document for document in (raw, *sequences.get("nsInfo", ()))) else ()
 
 
 BULK_WRITE = Spec(
