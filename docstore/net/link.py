@@ -147,8 +147,8 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         reason = f"connection lost: {error}" if error is not None else "connection closed by the other side"
-        gone = error is None or isinstance(error, ConnectionError)
-        self._fail(NetworkError(self.address, reason, sent=True, refused=gone))
+        is_disconnected = error is None or isinstance(error, ConnectionError)
+        self._fail(NetworkError(self.address, reason, sent=True, refused=is_disconnected))
 
 
 async def connect(address: str, timeout: float, context: ssl.SSLContext | None = None) -> Link:

@@ -102,8 +102,10 @@ class Listener:
         sockets = bind(self._addresses, self.port) if sockets is None else sockets
         self.port = sockets[0].getsockname()[1]
         self._files = self._bind_files()
-        for each in sockets:
-            self._servers.append(await loop.create_server(self._protocols(loop), sock=each, backlog=BACKLOG))
+        for listening_socket in sockets:
+            self._servers.append(
+                await loop.create_server(self._protocols(loop), sock=listening_socket, backlog=BACKLOG)
+            )
         for file in self._files:
             self._servers.append(
                 await loop.create_unix_server(self._protocols(loop), sock=file.socket, backlog=BACKLOG)
@@ -115,11 +117,14 @@ class Listener:
         return self.port
 
     def _bind_files(self) -> list[BoundUnixSocket]:
-        wanted = self._unix_sockets
-        if wanted is None:
+        socket_options = self._unix_sockets
+        if socket_options is None:
             return []
         with contextlib.ExitStack() as bound:
-            files = [bound.enter_context(BoundUnixSocket(path, wanted.permissions)) for path in wanted.of(self.port)]
+            files = [
+                bound.enter_context(BoundUnixSocket(path, socket_options.permissions))
+                for path in socket_options.of(self.port)
+            ]
             bound.pop_all()
         return files
 

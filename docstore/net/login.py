@@ -65,10 +65,14 @@ class Login:
     async def _prove(self, index: int, reply: dict[str, Any], say: Say) -> None:
         conversation = self._conversation
         salt, iterations = conversation.challenged(_payload(reply))
-        known = self._keys.known(index, salt, iterations)
-        if known is None:
-            known = await asyncio.to_thread(self._keys.derive, index, salt, iterations)
-        proof = {"conversationId": reply["conversationId"], "payload": conversation.proof(known), "$db": SYSTEM.db}
+        derived_keys = self._keys.known(index, salt, iterations)
+        if derived_keys is None:
+            derived_keys = await asyncio.to_thread(self._keys.derive, index, salt, iterations)
+        proof = {
+            "conversationId": reply["conversationId"],
+            "payload": conversation.proof(derived_keys),
+            "$db": SYSTEM.db,
+        }
         reply = document_to_python(await say({"saslContinue": 1, **proof}))
         conversation.verify(_payload(reply))
         if not reply["done"]:

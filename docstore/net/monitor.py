@@ -64,7 +64,7 @@ class Monitor:
         while True:
             self._again.clear()
             try:
-                hello, held = await self._ask(version)
+                hello, round_trip = await self._ask(version)
             except (NetworkError, CommandError) as error:
                 self._heard(self.address, None, 0.0)
                 silent = self._clock() - _SILENT_SECONDS
@@ -83,7 +83,7 @@ class Monitor:
             if version is not None and version["processId"] != process_id:
                 process_id = version["processId"]
                 self._pool.give_up_earlier(self.address, process_id)
-            self._heard(self.address, hello, held)
+            self._heard(self.address, hello, round_trip)
             if version is None:
                 await self._pause(_POLL_SECONDS)
 
@@ -98,13 +98,13 @@ class Monitor:
         request = asyncio.ensure_future(
             self._pool.command(self.address, "admin", command, timeout=HEARTBEAT_SECONDS + _ANSWER_SECONDS)
         )
-        again = asyncio.ensure_future(self._again.wait())
+        wakeup = asyncio.ensure_future(self._again.wait())
         try:
-            await asyncio.wait((request, again), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((request, wakeup), return_when=asyncio.FIRST_COMPLETED)
             return (document_to_python(request.result()), 0.0) if request.done() else (None, 0.0)
         finally:
-            for each in (request, again):
-                each.cancel()
+            for future in (request, wakeup):
+                future.cancel()
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

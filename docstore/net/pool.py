@@ -124,16 +124,16 @@ class Pool:
         request_id = next(self._request_ids) & 0x7FFFFFFF
         frame = _framed(self.times, db, command, request_id, flags=EXHAUST_ALLOWED)
         link = await self._acquire(address, self._clock() + timeout)
-        replies, more = ReplyStream(link), True
+        replies, has_more = ReplyStream(link), True
         try:
             replies.begin(frame, request_id)
-            while more:
+            while has_more:
                 link.idle_since = self._clock()
                 reply = await replies.next(timeout)
                 if self.times is not None:
                     self.times.hear(reply.body)
                 raise_for_error(reply.body)
-                more = reply.more_to_come
+                has_more = reply.more_to_come
                 yield reply.body
         finally:
             if link.waiting:
@@ -210,12 +210,14 @@ class Pool:
 
         A host that lost power or was cut off closes no connection.
         """
-        for link in [each for each in self._links if each.address == address and each.idle_since < since]:
+        for link in [
+            candidate for candidate in self._links if candidate.address == address and candidate.idle_since < since
+        ]:
             link.give_up("the server has fallen silent")
 
     def give_up_earlier(self, address: str, process_id: object) -> None:
         """Fail connections to an earlier process at this address; `process_id` is the current one."""
-        for link in [each for each in self._links if each.address == address]:
+        for link in [candidate for candidate in self._links if candidate.address == address]:
             if link.process_id is not None and link.process_id != process_id:
                 link.give_up("the server has been started anew")
 
@@ -273,8 +275,8 @@ class Pool:
         login: Login | CertificateLogin | None = None
         if self._keys is not None:
             by_certificate = self._keys.mode.sends_certificates
-            taken = self._taken_keys.get(link.address) or 0
-            login = CertificateLogin() if by_certificate else Login(self._keys, taken)
+            key_index = self._taken_keys.get(link.address) or 0
+            login = CertificateLogin() if by_certificate else Login(self._keys, key_index)
             hello["speculativeAuthenticate"] = login.with_hello()
         reply = await self._say(link, deadline, hello)
         raise_for_error(reply)
@@ -367,7 +369,7 @@ class Pool:
             self._idle[address] = {link: None for link in idle if link.usable and link.idle_since >= before}
             for link in idle.keys() - self._idle[address].keys():
                 self._discard(link)
-        for link in [each for each in self._links if each.waiting and 0 < each.due <= now]:
+        for link in [candidate for candidate in self._links if candidate.waiting and 0 < candidate.due <= now]:
             link.give_up("no reply in time")
         self._reaper = asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
 
@@ -421,15 +423,15 @@ def connections_document(
 ) -> dict[str, Any]:
     """Return the reply of connPoolStats, from a pool's statistics and the monitored replica sets, by name."""
     hosts = {
-        address: {"inUse": each["open"] - each["idle"], "available": each["idle"], "created": each["created"]}
-        for address, each in links.items()
+        address: {"inUse": counts["open"] - counts["idle"], "available": counts["idle"], "created": counts["created"]}
+        for address, counts in links.items()
     }
     return {
-        "numClientConnections": sum(each["open"] for each in links.values()),
+        "numClientConnections": sum(counts["open"] for counts in links.values()),
         "numAScopedConnections": 0,
-        "totalInUse": sum(each["inUse"] for each in hosts.values()),
-        "totalAvailable": sum(each["available"] for each in hosts.values()),
-        "totalCreated": sum(each["created"] for each in hosts.values()),
+        "totalInUse": sum(counts["inUse"] for counts in hosts.values()),
+        "totalAvailable": sum(counts["available"] for counts in hosts.values()),
+        "totalCreated": sum(counts["created"] for counts in hosts.values()),
         "totalRefreshing": 0,
         "totalRefreshed": 0,
         "pools": {},

@@ -238,10 +238,10 @@ class RateLimiter:
     def _put_exempt(self, value: Any) -> None:
         name = f"{_PREFIX}RateLimiterBypass"
         ranges = value.get("ranges") if isinstance(value, Mapping) and set(value) <= {"ranges"} else None
-        if not isinstance(ranges, list) or not all(isinstance(each, str) for each in ranges):
+        if not isinstance(ranges, list) or not all(isinstance(address_range, str) for address_range in ranges):
             raise CommandError(Code.BadValue, f"{name} takes {{ranges: [addresses, or ranges of them]}}")
         try:
-            exempt = tuple(ip_network(each, strict=False) for each in ranges)
+            exempt = tuple(ip_network(address_range, strict=False) for address_range in ranges)
         except ValueError as error:
             raise CommandError(Code.BadValue, f"Invalid value for parameter {name}: {error}") from None
         self._exempt, self._exempt_ranges = exempt, list(ranges)

@@ -109,10 +109,10 @@ class ReplicaSetClient:
             if not await self._changed(deadline):
                 break
         name = self.set_name or ",".join(self._seeds)
-        wanted = display_document(bson.encode(read_preference.document()))
+        preference_text = display_document(bson.encode(read_preference.document()))
         raise CommandError(
             Code.FailedToSatisfyReadPreference,
-            f"Could not find host matching read preference {wanted} for set {name}",
+            f"Could not find host matching read preference {preference_text} for set {name}",
         )
 
     def suspect(self, address: str) -> None:
@@ -145,9 +145,11 @@ class ReplicaSetClient:
         deadline = self._clock() + timeout
         while True:
             address = await self.select(read_preference, max(deadline - self._clock(), 0.0))
-            left = max(deadline - self._clock(), 0.001)
+            remaining_seconds = max(deadline - self._clock(), 0.001)
             try:
-                return await self._pool.command(address, db, command, sequences=sequences, timeout=left, check=check)
+                return await self._pool.command(
+                    address, db, command, sequences=sequences, timeout=remaining_seconds, check=check
+                )
             except NetworkError as error:
                 self.suspect(address)
                 if not (retry or not error.sent) or self._clock() >= deadline:

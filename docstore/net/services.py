@@ -158,12 +158,12 @@ def log_parameters() -> tuple[ServerParameter, ...]:
 
 def _component_verbosity() -> dict[str, Any]:
     """Return the verbosity of the whole log, and of each component with its subcomponents."""
-    shown: dict[str, Any] = {"verbosity": log.verbosity()}
+    verbosities: dict[str, Any] = {"verbosity": log.verbosity()}
     for path in log.COMPONENTS:
         *above, name = path.split(".")
-        within = shown[above[0]] if above else shown
-        within[name] = {"verbosity": log.component_verbosity(path)}
-    return shown
+        parent = verbosities[above[0]] if above else verbosities
+        parent[name] = {"verbosity": log.component_verbosity(path)}
+    return verbosities
 
 
 def _put_component_verbosity(value: Any) -> None:

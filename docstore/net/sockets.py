@@ -23,8 +23,8 @@ def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
             sockets += bind_sockets(port, address, backlog=BACKLOG)
             port = sockets[0].getsockname()[1]
     except OSError:
-        for each in sockets:
-            each.close()
+        for bound_socket in sockets:
+            bound_socket.close()
         raise
     return sockets
 

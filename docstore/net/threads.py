@@ -49,8 +49,8 @@ class LoopThread(Executor):
                 self._thread.join()
 
     def _run(self) -> None:
-        while (taken := self._work.get()) is not None:
-            work, future = taken
+        while (work_item := self._work.get()) is not None:
+            work, future = work_item
             result, error = None, None
             try:
                 result = work()

@@ -186,8 +186,8 @@ class Topology:
             return secondaries
         fresh = []
         for member in secondaries:
-            behind = self.behind(member)
-            if behind is not None and behind + HEARTBEAT_SECONDS <= max_staleness:
+            staleness = self.behind(member)
+            if staleness is not None and staleness + HEARTBEAT_SECONDS <= max_staleness:
                 fresh.append(member)
         return fresh
 
@@ -201,8 +201,8 @@ class Topology:
         primary = self.primary
         if primary is not None and primary.last_write is not None:
             return (member.heard - member.last_write) - (primary.heard - primary.last_write)
-        secondaries = [each for each in self.members.values() if each.kind is Kind.SECONDARY]
-        return max((each.last_write or 0.0 for each in secondaries), default=0.0) - member.last_write
+        secondaries = [secondary for secondary in self.members.values() if secondary.kind is Kind.SECONDARY]
+        return max((secondary.last_write or 0.0 for secondary in secondaries), default=0.0) - member.last_write
 
     def document(self) -> list[dict[str, Any]]:
         """Return the members for connPoolStats, by address. `lastWriteDate` and `lagSeconds` are present if the last
@@ -211,7 +211,7 @@ class Topology:
         return [self._described(self.members[address]) for address in sorted(self.members)]
 
     def _described(self, member: Member) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        description: dict[str, Any] = {
             "addr": member.address,
             "ok": member.kind is not Kind.UNKNOWN,
             "ismaster": member.kind is Kind.PRIMARY,
@@ -220,19 +220,22 @@ class Topology:
             "pingTimeMillis": round(member.round_trip * 1000),
         }
         if member.tags:
-            shown["tags"] = dict(sorted(member.tags))
-        behind = self.behind(member)
-        if member.last_write is not None and behind is not None:
-            shown |= {"lastWriteDate": DatetimeMS(round(member.last_write * 1000)), "lagSeconds": max(behind, 0.0)}
-        return shown
+            description["tags"] = dict(sorted(member.tags))
+        staleness = self.behind(member)
+        if member.last_write is not None and staleness is not None:
+            description |= {
+                "lastWriteDate": DatetimeMS(round(member.last_write * 1000)),
+                "lagSeconds": max(staleness, 0.0),
+            }
+        return description
 
 
 def _tagged(members: Iterable[Member], preference: ReadPreference) -> list[Member]:
     """Return the members with all tags of the first tag set that matches any."""
     members = list(members)
     for tag_set in preference.tag_sets or ((),):
-        wanted = frozenset(tag_set)
-        chosen = [member for member in members if wanted <= member.tags]
+        required_tags = frozenset(tag_set)
+        chosen = [member for member in members if required_tags <= member.tags]
         if chosen:
             return chosen
     return []

@@ -29,8 +29,8 @@ class BoundUnixSocket:
         except OSError as error:
             self.socket.close()
             raise StartError(f"cannot listen on {path}: {error.strerror or error}", CANNOT_LISTEN) from error
-        found = os.stat(path)
-        self._identity = (found.st_dev, found.st_ino)
+        status = os.stat(path)
+        self._identity = (status.st_dev, status.st_ino)
 
     def _bind(self, permissions: int) -> None:
         if os.path.lexists(self.path):
@@ -52,8 +52,8 @@ class BoundUnixSocket:
         """Close the socket; remove the file unless another server has taken it over."""
         self.socket.close()
         try:
-            found = os.stat(self.path)
-            if (found.st_dev, found.st_ino) == self._identity:
+            status = os.stat(self.path)
+            if (status.st_dev, status.st_ino) == self._identity:
                 self.path.unlink()
         except FileNotFoundError:
             return

@@ -107,24 +107,24 @@ def _security(given: Mapping[str, Any]) -> SecurityOptions:
         if auth and member:
             raise ValueError(KEY_FILE_REQUIRED)
     elif given.get("security.noauth"):
-        what = "--clusterAuthMode x509" if key_file is None else "--keyFile"
-        raise ValueError(f"{what} is not allowed where --noauth is specified")
+        conflicting_option = "--clusterAuthMode x509" if key_file is None else "--keyFile"
+        raise ValueError(f"{conflicting_option} is not allowed where --noauth is specified")
     return replace(security, auth=(auth or security.knows_processes) and not transition)
 
 
 def _audit(given: Mapping[str, Any]) -> AuditOptions:
-    told = {key.removeprefix("auditLog."): value for key, value in given.items() if key.startswith("auditLog.")}
-    if not told:
+    settings = {key.removeprefix("auditLog."): value for key, value in given.items() if key.startswith("auditLog.")}
+    if not settings:
         return AuditOptions()
-    if "destination" not in told:
+    if "destination" not in settings:
         raise ValueError("--auditFormat, --auditPath and --auditFilter need --auditDestination")
     of_file = {"format", "path"}
-    if told["destination"] != "file":
-        if of_file & told.keys():
+    if settings["destination"] != "file":
+        if of_file & settings.keys():
             raise ValueError("--auditFormat and --auditPath are those of --auditDestination file")
-    elif not of_file <= told.keys():
+    elif not of_file <= settings.keys():
         raise ValueError("--auditDestination file needs --auditFormat and --auditPath")
-    return AuditOptions(**told, rename=given.get("systemLog.logRotate", "rename") == "rename")
+    return AuditOptions(**settings, rename=given.get("systemLog.logRotate", "rename") == "rename")
 
 
 def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMode:
@@ -179,7 +179,7 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
 
 
 def _unix_sockets(given: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSocketOptions:
-    told = {
+    settings = {
         name: given[key]
         for name, key in (
             ("prefix", "net.unixDomainSocket.pathPrefix"),
@@ -188,23 +188,23 @@ def _unix_sockets(given: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSock
         if key in given
     }
     if NO_UNIX_SOCKETS in given:
-        if paths or told:
+        if paths or settings:
             raise ValueError(
                 "--nounixsocket excludes --unixSocketPrefix, --filePermissions and files of sockets in --bind_ip"
             )
         return UnixSocketOptions(None)
-    return UnixSocketOptions(**told, paths=paths)
+    return UnixSocketOptions(**settings, paths=paths)
 
 
 def _console(given: Mapping[str, Any]) -> ConsoleOptions:
     port = given.get("net.http.port")
-    told = {name: given[f"net.http.{name}"] for name in ("bindIp", "hosts") if f"net.http.{name}" in given}
-    if port is None and told:
-        raise ValueError(f"{'--httpBindIp' if 'bindIp' in told else '--httpHosts'} needs --httpPort")
-    lists = {name: tuple(each.strip() for each in text.split(",")) for name, text in told.items()}
+    settings = {name: given[f"net.http.{name}"] for name in ("bindIp", "hosts") if f"net.http.{name}" in given}
+    if port is None and settings:
+        raise ValueError(f"{'--httpBindIp' if 'bindIp' in settings else '--httpHosts'} needs --httpPort")
+    lists = {name: tuple(entry.strip() for entry in text.split(",")) for name, text in settings.items()}
     for name, texts in lists.items():
         if not all(texts):
-            raise ValueError(f"net.http.{name} {told[name]} holds an empty name")
+            raise ValueError(f"net.http.{name} {settings[name]} holds an empty name")
     return ConsoleOptions(port, lists.get("bindIp", (LOOPBACK,)), lists.get("hosts", ()))
 
 
@@ -242,15 +242,15 @@ _HIDDEN = "<password>"
 
 def _argv(words: Sequence[str]) -> tuple[str, ...]:
     """Return the command line without secrets."""
-    shown: list[str] = []
+    redacted_words: list[str] = []
     for word in words:
         flag, equals, _ = word.partition("=")
-        if shown and shown[-1] in _SECRET_FLAGS:
+        if redacted_words and redacted_words[-1] in _SECRET_FLAGS:
             word = _HIDDEN
         elif equals and flag in _SECRET_FLAGS:
             word = f"{flag}={_HIDDEN}"
-        shown.append(word)
-    return tuple(shown)
+        redacted_words.append(word)
+    return tuple(redacted_words)
 
 
 _ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}

@@ -44,7 +44,7 @@ class _Program(click.Command):
             ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=self._show_version,
             help="Say which version this is.",
         )  # fmt: skip
-        options = [each.option() for each in settings]
+        options = [setting.option() for setting in settings]
         super().__init__(
             name,
             params=[config, version, *options],
@@ -56,7 +56,7 @@ class _Program(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, [_spelled_out(each) for each in args])
+            return super().parse_args(ctx, [_spelled_out(argument) for argument in args])
         except click.NoSuchOption as error:
             name = error.option_name.lstrip("-")
             reason = UNSUPPORTED.get(name)
@@ -73,7 +73,7 @@ class _Program(click.Command):
             raise click.UsageError(f"cannot read {path}: {error.strerror}", ctx) from None
         except yaml.YAMLError as error:
             raise click.UsageError(f"{path} is not YAML: {error}", ctx) from None
-        by_key = {each.key: each.name for each in self._settings}
+        by_key = {setting.key: setting.name for setting in self._settings}
         ctx.default_map = {}
         for key, value in _flatten(tree):
             if key == "sharding.clusterRole" and f"sharding.{value}" in by_key:
@@ -100,9 +100,11 @@ class _Program(click.Command):
             ctx.exit()
 
     def _call(self, **values: Any) -> None:
-        given = {each.key: values[each.name] for each in self._settings if _was_given(values.get(each.name))}
+        values_by_key = {
+            setting.key: values[setting.name] for setting in self._settings if _was_given(values.get(setting.name))
+        }
         try:
-            options = build_options(given)
+            options = build_options(values_by_key)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         self._run(options)

@@ -16,28 +16,28 @@ _SPOKEN = ("TLS1_2", "TLS1_3")
 
 def tls_options(given: Mapping[str, Any]) -> TlsOptions:
     """Return the TLS options. Errors: ValueError with a sentence for an invalid combination."""
-    told = {key.removeprefix("net.tls."): value for key, value in given.items() if key.startswith("net.tls.")}
-    mode = _mode(told.pop("mode", "disabled"))
+    settings = {key.removeprefix("net.tls."): value for key, value in given.items() if key.startswith("net.tls.")}
+    mode = _mode(settings.pop("mode", "disabled"))
     if mode is TlsMode.DISABLED:
-        if told:
+        if settings:
             raise ValueError("need to enable TLS via the tlsMode flag when using TLS configuration parameters")
         return TlsOptions()
-    _check(told)
+    _check(settings)
     return TlsOptions(
         mode=mode,
-        certificate_key_file=_path(told, "certificateKeyFile"),
-        password=told.get("certificateKeyFilePassword"),
-        cluster_file=_path(told, "clusterFile"),
-        cluster_password=told.get("clusterPassword"),
-        ca_file=_path(told, "CAFile"),
-        cluster_ca_file=_path(told, "clusterCAFile"),
-        crl_file=_path(told, "CRLFile"),
-        disabled_protocols=_protocols(told.get("disabledProtocols")),
-        log_versions=tuple(_dotted(name) for name in _names("tlsLogVersions", told.get("logVersions"))),
-        fips=bool(told.get("FIPSMode")),
-        without_certificates=bool(told.get("allowConnectionsWithoutCertificates")),
-        invalid_certificates=bool(told.get("allowInvalidCertificates")),
-        invalid_hostnames=bool(told.get("allowInvalidHostnames")),
+        certificate_key_file=_path(settings, "certificateKeyFile"),
+        password=settings.get("certificateKeyFilePassword"),
+        cluster_file=_path(settings, "clusterFile"),
+        cluster_password=settings.get("clusterPassword"),
+        ca_file=_path(settings, "CAFile"),
+        cluster_ca_file=_path(settings, "clusterCAFile"),
+        crl_file=_path(settings, "CRLFile"),
+        disabled_protocols=_protocols(settings.get("disabledProtocols")),
+        log_versions=tuple(_dotted(name) for name in _names("tlsLogVersions", settings.get("logVersions"))),
+        fips=bool(settings.get("FIPSMode")),
+        without_certificates=bool(settings.get("allowConnectionsWithoutCertificates")),
+        invalid_certificates=bool(settings.get("allowInvalidCertificates")),
+        invalid_hostnames=bool(settings.get("allowInvalidHostnames")),
     )
 
 

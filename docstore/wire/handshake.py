@@ -12,9 +12,9 @@ _MARKS = ((0, _HANDSHAKE), (1, _MAJOR), (5, _CLIENT_HELLO), (9, _MAJOR))
 
 def is_handshake(data: bytes | bytearray) -> bool | None:
     """Return True if these first bytes of a connection are a TLS handshake; None if that is not decidable yet."""
-    for place, mark in _MARKS:
-        if len(data) <= place:
+    for offset, mark in _MARKS:
+        if len(data) <= offset:
             return None
-        if data[place] != mark:
+        if data[offset] != mark:
             return False
     return True

@@ -107,7 +107,7 @@ def _kill_cursors(frame: bytes) -> Operation:
     at = HEADER_BYTES + 8
     if count < 0 or at + 8 * count != len(frame):
         raise ProtocolError(f"an OP_KILL_CURSORS does not hold {count} cursor ids")
-    return Operation(OP_KILL_CURSORS, ids=tuple(each[0] for each in _INT64.iter_unpack(frame[at:])))
+    return Operation(OP_KILL_CURSORS, ids=tuple(values[0] for values in _INT64.iter_unpack(frame[at:])))
 
 
 _DECODERS = {

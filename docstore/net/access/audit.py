@@ -38,7 +38,7 @@ def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
     """Return the audit log of a process; None if it has none. Errors: StartError."""
     if options.destination is None:
         return None
-    wanted = _filter(options.filter)
+    event_filter = _filter(options.filter)
     rotate: Callable[[], None] = _nothing
     if options.destination == "file":
         assert options.path is not None, "the options say so"
@@ -50,7 +50,7 @@ def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
     else:
         syslog.openlog(process.name, syslog.LOG_PID, syslog.LOG_USER)
         write = _to_syslog
-    return AuditLog(write, time, uuid.uuid4(), wanted=wanted, rotate=rotate)
+    return AuditLog(write, time, uuid.uuid4(), wanted=event_filter, rotate=rotate)
 
 
 class AuditFile:

@@ -39,10 +39,10 @@ def reach_of(address: str) -> Reach:
 
 def _resolved(address: str) -> Iterable[IPv4Address | IPv6Address]:
     try:
-        found = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)
+        address_infos = socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)
     except OSError:
         return ()
-    return (ip_address(str(each[4][0]).partition("%")[0]) for each in found)
+    return (ip_address(str(address_info[4][0]).partition("%")[0]) for address_info in address_infos)
 
 
 def _reach(address: IPv4Address | IPv6Address) -> Reach:
@@ -67,7 +67,7 @@ def check_exposure(options: Options) -> None:
     if options.security.auth:
         return
     addresses = options.network.addresses
-    reach, widest = max(((reach_of(each), each) for each in addresses), key=itemgetter(0))
+    reach, widest = max(((reach_of(address), address) for address in addresses), key=itemgetter(0))
     if reach is Reach.ANYWHERE and not options.network.allow_unauthenticated:
         raise StartError(
             f"whoever reaches {widest} could read and change everything: nothing is checked here. Turn access control"

@@ -132,9 +132,9 @@ class TlsCertificates:
 
     def subject_shown(self, connection: ssl.SSLObject | ssl.SSLSocket) -> Subject | None:
         """Return the subject of the client's certificate on an accepted connection. Errors: BadCertificate."""
-        shown = connection.getpeercert(binary_form=True)
+        certificate = connection.getpeercert(binary_form=True)
         # Without verification a client may present any certificate.
-        return read_certificate(shown).subject if shown is not None and self.verifies else None
+        return read_certificate(certificate).subject if certificate is not None and self.verifies else None
 
     def begin(self) -> None:
         self.tell(datetime.now(UTC))
@@ -198,7 +198,7 @@ def tls_certificates(options: TlsOptions) -> TlsCertificates | None:
 def _read(options: TlsOptions) -> _Material:
     assert options.certificate_key_file is not None, "encryption needs a certificate"
     own = _read_own(options.certificate_key_file)
-    shown = own if options.cluster_file is None else _read_own(options.cluster_file)
+    cluster_certificate = own if options.cluster_file is None else _read_own(options.cluster_file)
     accepting = _context(ssl.PROTOCOL_TLS_SERVER, options)
     show(accepting, options.certificate_key_file, options.password)
     authorities = options.cluster_ca_file or options.ca_file
@@ -214,7 +214,7 @@ def _read(options: TlsOptions) -> _Material:
     if options.ca_file is None:
         connecting.load_default_certs()
     verify_servers(connecting, certificates=not options.invalid_certificates, hostnames=not options.invalid_hostnames)
-    return _Material(accepting, connecting, own, shown)
+    return _Material(accepting, connecting, own, cluster_certificate)
 
 
 def _context(protocol: int, options: TlsOptions) -> ssl.SSLContext:
