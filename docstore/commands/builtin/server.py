@@ -96,10 +96,10 @@ def get_log(_context: Context, arguments: Arguments) -> Result:
     name = arguments.value
     if name == "*":
         return {"names": list(LOGS)}
-    log = LOGS.get(name)
-    if log is None:
+    log_buffer = LOGS.get(name)
+    if log_buffer is None:
         raise CommandError(Code.OperationFailed, f"No log named '{name}'")
-    return {"totalLinesWritten": len(log.lines), "log": list(log.lines)}
+    return {"totalLinesWritten": len(log_buffer.lines), "log": list(log_buffer.lines)}
 
 
 def log_rotate(context: Context, arguments: Arguments) -> Result:

@@ -104,7 +104,7 @@ class Run:
         head = {self.kind: split_namespace(self.namespace)[1], "ordered": ordered}
         # An insert has no expressions, so it needs no variables.
         left_out = _OWN | {"let"} if self.kind == "insert" else _OWN
-        shared_fields = (field for field in elements(context.raw) if field[0] not in left_out)
+        shared_fields = (element for element in elements(context.raw) if element[0] not in left_out)
         return document_from([*((name, *from_python(value)) for name, value in head.items()), *shared_fields])
 
 

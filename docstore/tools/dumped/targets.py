@@ -180,13 +180,15 @@ class ArchiveTarget:
         self._writer: ArchiveWriter | None = None
 
     def begin(self, sources: Sequence[Source], *, server: str, parallel: int, with_oplog: bool) -> None:
-        described = [Described(each.dumped_database, each.dumped_collection, each.metadata, 0) for each in sources]
+        described = [
+            Described(source.dumped_database, source.dumped_collection, source.metadata, 0) for source in sources
+        ]
         if with_oplog:
             described.append(Described(*_LOG, {}, 0))
         self._writer = ArchiveWriter(
             self._stream.file, described, server=server, tool=docstore.__version__, parallel=parallel
         )
-        for view in (source for source in sources if not source.has_documents):
+        for view in (candidate for candidate in sources if not candidate.has_documents):
             # Readers wait for the end of everything that is described.
             self._writer.end(view.dumped_database, view.dumped_collection)
 
