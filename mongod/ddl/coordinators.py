@@ -89,7 +89,7 @@ class Coordinators:
             self._shard.shard_filter.settle_term()
             node.replication.check_write()
             waits: list[asyncio.Future[None]] = [
-                claim for held, claim in self._claims.items() if conflict(held, namespace)
+                claim for claim_namespace, claim in self._claims.items() if conflict(claim_namespace, namespace)
             ]
             for driver, task in self._running.values():
                 if joins(driver.operation):
@@ -109,8 +109,8 @@ class Coordinators:
         while not driver.finished.done():
             _check_deadline(context, clock())
             context.operation.check()
-            left = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
-            await asyncio.wait([driver.finished], timeout=left)
+            timeout = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
+            await asyncio.wait([driver.finished], timeout=timeout)
         return driver.finished.result()
 
     def _begin(self, driver: Driver, *, resumed: bool) -> None:

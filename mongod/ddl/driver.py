@@ -153,8 +153,8 @@ class Driver:
         """Log the operation in config.changelog, at the first phase and at the last."""
         operation = self.operation
         if operation.failure is None and operation.phase in (Phase.HOLDING, Phase.RELEASING):
-            what = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"
-            await log(self._shard, what, operation.namespace, {})
+            event = operation.kind.value if operation.phase is Phase.RELEASING else f"{operation.kind.value}.start"
+            await log(self._shard, event, operation.namespace, {})
 
     # Durable state
 
@@ -212,8 +212,8 @@ class Driver:
     ) -> dict[str, Mapping[str, Any]]:
         """Return the replies to `command` by shard. Errors: the first shard's, with all outcomes as `shards`."""
         names = list(shards)
-        asked = (self._ask_until(name, command(name), seconds, may_fail=may_fail) for name in names)
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        calls = (self._ask_until(name, command(name), seconds, may_fail=may_fail) for name in names)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
         replies: dict[str, Mapping[str, Any]] = {}
         errors: list[CommandError] = []
         for name, outcome in zip(names, outcomes, strict=True):
@@ -236,7 +236,7 @@ class Driver:
         give_up, pause = loop.time() + PATIENCE_SECONDS, _RETRY_SECONDS
         while True:
             self._check_primary()
-            asked = loop.time()
+            start = loop.time()
             try:
                 return await self._ask(shard, command, seconds)
             except CommandError as error:
@@ -249,7 +249,7 @@ class Driver:
                 if not unanswered and self._keeps_refusals:
                     return error.reply()
                 LOG.info("DDL waits for a shard", ns=self.operation.namespace, shard=shard, reason=error.message)
-                if error.code == Code.HostUnreachable and loop.time() - asked >= PATIENCE_SECONDS:
+                if error.code == Code.HostUnreachable and loop.time() - start >= PATIENCE_SECONDS:
                     give_up = loop.time() + PATIENCE_SECONDS  # it was at work all the while
             await asyncio.sleep(pause)
             pause = _RETRY_SECONDS if waits_for_another else min(2 * pause, _MAX_RETRY_SECONDS)

@@ -66,5 +66,7 @@ def tells(shard: Shard, operation: Operation) -> bool:
 
 def write_notes(shard: Shard, uuids: set[bytes], *notes: tuple[str, dict[str, Any]]) -> None:
     """Note that incarnations are over, and that the ranges of the collections that go need not be deleted."""
-    gone = [each.id for each in shard.records.deletions() if bytes(each.uuid) in uuids and not each.pending]
-    shard.records.write(*notes, *((RANGE_DELETIONS, identity) for identity in gone))
+    identities = [
+        deletion.id for deletion in shard.records.deletions() if bytes(deletion.uuid) in uuids and not deletion.pending
+    ]
+    shard.records.write(*notes, *((RANGE_DELETIONS, identity) for identity in identities))

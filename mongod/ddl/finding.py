@@ -43,9 +43,9 @@ async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
 
 
 async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
-    name, wanted = operation.namespace, operation.request["databaseVersion"]
+    name, version = operation.namespace, operation.request["databaseVersion"]
     records = await _config_rows(shard, "databases", {"_id": name})
-    if not records or records[0]["version"]["uuid"] != wanted["uuid"]:
+    if not records or records[0]["version"]["uuid"] != version["uuid"]:
         return NothingToDo({"dropped": False})
     if records[0]["primary"] != shard.name:
         raise CommandError(Code.StaleDbVersion, f"{shard.name} is not the primary shard of {name}")
@@ -75,8 +75,8 @@ async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
     """`sourceUuid` and `targetUuid`: of those that are sharded; `uuid`: of the collection that gets the name."""
     request = operation.request
     source, target = [await _routing(shard, request[name]) for name in ("source", "to")]
-    known = source.collection
-    if known is None and target.collection is not None and target.collection.uuid == request["uuid"]:
+    collection = source.collection
+    if collection is None and target.collection is not None and target.collection.uuid == request["uuid"]:
         return NothingToDo({"renamed": True})
     for routing, name in ((source, "sourceVersion"), (target, "targetVersion")):
         received = ShardVersion.from_document(request[name])
@@ -88,16 +88,18 @@ async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
     if is_view(store, target.namespace):
         raise CommandError(Code.NamespaceExists, f"a view already exists with that name: {target.namespace}")
     stored = store.collection(source.namespace)
-    if stored is None and known is None:
+    if stored is None and collection is None:
         raise CommandError(Code.NamespaceNotFound, f"Source collection {source.namespace} does not exist")
-    taken = target.collection is not None or store.collection(target.namespace) is not None
-    if taken and not request["dropTarget"]:
+    target_exists = target.collection is not None or store.collection(target.namespace) is not None
+    if target_exists and not request["dropTarget"]:
         raise CommandError(Code.NamespaceExists, "target namespace exists")
-    assert stored is not None or known is not None
-    uuid = Binary.from_uuid(stored.uuid) if known is None and stored is not None else known and known.uuid
+    assert stored is not None or collection is not None
+    uuid = (
+        Binary.from_uuid(stored.uuid) if collection is None and stored is not None else collection and collection.uuid
+    )
     facts = {
         "source": source.namespace, "target": target.namespace, "uuid": uuid,
-        "sourceUuid": known and known.uuid, "sourceTimestamp": known and known.timestamp,
+        "sourceUuid": collection and collection.uuid, "sourceTimestamp": collection and collection.timestamp,
         "targetUuid": target.collection and target.collection.uuid,
         "targetTimestamp": target.collection and target.collection.timestamp, "primary": shard.name,
     }  # fmt: skip
@@ -142,9 +144,9 @@ def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -
 
 def _changed_collection(shard: Shard, operation: Operation, routing: Routing) -> Found:
     collection = routing.collection
-    wanted = operation.request["epoch"]
-    if collection is None or collection.epoch != wanted:
-        raise stale_config(operation.namespace, ShardVersion(wanted, NO_CHUNKS), routing.version(), shard.name)
+    epoch = operation.request["epoch"]
+    if collection is None or collection.epoch != epoch:
+        raise stale_config(operation.namespace, ShardVersion(epoch, NO_CHUNKS), routing.version(), shard.name)
     return Found(owners(collection, shard), {"primary": shard.name, "uuid": collection.uuid})
 
 

@@ -32,11 +32,11 @@ async def as_asked(shard: Shard, context: Context, operation: Operation) -> dict
     assert isinstance(request, RawBSONDocument), "a request is kept raw"
     body = document_from([*elements(bytes(request.raw)), ("$db", *from_python(operation.database))])
     inner, arguments = open_request(Message(0, 0, body), context.connection, context.services, context.started)
-    made = context.derived(
+    inner_context = context.derived(
         command=inner.command, raw=inner.raw, db=inner.db, namespace=inner.namespace, session=None,
         write_concern=inner.write_concern, explicit_write_concern=inner.explicit_write_concern,
     )  # fmt: skip
-    answered = inner.command.run(made, arguments)
+    answered = inner.command.run(inner_context, arguments)
     reply = in_one_piece(await answered if isinstance(answered, Awaitable) else answered)
     return document_to_python(reply) if isinstance(reply, bytes) else dict(reply)
 
@@ -65,10 +65,10 @@ async def undo(shard: Shard, _context: Context, operation: Operation) -> dict[st
 async def choose(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
     """Return the names of the indexes to drop. Errors: those of `chosen_indexes`; CannotDropShardKeyIndex."""
     collection = _collection(shard, operation)
-    asked = get_field(operation.request["request"].raw, "index")
-    assert asked is not None, "the router has checked the command"
+    selector = get_field(operation.request["request"].raw, "index")
+    assert selector is not None, "the router has checked the command"
     key = await shard_key_of(shard.node, operation.namespace)
-    chosen = droppable(key, collection, chosen_indexes(collection, asked), every=drops_all(asked))
+    chosen = droppable(key, collection, chosen_indexes(collection, selector), every=drops_all(selector))
     return {"indexes": [index.name for index in chosen]}
 
 
@@ -76,8 +76,8 @@ async def drop(shard: Shard, _context: Context, operation: Operation) -> dict[st
     """Drop those that are meant and are here."""
     collection = _collection(shard, operation)
     reply: dict[str, Any] = {"nIndexesWas": len(collection.counted_indexes)}
-    asked = get_field(operation.request["request"].raw, "index")
-    if asked is not None and drops_all(asked):
+    selector = get_field(operation.request["request"].raw, "index")
+    if selector is not None and drops_all(selector):
         reply["msg"] = "non-_id indexes dropped for collection"
     _drop(shard, collection, [name for name in operation.facts["indexes"] if name in collection.indexes])
     return reply

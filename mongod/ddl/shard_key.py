@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 async def prepare(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
     """`{uuid, [partitioner]}` of the collection. Errors: see `docstore.sharding.requests.shard_collection`."""
     collection = _prepare(shard, operation.namespace, key_of(operation), operation.request["unique"])
-    found: dict[str, Any] = {"uuid": Binary.from_uuid(collection.uuid)}
+    reply: dict[str, Any] = {"uuid": Binary.from_uuid(collection.uuid)}
     cloner = cloner_of(shard.node, collection)
     if cloner is not None:
-        found["partitioner"] = cloner.partitioner(collection)
-    return found
+        reply["partitioner"] = cloner.partitioner(collection)
+    return reply
 
 
 def tell_sharded(shard: Shard, operation: Operation, unit: WriteUnitOfWork) -> None:
@@ -42,10 +42,10 @@ def tell_sharded(shard: Shard, operation: Operation, unit: WriteUnitOfWork) -> N
     collection = shard.node.store.collection(namespace)
     if collection is None or collection.options.family is not None:
         return
-    asked = {"shardKey": key_of(operation).document(), "unique": request["unique"]}
-    asked |= {"numInitialChunks": Int64(0), "presplitHashedZones": False}
-    told = bson.encode({"shardCollection": namespace, **asked})
-    unit.noop(bson.encode({"msg": {"shardCollection": namespace}}), collection, told)
+    details = {"shardKey": key_of(operation).document(), "unique": request["unique"]}
+    details |= {"numInitialChunks": Int64(0), "presplitHashedZones": False}
+    event = bson.encode({"shardCollection": namespace, **details})
+    unit.noop(bson.encode({"msg": {"shardCollection": namespace}}), collection, event)
 
 
 def _prepare(shard: Shard, namespace: str, key: ShardKey, unique: bool) -> Collection:

@@ -75,8 +75,8 @@ class CommitCoordinators:
             if context.deadline is not None and clock() >= context.deadline:
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
             context.operation.check()
-            left = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
-            await asyncio.wait([driver.finished], timeout=left)
+            timeout = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
+            await asyncio.wait([driver.finished], timeout=timeout)
         return driver.finished.result()
 
     def _begin(self, driver: CommitDriver, *, resumed: bool) -> tuple[CommitDriver, asyncio.Task[None]]:

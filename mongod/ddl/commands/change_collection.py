@@ -20,8 +20,8 @@ _KINDS = {
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    asked, _, _ = elements(arguments["request"])[0]
-    command = context.services.table.get(asked).name
+    name, _, _ = elements(arguments["request"])[0]
+    command = context.services.table.get(name).name
     if command not in _KINDS:
         raise CommandError(Code.BadValue, f"{command} is not coordinated")
     request = {"request": RawBSONDocument(arguments["request"]), "epoch": arguments["epoch"]}

@@ -59,15 +59,15 @@ async def run(context: Context, arguments: Arguments) -> Result:
             node.store.collection(context.namespace), query, view.reader, owned=view.owned, clock=node.clock
         )
         try:
-            found = await run_group(node.evaluators, job, _batches(context, node, source, counted), context.owner)
+            groups = await run_group(node.evaluators, job, _batches(context, node, source, counted), context.owner)
         finally:
             source.close()
     finally:
         view.release()
-    retval = array_from(found)
+    retval = array_from(groups)
     if len(retval) > INLINE_BYTES:
         raise CommandError(Code.BSONObjectTooLarge, "the results of group are too large for one reply")
-    counts = bson.encode({"count": Int64(counted.documents), "keys": Int64(len(found))})
+    counts = bson.encode({"count": Int64(counted.documents), "keys": Int64(len(groups))})
     return append_fields(document_from([("retval", ARRAY, retval)]), counts[4:-1])
 
 

@@ -127,13 +127,13 @@ async def _first_pass(mapping: _Mapping) -> Result:
     """Results for a router, by a cursor: the worker is free again before anyone takes them."""
     context = mapping.context
     node = node_of(context)
-    kept = KeptResults(spill_directory(node))
+    results = KeptResults(spill_directory(node))
     try:
-        await mapping.run(kept.take)
+        await mapping.run(results.take)
     except BaseException:
-        kept.close()
+        results.close()
         raise
-    source = ReleasingSource(MadeSource(kept.documents(), node.clock), kept.close)
+    source = ReleasingSource(MadeSource(results.documents(), node.clock), results.close)
     body = in_one_piece(await finish_steps(context, first_batch(context, source, batch_size=None)))
     return append_fields(body, bson.encode({"counts": counts_document(mapping.counts)})[4:-1])
 
@@ -144,12 +144,12 @@ async def _into_collection(mapping: _Mapping, output: Output, *, bypass: bool) -
     node = node_of(context)
     target = MapReduceOutput(context, output, bypass=bypass)
     target.check_target()
-    kept = KeptResults(spill_directory(node))
+    results = KeptResults(spill_directory(node))
     await target.begin()
     try:
         if output.mode is Mode.REDUCE and node.store.collection(output.namespace) is not None:
-            await mapping.run(kept.take)
-            await _reduce_with_target(mapping, output, kept, target.sink)
+            await mapping.run(results.take)
+            await _reduce_with_target(mapping, output, results, target.sink)
         else:
             await mapping.run(target.sink)
         context.operation.progress = {"msg": "m/r: output"}
@@ -158,7 +158,7 @@ async def _into_collection(mapping: _Mapping, output: Output, *, bypass: bool) -
         target.give_up()
         raise
     finally:
-        kept.close()
+        results.close()
 
 
 async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResults, sink: Sink) -> None:
@@ -170,8 +170,8 @@ async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResul
         target = node.store.collection(output.namespace)
         if target is None:
             return [None] * len(keys)
-        found = [target.by_id(node.engine, key) for key in keys]
-        return [None if each is None else each[1] for each in found]
+        records = [target.by_id(node.engine, key) for key in keys]
+        return [None if record is None else record[1] for record in records]
 
     job = replace(mapping.job, collation=None if target is None else target.collation)
     counts = await reduce_with_existing(node.workers, job, kept, existing, sink)

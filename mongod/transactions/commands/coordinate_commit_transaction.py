@@ -15,18 +15,18 @@ _FIELD = "coordinateCommitTransaction.participants.shardId"
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
-    participants = [_shard(each) for each in arguments["participants"]]
+    participants = [_shard(participant) for participant in arguments["participants"]]
     return await coordinators_of(context).coordinate(context, participants)
 
 
 def _shard(participant: bytes) -> str:
     """Errors: Location40414, TypeMismatch."""
-    found = get_field(participant, "shardId")
-    if found is None:
+    value = get_field(participant, "shardId")
+    if value is None:
         raise CommandError(40414, f"BSON field '{_FIELD}' is missing but a required field")
-    if found[0] != STRING:
-        raise wrong_type(_FIELD, found[0], "string")
-    return text_of(found[1])
+    if value[0] != STRING:
+        raise wrong_type(_FIELD, value[0], "string")
+    return text_of(value[1])
 
 
 COMMAND = Command(
