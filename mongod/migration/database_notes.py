@@ -55,7 +55,9 @@ async def join_some(shard: ShardParts) -> bool:
     rows = (document_to_python(raw) for _, raw in collection.records(node.engine))
     notes = list(islice((row for row in rows if row["_id"] != FENCE), JOINED_AT_ONCE))
     current = await shard.config_servers().database_timestamps([note["_id"] for note in notes])
-    gone = [note for note in joinable(notes, current) if stored_note(node, note["_id"]) == note]
-    if gone:
-        shard.records.write((DATABASES, joined(stored_fence(node), gone)), *((DATABASES, note["_id"]) for note in gone))
-    return bool(gone)
+    batch = [note for note in joinable(notes, current) if stored_note(node, note["_id"]) == note]
+    if batch:
+        shard.records.write(
+            (DATABASES, joined(stored_fence(node), batch)), *((DATABASES, note["_id"]) for note in batch)
+        )
+    return bool(batch)

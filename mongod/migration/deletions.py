@@ -88,10 +88,11 @@ class RangeDeleter:
         records, name = self._records, migration.namespace
         if isinstance(migration, Migration):
             return records.is_leaving(name, bytes(migration.uuid)) or any(
-                each.uuid == migration.uuid and each.range.overlaps(migration.range) for each in records.deletions()
+                record.uuid == migration.uuid and record.range.overlaps(migration.range)
+                for record in records.deletions()
             )
-        return any(each.namespace == name for each in records.database_deletions()) or any(
-            each.migration.namespace == name for each in records.coordinators()
+        return any(record.namespace == name for record in records.database_deletions()) or any(
+            record.migration.namespace == name for record in records.coordinators()
         )
 
     async def wait_done(self, identity: Any) -> None:
@@ -182,10 +183,10 @@ class RangeDeleter:
         claims.begin_waiting(namespace)
         try:
             while (holder := claims.holder(namespace)) is not None:
-                left = give_up - asyncio.get_running_loop().time()
-                if left <= 0:
+                remaining = give_up - asyncio.get_running_loop().time()
+                if remaining <= 0:
                     return
-                await asyncio.wait([asyncio.ensure_future(holder.over())], timeout=left)
+                await asyncio.wait([asyncio.ensure_future(holder.over())], timeout=remaining)
         finally:
             claims.end_waiting(namespace)
 
@@ -197,8 +198,8 @@ class RangeDeleter:
         stored = self._collection(deletion)
         if stored is None:
             return
-        known = await self._shard_filter.refresh(stored.ns)
-        collection = known.collection
+        metadata = await self._shard_filter.refresh(stored.ns)
+        collection = metadata.collection
         if collection is None or collection.uuid != deletion.uuid:
             return
         if collection.chunks.owns_any(self._shard_filter.shard_name, deletion.range):

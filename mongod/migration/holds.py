@@ -80,8 +80,8 @@ class Holds:
         """Return the error for a migration of the collection or database, unless it is part of that operation; None
         if none.
         """
-        found = self.over(namespace)
-        if found is None or found.operation == operation:
+        hold = self.over(namespace)
+        if hold is None or hold.operation == operation:
             return None
         return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
 
@@ -95,11 +95,11 @@ class Holds:
 
     def standing(self, operation: Binary) -> Hold:
         """Return the operation's hold. Errors: OperationFailed with `notHeld` if it does not stand."""
-        found = self._standing.get(bytes(operation))
-        if found is None:
+        hold = self._standing.get(bytes(operation))
+        if hold is None:
             text = "the operation does not hold the namespace here"
             raise CommandError(Code.OperationFailed, text, extra={"notHeld": True})
-        return found
+        return hold
 
     def take(self, records: MigrationRecords, wanted: Hold) -> None:
         """Make the hold stand. Errors: those of `taken`, NotWritablePrimary."""
@@ -166,5 +166,5 @@ class Holds:
 def stored_document(node: DataNode, namespace: str, identity: str) -> bytes | None:
     """The raw document of a shard's own catalog."""
     collection = node.store.collection(namespace)
-    found = None if collection is None else collection.by_id(node.engine, from_python(identity))
-    return None if found is None else found[1]
+    record = None if collection is None else collection.by_id(node.engine, from_python(identity))
+    return None if record is None else record[1]

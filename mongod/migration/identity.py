@@ -49,5 +49,5 @@ class ShardIdentity:
 def stored_identity(store: Store) -> ShardIdentity | None:
     """The identity on disk; None before the shard was added."""
     collection = store.collection(SYSTEM_VERSION)
-    found = None if collection is None else collection.by_id(store.engine, from_python(IDENTITY_ID))
-    return None if found is None else ShardIdentity.from_raw(found[1])
+    record = None if collection is None else collection.by_id(store.engine, from_python(IDENTITY_ID))
+    return None if record is None else ShardIdentity.from_raw(record[1])

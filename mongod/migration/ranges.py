@@ -45,9 +45,9 @@ def entries(
 def documents(reader: Reader, collection: Collection, index: Index, bounds: KeyRange) -> Iterator[bytes]:
     """The documents of the range, in key order."""
     read = reader.values if index.is_id else reader.keys
-    found = read(Family.INDEXES, index.prefix + bounds.min.key, index.prefix + bounds.max.key)
+    index_entries = read(Family.INDEXES, index.prefix + bounds.min.key, index.prefix + bounds.max.key)
     examined = Examined()
-    yield from fetching(collection, found, reader, examined, None, bare=True)
+    yield from fetching(collection, index_entries, reader, examined, None, bare=True)
     assert examined.keys == examined.documents, f"{collection.ns}: an index entry leads to no record"
 
 
@@ -104,7 +104,7 @@ def part_of(
     cloner = cloner_of(node, collection)
     if cloner is not None:
         sized = yield from cloner.sized(collection, key, bounds)
-        places = {bound.key: bound for bound, _ in sized}
+        bounds_by_key = {bound.key: bound for bound, _ in sized}
         for bound, size in reversed(sized) if upper else sized:
             if not scan.add(bound.key, size):
                 break
@@ -122,7 +122,7 @@ def part_of(
     point = scan.cut(bounds.min.key)
     if point is None or point == bounds.min.key:
         return None if point is None else bounds
-    bound = places[point] if cloner is not None else bound_at(node, collection, key, bounds, point)
+    bound = bounds_by_key[point] if cloner is not None else bound_at(node, collection, key, bounds, point)
     return KeyRange(bound, bounds.max) if upper else KeyRange(bounds.min, bound)
 
 
@@ -155,13 +155,13 @@ class RangeRemoval:
 
     def _delete(self, unit: WriteUnitOfWork, collection: Collection, limit: int) -> int:
         index, reader = key_index(collection, self._key), self._node.engine
-        found = list(islice(entries(reader, index, self._start, self._bounds.max.key), limit))
-        for encoded, record_id in found:
+        batch = list(islice(entries(reader, index, self._start, self._bounds.max.key), limit))
+        for encoded, record_id in batch:
             raw = collection.record(reader, record_id)
             assert raw is not None, f"{collection.ns}: an index entry leads to no record"
             unit.remove(collection, record_id, raw)
             self._start = encoded
-        return len(found)
+        return len(batch)
 
 
 def in_range(key: ShardKey, bounds: KeyRange, document: bytes) -> bool:

@@ -63,7 +63,9 @@ class MigrationRecords:
     def may_have_orphans(self, namespace: str) -> bool:
         """True if ranges of the collection await deletion here: there may be orphaned documents."""
         collection = self._node.store.collection(namespace)
-        return collection is not None and any(each.uuid.as_uuid() == collection.uuid for each in self.deletions())
+        return collection is not None and any(
+            deletion.uuid.as_uuid() == collection.uuid for deletion in self.deletions()
+        )
 
     def database_deletions(self) -> list[DatabaseDeletion]:
         """Return the collections to be dropped here because their database has left, or has not arrived."""
@@ -71,17 +73,17 @@ class MigrationRecords:
 
     def deletion(self, identity: Any) -> Deletion | None:
         """Return the deletion of one migration."""
-        found = self._find(RANGE_DELETIONS, identity)
-        if found is not None:
-            return RangeDeletion.from_raw(found[1])
-        found = self._find(DATABASE_DELETIONS, identity)
-        return None if found is None else DatabaseDeletion.from_raw(found[1])
+        record = self._find(RANGE_DELETIONS, identity)
+        if record is not None:
+            return RangeDeletion.from_raw(record[1])
+        record = self._find(DATABASE_DELETIONS, identity)
+        return None if record is None else DatabaseDeletion.from_raw(record[1])
 
     def is_leaving(self, namespace: str, uuid: bytes) -> bool:
         """True if an old copy of an unsharded collection may still be here, to be deleted."""
-        return any(uuid in each.uuids for each in self.database_deletions()) or any(
-            isinstance(each.migration, DatabaseMigration) and each.migration.concerns(namespace)
-            for each in self.coordinators()
+        return any(uuid in record.uuids for record in self.database_deletions()) or any(
+            isinstance(record.migration, DatabaseMigration) and record.migration.concerns(namespace)
+            for record in self.coordinators()
         )
 
     def write(
@@ -149,14 +151,14 @@ def deletions_of(deletion: Deletion) -> str:
 
 def _put(unit: WriteUnitOfWork, collection: Collection, document: Mapping[str, Any]) -> None:
     raw = bson.encode(document)
-    found = collection.by_id(unit, from_python(document["_id"]))
-    if found is None:
+    record = collection.by_id(unit, from_python(document["_id"]))
+    if record is None:
         unit.insert(collection, raw)
-    elif found[1] != raw:
-        unit.replace(collection, found[0], found[1], raw)
+    elif record[1] != raw:
+        unit.replace(collection, record[0], record[1], raw)
 
 
 def _remove(unit: WriteUnitOfWork, collection: Collection, identity: Any) -> None:
-    found = collection.by_id(unit, from_python(identity))
-    if found is not None:
-        unit.remove(collection, found[0], found[1])
+    record = collection.by_id(unit, from_python(identity))
+    if record is not None:
+        unit.remove(collection, record[0], record[1])

@@ -26,7 +26,7 @@ LOOK_SECONDS = 5.0
 def undecided(shard: ShardParts) -> list[Deletion]:
     """Return the deletions of ranges that other shards sent and whose ownership they have not decided."""
     deletions: list[Deletion] = [*shard.records.deletions(), *shard.records.database_deletions()]
-    return [each for each in deletions if each.pending and each.donor != shard.name]
+    return [deletion for deletion in deletions if deletion.pending and deletion.donor != shard.name]
 
 
 class RemovalWatch(PeriodicTask):

@@ -135,15 +135,15 @@ class Shard:
     async def _watch_terms(self) -> None:
         """Notice being primary even when no operation comes."""
         replication, waits = self.node.replication, self.shard_filter
-        seen = -1
+        last_counter = -1
         while True:
             waits.settle_term()
             counter = int(replication.topology_version()["counter"])
-            if counter != seen or waits.holds.any or waits.handovers.sections:
+            if counter != last_counter or waits.holds.any or waits.handovers.sections:
                 # A rollback takes documents away unheard, or brings them back; an initial sync brings them.
                 waits.holds.load()
                 waits.handovers.load()
-            seen = counter
+            last_counter = counter
             await replication.wait_topology_change(counter, _LOOK_SECONDS)
 
     def _new_term(self) -> None:
@@ -244,16 +244,16 @@ class Shard:
 
     def conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
         """Return `donation_conflict`, or an error while this shard receives a migration."""
-        found = self.donation_conflict(namespace, operation)
-        if found is None and self.recipient.running is not None:
-            found = conflict_with(self.recipient.running)
-        return found
+        error = self.donation_conflict(namespace, operation)
+        if error is None and self.recipient.running is not None:
+            error = conflict_with(self.recipient.running)
+        return error
 
     def check_free(self, namespace: str, operation: Binary | None = None) -> None:
         """Raise the error of `conflict`, if any."""
-        found = self.conflict(namespace, operation)
-        if found is not None:
-            raise found
+        error = self.conflict(namespace, operation)
+        if error is not None:
+            raise error
 
     async def end_migrations(self, held: str) -> None:
         """Return when nothing of a namespace or database is being given away here. Aborts the migrations it can."""

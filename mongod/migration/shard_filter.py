@@ -158,10 +158,10 @@ class RangeShardFilter:
                 raise Blocked(section.wait)
         if shard_version is None:
             return None
-        known = self._known.get(namespace)
-        if known is not None and shard_version in known.accepted:
-            return known.owned
-        return self._check(namespace, shard_version, known)
+        metadata = self._known.get(namespace)
+        if metadata is not None and shard_version in metadata.accepted:
+            return metadata.owned
+        return self._check(namespace, shard_version, metadata)
 
     def moving(self, namespace: str) -> CriticalSection | None:
         """The critical section of the move that hands the collection over, if one does."""
@@ -183,8 +183,8 @@ class RangeShardFilter:
 
     def post_images(self, namespace: str) -> PostImages | None:
         """See the protocol."""
-        known = self._known.get(namespace)
-        return None if known is None else known.post_images
+        metadata = self._known.get(namespace)
+        return None if metadata is None else metadata.post_images
 
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """See the protocol."""
@@ -194,10 +194,10 @@ class RangeShardFilter:
 
     def current(self, namespace: str) -> FilteringMetadata:
         """Return the metadata under which an operation was admitted. Errors: MustWait if it was forgotten meanwhile."""
-        known = self._known.get(namespace)
-        if known is None:
+        metadata = self._known.get(namespace)
+        if metadata is None:
             raise MustWait(partial(_refreshed, self, namespace))
-        return known
+        return metadata
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionShardFilter:
         """See the protocol."""
@@ -218,9 +218,9 @@ class RangeShardFilter:
 
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
         """Read the routing anew; operations that waited for it enter again."""
-        known = await self.refresh(namespace)
-        if known.foreign or not received.routes_like(known.version):
-            raise stale_config(namespace, received, known.version, self.shard_name)
+        metadata = await self.refresh(namespace)
+        if metadata.foreign or not received.routes_like(metadata.version):
+            raise stale_config(namespace, received, metadata.version, self.shard_name)
 
     @property
     def shard_name(self) -> str:
@@ -300,13 +300,13 @@ class RangeShardFilter:
             if not current or _shows_dropped(self._node, routing):
                 return FilteringMetadata(routing, self.shard_name, dropped=True)
             self._base[namespace] = routing
-            known = FilteringMetadata(routing, self.shard_name)
+            metadata = FilteringMetadata(routing, self.shard_name)
             if generation == self._forgotten.get(namespace, 0):
-                self._known[namespace] = known
+                self._known[namespace] = metadata
                 self._node.store.document_keys.pop(namespace, None)
-                if known.shard_key is not None:
-                    self._node.store.document_keys[namespace] = DocumentKey(known.shard_key.fields)
-                return known
+                if metadata.shard_key is not None:
+                    self._node.store.document_keys[namespace] = DocumentKey(metadata.shard_key.fields)
+                return metadata
         raise CommandError(Code.ExceededTimeLimit, f"the config servers' routing of {namespace} stays behind")
 
     async def _catch_up(self) -> None:
@@ -351,10 +351,10 @@ class RangeShardFilter:
 
 def _is_too_old(node: DataNode, routing: Routing) -> bool:
     """True if this shard has given away chunks that the routing still shows as its own."""
-    found = stored_document(node, ROUTING_SIGNALS, routing.namespace)
-    if found is None or routing.collection is None:
+    raw = stored_document(node, ROUTING_SIGNALS, routing.namespace)
+    if raw is None or routing.collection is None:
         return False
-    signal = document_to_python(found)
+    signal = document_to_python(raw)
     if "epoch" not in signal:
         return False
     least = Lastmod.from_timestamp(signal["lastRefreshedCollectionVersion"])

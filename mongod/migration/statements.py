@@ -87,8 +87,8 @@ def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
     """True if each of the wanted ranges lies in one that is owned; neighbours are joined in both."""
     lows = [low for low, _ in owned]
     for low, high in wanted:
-        place = bisect_right(lows, low) - 1
-        if place < 0 or owned[place][1] < high:
+        index = bisect_right(lows, low) - 1
+        if index < 0 or owned[index][1] < high:
             return False
     return True
 
@@ -156,14 +156,14 @@ class RunningStatements:
         """Wait at most that long for the running statements; return whether all have ended."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        while (others := self.running(scope)) is not None:
-            over = asyncio.ensure_future(others())
-            left = end - loop.time()
-            if left <= 0:
-                over.cancel()
+        while (wait := self.running(scope)) is not None:
+            task = asyncio.ensure_future(wait())
+            remaining = end - loop.time()
+            if remaining <= 0:
+                task.cancel()
                 return False
             try:
-                await asyncio.wait_for(over, left)
+                await asyncio.wait_for(task, remaining)
             except TimeoutError:
                 return False
         return True

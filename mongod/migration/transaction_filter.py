@@ -104,8 +104,8 @@ class TransactionShardFilter:
     def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
         """See the protocol. A transaction never waits for a move that waits for it."""
         below = self._below
-        known = below.current(namespace)
-        return below.statements.begin(namespace, known, below.shard_name, within, lambda: known)
+        metadata = below.current(namespace)
+        return below.statements.begin(namespace, metadata, below.shard_name, within, lambda: metadata)
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionFilter:
         """See the protocol."""

@@ -23,16 +23,16 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     shard = shard_of(context)
     try:
-        told = ShardIdentity.from_raw(arguments["shardIdentity"])
+        identity = ShardIdentity.from_raw(arguments["shardIdentity"])
     except KeyError as error:
         raise CommandError(Code.BadValue, f"a shard identity has the field {error}") from None
     shard.load_identity()
-    known = shard.identity
-    if known is not None and (known.name, known.cluster) != (told.name, told.cluster):
+    current = shard.identity
+    if current is not None and (current.name, current.cluster) != (identity.name, identity.cluster):
         raise CommandError(
-            Code.IllegalOperation, f"this is already the shard {known.name} of the cluster {known.cluster}"
+            Code.IllegalOperation, f"this is already the shard {current.name} of the cluster {current.cluster}"
         )
-    if known is not None and (shard.shard_filter.holds.any or undecided(shard)):
+    if current is not None and (shard.shard_filter.holds.any or undecided(shard)):
         text = "an operation of the cluster that it was removed from still holds something here: try again in a while"
         raise CommandError(Code.ConflictingOperationInProgress, text)
     document = document_to_python(arguments["shardIdentity"])

@@ -32,8 +32,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         sizes.append(await finish_steps(context, range_bytes(node, collection, key, bounds)))
         if arguments["enough"] and sizes[-1] >= arguments["enough"]:
             break
-    known = await shard.shard_filter.known(arguments.value)
-    routed = None if known is None else known.routing.collection
+    metadata = await shard.shard_filter.known(arguments.value)
+    routed = None if metadata is None else metadata.routing.collection
     orphans = 0
     for deletion in shard.records.deletions():
         owned = routed is not None and routed.chunks.owns_any(shard.name, deletion.range)

@@ -22,19 +22,19 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     identity = shard.identity
     if identity is None:
         return {"configServer": "", "inShardedMode": False, "mine": Timestamp(0, 0), "global": Timestamp(0, 0)}
-    known = await shard.shard_filter.refresh(arguments.value)
-    collection = known.routing.collection
+    metadata = await shard.shard_filter.refresh(arguments.value)
+    collection = metadata.routing.collection
     reply: dict[str, Any] = {
         "configServer": identity.config,
         "inShardedMode": True,
-        "mine": known.version.lastmod.to_timestamp(),
-        "global": known.routing.version().lastmod.to_timestamp(),
+        "mine": metadata.version.lastmod.to_timestamp(),
+        "global": metadata.routing.version().lastmod.to_timestamp(),
     }
     if arguments["fullMetadata"] and collection is not None:
         reply["metadata"] = {
             "collVersion": collection.chunks.version.lastmod.to_timestamp(),
             "collVersionEpoch": collection.epoch,
-            "shardVersion": known.version.lastmod.to_timestamp(),
+            "shardVersion": metadata.version.lastmod.to_timestamp(),
             "keyPattern": collection.key.document(),
             "chunks": [
                 [chunk.min.document(), chunk.max.document()]

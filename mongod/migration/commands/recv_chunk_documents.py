@@ -20,14 +20,14 @@ from mongod.migration.shard import shard_of
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    gone = [] if arguments["deleted"] is None else values(arguments["deleted"])
+    deleted_ids = [] if arguments["deleted"] is None else values(arguments["deleted"])
     await shard_of(context).recipient.take(
         lambda token: TakeDocuments(
             token=token,
             id=arguments["migrationId"],
             number=arguments["number"],
             documents=arguments["documents"],
-            gone=gone,
+            gone=deleted_ids,
             clone=arguments["clone"],
             majority=arguments["majority"],
             namespace=arguments["ns"],

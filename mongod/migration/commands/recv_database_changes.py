@@ -24,13 +24,13 @@ from mongod.migration.shard import shard_of
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     documents, changes, at = arguments["documents"], [], 0
     for raw in arguments["collections"]:
-        body, gone = document_to_python(raw), get_field(raw, "deleted")
-        if not isinstance(body.get("ns"), str) or gone is None or gone[0] != ARRAY:
+        body, deleted_ids = document_to_python(raw), get_field(raw, "deleted")
+        if not isinstance(body.get("ns"), str) or deleted_ids is None or deleted_ids[0] != ARRAY:
             raise CommandError(Code.TypeMismatch, "the changes of a collection have its name and what is deleted")
         count = body.get("documents")
         if not isinstance(count, int) or not 0 <= count <= len(documents) - at:
             raise CommandError(Code.BadValue, f"the changes of {body['ns']} are not {count} documents")
-        changes.append(CollectionChanges(body["ns"], documents[at : at + count], values(gone[1])))
+        changes.append(CollectionChanges(body["ns"], documents[at : at + count], values(deleted_ids[1])))
         at += count
     identity, number, majority = (arguments[name] for name in ("migrationId", "number", "majority"))
     await shard_of(context).recipient.take(

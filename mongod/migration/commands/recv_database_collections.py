@@ -42,16 +42,16 @@ def _definition(raw: bytes) -> CollectionDefinition:
         raise CommandError(Code.TypeMismatch, "a collection has a name and a uuid")
     if not isinstance(body.get("options"), dict):
         raise CommandError(Code.TypeMismatch, "a collection has options")
-    made = CollectionDefinition(
+    definition = CollectionDefinition(
         namespace=body["ns"],
         uuid=body["uuid"],
         options=raw_field(raw, "options"),
         indexes=tuple(array_documents(indexes[1])),
     )
-    parse_options(made.options)
-    for spec in made.indexes:
+    parse_options(definition.options)
+    for spec in definition.indexes:
         parse_index_spec(spec)
-    return made
+    return definition
 
 
 COMMAND = Command(

@@ -38,15 +38,15 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     cloner = cloner_of(node, collection)
     if cloner is not None:
         target = None if arguments["force"] else _target(arguments)
-        places = await cloner.split_points(collection, key, bounds, target)
-        return {"splitKeys": [place.document() for place in places[: arguments["maxSplitPoints"] or None]]}
+        split_bounds = await cloner.split_points(collection, key, bounds, target)
+        return {"splitKeys": [bound.document() for bound in split_bounds[: arguments["maxSplitPoints"] or None]]}
     if arguments["force"]:
         steps = _median(node, collection, key, bounds)
     else:
         steps = _points(node, collection, key, bounds, _target(arguments), arguments["openEnds"])
-    found = await finish_steps(context, steps)
-    limit = arguments["maxSplitPoints"] or len(found)
-    return {"splitKeys": [bound_at(node, collection, key, bounds, point).document() for point in found[:limit]]}
+    points = await finish_steps(context, steps)
+    limit = arguments["maxSplitPoints"] or len(points)
+    return {"splitKeys": [bound_at(node, collection, key, bounds, point).document() for point in points[:limit]]}
 
 
 def _target(arguments: Arguments) -> int:
@@ -63,10 +63,10 @@ def _points(
 ) -> Steps[list[bytes]]:
     low, high = bounds.min.key, bounds.max.key
     average = collection.size // collection.count if collection.count else 0
-    wanted = split_target(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
-    if collection.count < wanted.keys_in_target:
+    criteria = split_target(open_ends and low == key.min.key, open_ends and high == key.max.key, target, average)
+    if collection.count < criteria.keys_in_target:
         return []
-    scan = SplitScan(low, wanted)
+    scan = SplitScan(low, criteria)
     snapshot = node.engine.snapshot()
     try:
         for count, point in enumerate(shard_keys(snapshot, collection, key, bounds)):

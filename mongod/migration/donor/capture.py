@@ -45,9 +45,9 @@ class Capture:
     def take(self, count: int) -> list[Value]:
         """At most `count` of the `_id`s, which leave the capture."""
         chosen = list(islice(self._ids, count))
-        taken = [self._ids.pop(key) for key in chosen]
-        self._bytes -= sum(len(key) + len(value[1]) for key, value in zip(chosen, taken, strict=True))
-        return taken
+        values = [self._ids.pop(key) for key in chosen]
+        self._bytes -= sum(len(key) + len(value[1]) for key, value in zip(chosen, values, strict=True))
+        return values
 
     def _committed(self, commit: Commit) -> None:
         migration = self._migration

@@ -83,11 +83,11 @@ class CloneSource(ABC):
             if len(batch) % _DOCUMENTS_PER_LOOK == 0 or len(raw) > _LONG_DOCUMENT:
                 yield PAUSE
         self._check()
-        taken = self._namespace
+        namespace = self._namespace
         if self._next_collection():
-            return CloneBatch(taken, batch, is_last=False)
+            return CloneBatch(namespace, batch, is_last=False)
         self._close_snapshot()
-        return CloneBatch(taken, batch, is_last=True)
+        return CloneBatch(namespace, batch, is_last=True)
 
     def _next_collection(self) -> bool:
         """Switch to the next collection; False if there is none."""
@@ -130,18 +130,18 @@ class DocumentSource(CloneSource):
         """See the base."""
         collection, migration = collection_of(self._node, self._migration), self._migration
         present: list[bytes] = []
-        gone: list[Value] = []
+        deleted_ids: list[Value] = []
         size = 0
         self._check()
-        while len(self._capture) and size < BATCH_BYTES and len(present) + len(gone) < CHANGES_AT_ONCE:
+        while len(self._capture) and size < BATCH_BYTES and len(present) + len(deleted_ids) < CHANGES_AT_ONCE:
             (identity,) = self._capture.take(1)
-            found = collection.by_id(self._node.engine, identity)
-            if found is not None and in_range(migration.key, migration.range, found[1]):
-                present.append(found[1])
-                size += len(found[1])
+            record = collection.by_id(self._node.engine, identity)
+            if record is not None and in_range(migration.key, migration.range, record[1]):
+                present.append(record[1])
+                size += len(record[1])
             else:
-                gone.append(identity)
-        return [CollectionChanges(migration.namespace, present, gone)]
+                deleted_ids.append(identity)
+        return [CollectionChanges(migration.namespace, present, deleted_ids)]
 
 
 def range_source(node: DataNode, migration: Migration) -> CloneSource:

@@ -33,12 +33,12 @@ from mongod.migration.ranges import id_of
 
 def unsharded_collections(store: Store, migration: DatabaseMigration) -> list[Collection]:
     """The collections that move, by name; temporary ones of outputs under way do not: those end with the move."""
-    found = [
+    collections = [
         collection
         for collection in store.catalog.in_database(migration.namespace)
         if migration.concerns(collection.ns) and _moves(collection)
     ]
-    return sorted(found, key=lambda collection: collection.ns)
+    return sorted(collections, key=lambda collection: collection.ns)
 
 
 def _moves(collection: Collection) -> bool:
@@ -131,10 +131,10 @@ class DatabaseSource(CloneSource):
         if catalog.version == self._catalog_version:
             return []
         sharded = [self._node.store.collection(namespace) for namespace in sorted(self._migration.sharded)]
-        known = unsharded_collections(self._node.store, self._migration) + [
-            each for each in sharded if each is not None
+        collections = unsharded_collections(self._node.store, self._migration) + [
+            candidate for candidate in sharded if candidate is not None
         ]
-        now = {collection.ns: self._definition(collection) for collection in known}
+        now = {collection.ns: self._definition(collection) for collection in collections}
         for namespace, definition in self._told.items():
             if now.get(namespace) != definition:
                 text = f"the definition of {namespace} has changed while its database was on its way"
@@ -154,24 +154,24 @@ class DatabaseSource(CloneSource):
     def take_changes(self) -> list[CollectionChanges]:
         """See the base. One call takes changes of several collections: a round takes no longer for many collections."""
         self._check()
-        taken: list[CollectionChanges] = []
+        changes: list[CollectionChanges] = []
         count = size = 0
         while size < BATCH_BYTES and count < CHANGES_AT_ONCE and (namespace := self._capture.namespace()) is not None:
             collection = self._node.store.collection(namespace)
             moves = collection is not None and _moves(collection)
             present: list[bytes] = []
-            gone: list[Value] = []
+            deleted_ids: list[Value] = []
             while size < BATCH_BYTES and count < CHANGES_AT_ONCE:
                 identity = self._capture.take(namespace)
                 if identity is None:
                     break
                 count += 1
-                found = None if collection is None else collection.by_id(self._node.engine, identity)
-                if found is None:
-                    gone.append(identity)
+                record = None if collection is None else collection.by_id(self._node.engine, identity)
+                if record is None:
+                    deleted_ids.append(identity)
                 else:
-                    present.append(found[1])
-                    size += len(found[1])
+                    present.append(record[1])
+                    size += len(record[1])
             if moves:
-                taken.append(CollectionChanges(namespace, present, gone))
-        return taken
+                changes.append(CollectionChanges(namespace, present, deleted_ids))
+        return changes

@@ -103,15 +103,15 @@ class DonorDriver:
 
     def begin_resumed(self, decision: Decision | None) -> list[Effect]:
         """The first effects of a donation found on disk; those that block operations have been carried out."""
-        left: list[Effect] = []
+        remaining: list[Effect] = []
         for effect in self._core.resume(decision):
             if isinstance(effect, BlockWrites | BlockReads):
                 self._block(effect)
             else:
-                left.append(effect)
+                remaining.append(effect)
         if decision is not None:
             self.finished.set_result(None)
-        return left
+        return remaining
 
     async def run(self, resumed: list[Effect] | None = None) -> None:
         """Carry out effects until the core is done or this member is no longer primary."""
@@ -170,11 +170,11 @@ class DonorDriver:
 
     async def _unless_given_up(self, effect: Effect) -> Event | None:
         doing = asyncio.ensure_future(self._do(effect))
-        told = asyncio.ensure_future(self._given_up.wait())
+        give_up = asyncio.ensure_future(self._given_up.wait())
         try:
-            await asyncio.wait((doing, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((doing, give_up), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            give_up.cancel()
             if not doing.done():
                 doing.cancel()
                 await asyncio.wait((doing,))
@@ -198,8 +198,10 @@ class DonorDriver:
             case SendClone():
                 return CloneSent(exhausted=await cloning.send_clone())
             case SendChanges(majority):
-                left = await cloning.send_changes(majority=majority)
-                return ChangesSent(left, statements=majority and not await self._turn.comes(few=left <= STEADY_CHANGES))
+                remaining = await cloning.send_changes(majority=majority)
+                return ChangesSent(
+                    remaining, statements=majority and not await self._turn.comes(few=remaining <= STEADY_CHANGES)
+                )
             case BlockWrites():
                 self._turn.check()
                 self._block(effect)

@@ -73,15 +73,15 @@ def raise_routing_floor(shard: ShardParts, migration: AnyMigration, version: Las
         "lastRefreshedCollectionVersion": version.to_timestamp(),
         "migration": migration.id,
     }
-    known = stored_document(shard.node, ROUTING_SIGNALS, migration.namespace)
-    if known is not None and DROPPED_UNTIL in (before := document_to_python(known)):
+    raw = stored_document(shard.node, ROUTING_SIGNALS, migration.namespace)
+    if raw is not None and DROPPED_UNTIL in (before := document_to_python(raw)):
         signal[DROPPED_UNTIL] = before[DROPPED_UNTIL]
     _write(shard, (ROUTING_SIGNALS, signal))
 
 
 def _end_database(shard: ShardParts, migration: DatabaseMigration) -> None:
-    known = stored_document(shard.node, DATABASES, migration.namespace)
-    before = None if known is None else document_to_python(known)
+    raw = stored_document(shard.node, DATABASES, migration.namespace)
+    before = None if raw is None else document_to_python(raw)
     _write(shard, (DATABASES, dropped(migration.namespace, [migration.version.timestamp], before)))
 
 

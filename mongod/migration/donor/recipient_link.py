@@ -69,10 +69,10 @@ class RecipientLink:
         for at in range(0, len(definitions), COLLECTIONS_AT_ONCE):
             listed = [
                 {
-                    "ns": each.namespace, "uuid": each.uuid, "options": RawBSONDocument(each.options),
-                    "indexes": [RawBSONDocument(raw) for raw in each.indexes],
+                    "ns": definition.namespace, "uuid": definition.uuid, "options": RawBSONDocument(definition.options),
+                    "indexes": [RawBSONDocument(raw) for raw in definition.indexes],
                 }
-                for each in definitions[at : at + COLLECTIONS_AT_ONCE]
+                for definition in definitions[at : at + COLLECTIONS_AT_ONCE]
             ]  # fmt: skip
             await self._ask(self._numbered("_recvDatabaseCollections") | {"collections": listed})
 
@@ -94,10 +94,10 @@ class RecipientLink:
     async def push_database_changes(self, changes: Sequence[CollectionChanges], *, majority: bool) -> None:
         """Send changes of several collections of a database; otherwise like `push_changes`."""
         listed = []
-        for each in changes:
-            head = bson.encode({"ns": each.namespace, "documents": len(each.documents)})
-            listed.append(append_fields(head, b"\x04deleted\0" + array_from(each.gone)))
-        sequences = {"collections": listed, "documents": [raw for each in changes for raw in each.documents]}
+        for change in changes:
+            head = bson.encode({"ns": change.namespace, "documents": len(change.documents)})
+            listed.append(append_fields(head, b"\x04deleted\0" + array_from(change.gone)))
+        sequences = {"collections": listed, "documents": [raw for change in changes for raw in change.documents]}
         command = self._numbered("_recvDatabaseChanges") | {"majority": majority}
         await self._ask(command, sequences={name: some for name, some in sequences.items() if some} or None)
 

@@ -38,9 +38,9 @@ async def replace(node: DataNode, replacements: Sequence[ReplaceDocuments]) -> N
     """Replace documents, collection by collection. Each first removes the old versions, so that values of unique
     indexes can move between documents.
     """
-    for each in replacements:
-        migration = each.migration
-        await _store(node, migration.namespace, _replace(node, migration, each.documents, each.gone))
+    for replacement in replacements:
+        migration = replacement.migration
+        await _store(node, migration.namespace, _replace(node, migration, replacement.documents, replacement.gone))
 
 
 async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:
@@ -119,11 +119,11 @@ def _replace_in_place(node: DataNode, migration: Migration, documents: Sequence[
         collection = collection_of(node, migration)
         with node.store.unit(from_migrate=True) as unit:
             for document in documents[at : at + _INSERT_BATCH]:
-                found = collection.by_id(unit, id_of(document))
-                if found is None:
+                record = collection.by_id(unit, id_of(document))
+                if record is None:
                     unit.insert(collection, document)
-                elif found[1] != document:
-                    unit.replace(collection, *found, document)
+                elif record[1] != document:
+                    unit.replace(collection, *record, document)
             unit.commit()
         yield
 
@@ -148,10 +148,10 @@ def _remove(
 ) -> None:
     """Remove the document with that `_id` if it is in the range. One outside of it is another document: it stays, or
     (when a document with its `_id` is to be stored) refuses the migration."""
-    found = collection.by_id(unit, identity)
-    if found is None:
+    record = collection.by_id(unit, identity)
+    if record is None:
         return
-    record_id, raw = found
+    record_id, raw = record
     if in_range(migration.key, migration.range, raw):
         unit.remove(collection, record_id, raw)
     elif not keep_outside:

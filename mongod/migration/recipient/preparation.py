@@ -47,8 +47,8 @@ async def read_routing(shard: ShardParts, work: ReadRouting) -> RoutingRead | Da
         return await _read_database(shard, work, migration)
     if work.anew:
         shard.shard_filter.forget(migration.namespace)
-    known = await shard.shard_filter.refresh(migration.namespace)
-    routing, collection = known.routing, known.collection
+    metadata = await shard.shard_filter.refresh(migration.namespace)
+    routing, collection = metadata.routing, metadata.collection
     if collection is None:
         return RoutingRead(work, None, routing.primary, False)
     same = collection.epoch == migration.epoch
@@ -62,8 +62,8 @@ async def _read_database(shard: ShardParts, work: ReadRouting, migration: Databa
         shard.shard_filter.forget(about)
     routing = (await shard.shard_filter.refresh(about)).routing
     hold = shard.shard_filter.holds.over(migration.namespace)
-    held = hold is not None and hold.operation == migration.operation
-    return DatabaseRead(work, routing.database, routing.primary, held)
+    is_held = hold is not None and hold.operation == migration.operation
+    return DatabaseRead(work, routing.database, routing.primary, is_held)
 
 
 def make_collection(shard: ShardParts, migration: Migration, definition: Definition) -> None:
@@ -105,7 +105,7 @@ async def hold_collections(
     """
     node = shard.node
     node.replication.check_write()
-    coming = [each for each in definitions if each.namespace not in migration.sharded]
+    coming = [candidate for candidate in definitions if candidate.namespace not in migration.sharded]
     for definition in coming:
         collection = node.store.collection(definition.namespace)
         if collection is not None and collection.count and collection.uuid != definition.uuid.as_uuid():
@@ -182,7 +182,7 @@ def follow_definition(
     node: DataNode, collection: Collection, wanted: list[IndexSpec], options: CollectionOptions
 ) -> None:
     """Drop indexes that differ from those of `wanted`, and take over the options that can change."""
-    left = [
+    obsolete_names = [
         index.name
         for index in collection.indexes.values()
         if not index.is_id and not any(_same(index.spec, spec) for spec in wanted)
@@ -197,15 +197,15 @@ def follow_definition(
         validation["validator"] = validator
     validation["changeStreamPreAndPostImages"] = from_python({"enabled": options.pre_images})
     differ = collection.options.family is None and _validation(collection.options) != _validation(options)
-    if not left and not differ:
+    if not obsolete_names and not differ:
         return
     with node.store.unit(from_migrate=True) as unit:
-        for name in left:
+        for name in obsolete_names:
             node.store.drop_index(unit, collection, name)
         if differ:
             modify_options(node.store.catalog, unit, collection, validation)
         unit.commit()
-    LOG.info("Definition follows the donor's", ns=collection.ns, dropped=left)
+    LOG.info("Definition follows the donor's", ns=collection.ns, dropped=obsolete_names)
 
 
 def _validation(options: CollectionOptions) -> tuple[Value | None, str, str, bool]:
