@@ -29,8 +29,8 @@ def hold_family(
     database, name = split_namespace(namespace)
     _hold(node, f"{database}.{MARK}", keyspace, None)
     collection = _hold(node, namespace, options, uuid)
-    found = wide_of(node).find(database, name)
-    assert found is not None, "it has just been made"
+    family = wide_of(node).find(database, name)
+    assert family is not None, "it has just been made"
     return collection
 
 

@@ -105,18 +105,18 @@ def delete_rows(
 ) -> int:
     """Remove at most `limit` records of these rows; how many there were."""
     doomed: dict[bytes, list[tuple[bytes, bytes]]] = {}
-    found = size = 0
+    count = size = 0
     for row_key, path, record in records(unit.engine, *_keys(collection, rows), partitioner):
         if record[0] & ESTIMATE:
             continue
         doomed.setdefault(row_key, []).append((path, record))
-        found += 1
+        count += 1
         size += len(record)
-        if found == limit or size >= _MERGED_BYTES:
+        if count == limit or size >= _MERGED_BYTES:
             break
     for row_key, removed in doomed.items():
         remove_cells(unit, collection, row_key, removed)
-    return found
+    return count
 
 
 class RowCapture:
@@ -149,12 +149,12 @@ class RowCapture:
 
     def take(self, count: int, max_bytes: int) -> list[bytes]:
         """The oldest entries, at most `count` of them and hardly more than `max_bytes`; they leave the capture."""
-        size = taken = 0
-        while taken < min(count, len(self._entries)) and size < max_bytes:
-            size += len(self._entries[taken])
-            taken += 1
-        chosen = self._entries[:taken]
-        del self._entries[:taken]
+        size = end = 0
+        while end < min(count, len(self._entries)) and size < max_bytes:
+            size += len(self._entries[end])
+            end += 1
+        chosen = self._entries[:end]
+        del self._entries[:end]
         self._bytes -= size
         return chosen
 

@@ -31,18 +31,18 @@ async def split_places(
     step = total / 2 if target is None or at_an_end else target / 2
     points: list[Any] = []
     since = 0
-    for position, (place, size) in enumerate(sizes):
+    for position, (point, size) in enumerate(sizes):
         if position and since >= step:
-            points.append(place)
+            points.append(point)
             since = 0
         since += size
     if len(points) > 1 and since * 2 < step:
         points.pop()
     once = target is None or at_an_end
     if once and not points and len(sizes) > 1:
-        # The last place holds more than all before it.
+        # The last point holds more than all before it.
         points = [sizes[-1][0]]
-    return [key.bound(place_document(place)) for place in points[: 1 if once else None]]
+    return [key.bound(place_document(point)) for point in points[: 1 if once else None]]
 
 
 def sized_places(
@@ -50,25 +50,25 @@ def sized_places(
 ) -> Steps[list[tuple[Bound, int]]]:
     """Return (bound of the place, bytes) of a chunk's data, in the order of places."""
     sizes = yield from _sizes(node, collection, bounds)
-    return [(key.bound(place_document(place)), size) for place, size in sizes]
+    return [(key.bound(place_document(point)), size) for point, size in sizes]
 
 
 def _sizes(node: DataNode, collection: Collection, bounds: KeyRange) -> Steps[list[tuple[Any, int]]]:
     """Return (place, bytes) of a chunk's data, in the order of places."""
     partitioner = partitioner_of(node, collection)
-    found: list[tuple[Any, int]] = []
+    sizes: list[tuple[Any, int]] = []
     snapshot = node.engine.snapshot()
     try:
         for count, (row_key, size) in enumerate(
             row_sizes(snapshot, collection, partitioner, rows_of(partitioner, bounds))
         ):
-            place = place_of_row_key(partitioner, row_key)
-            if found and found[-1][0] == place:
-                found[-1] = place, found[-1][1] + size.size
+            point = place_of_row_key(partitioner, row_key)
+            if sizes and sizes[-1][0] == point:
+                sizes[-1] = point, sizes[-1][1] + size.size
             else:
-                found.append((place, size.size))
+                sizes.append((point, size.size))
             if count % 256 == 255:
                 yield PAUSE
     finally:
         snapshot.close()
-    return found
+    return sizes

@@ -33,8 +33,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return {"n": len(writes), "warnings": await executor_of(context).apply(writes, level, hint)}
     if len(writes) != 1:
         raise CommandError(Code.BadValue, "what was seen is of one row")
-    seen = seen_parts(arguments["seen"], writes[0])
-    warnings = await executor_of(context).apply_if(writes, seen, level)
+    parts = seen_parts(arguments["seen"], writes[0])
+    warnings = await executor_of(context).apply_if(writes, parts, level)
     return {"n": 0, "outdated": True} if warnings is None else {"n": 1, "warnings": warnings}
 
 

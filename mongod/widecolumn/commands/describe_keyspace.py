@@ -15,7 +15,7 @@ def run(context: Context, arguments: Arguments) -> Result:
     del arguments
     wide = wide_of(node_of(context))
     keyspace = wide.existing_keyspace(context.db, context.command.name)
-    return keyspace_document(keyspace, [stored(found) for found in wide.families(context.db)])
+    return keyspace_document(keyspace, [stored(family) for family in wide.families(context.db)])
 
 
 COMMAND = DESCRIBE_KEYSPACE.command(run)

@@ -16,7 +16,7 @@ def run(context: Context, arguments: Arguments) -> Result:
     wide = wide_of(node_of(context))
     return {
         "keyspaces": [
-            keyspace_document(keyspace, [stored(found) for found in wide.families(keyspace.name)])
+            keyspace_document(keyspace, [stored(family) for family in wide.families(keyspace.name)])
             for keyspace in wide.keyspaces()
         ]
     }

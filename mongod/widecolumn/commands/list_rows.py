@@ -13,9 +13,9 @@ from docstore.widecolumn.node.replica_reads import list_rows, listing_document
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    found = wide_of(node).existing(context.db, arguments.value, context.command.name)
+    family = wide_of(node).existing(context.db, arguments.value, context.command.name)
     bounds = bytes_of(arguments["start"], "start"), bytes_of(arguments["end"], "end")
-    return listing_document(await list_rows(context, node, found, *bounds, arguments["limit"]))
+    return listing_document(await list_rows(context, node, family, *bounds, arguments["limit"]))
 
 
 COMMAND = Command(

@@ -42,7 +42,9 @@ async def _spread(context: Context, loaded: Configuration, act: Callable[[Schema
     wide = wide_of(node_of(context))
 
     def standing() -> set[tuple[str, str]]:
-        return {(each.name, found.definition.name) for each in loaded.keyspaces for found in wide.families(each.name)}
+        return {
+            (space.name, store.definition.name) for space in loaded.keyspaces for store in wide.families(space.name)
+        }
 
     before = standing()
     families = [(keyspace, family) for keyspace in loaded.keyspaces for family in loaded.families[keyspace.name]]

@@ -12,8 +12,8 @@ from docstore.widecolumn.node.replica_reads import document_of, read_record_rang
 
 async def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    found = wide_of(node).existing(context.db, arguments.value, context.command.name)
-    return document_of(await read_record_range(context, node, found.collection, record_range_of(arguments)))
+    family = wide_of(node).existing(context.db, arguments.value, context.command.name)
+    return document_of(await read_record_range(context, node, family.collection, record_range_of(arguments)))
 
 
 COMMAND = Command(

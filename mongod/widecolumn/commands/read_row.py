@@ -18,7 +18,7 @@ from docstore.widecolumn.node.schema_changes import check_schema
 
 async def run(context: Context, arguments: Arguments) -> Result:
     check_schema(context, arguments)
-    wanted = PartitionRead(
+    read = PartitionRead(
         keyspace=context.db,
         family=arguments.value,
         key=bytes_of(arguments["key"], "key"),
@@ -28,7 +28,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         limit=arguments["limit"],
         head=arguments["head"],
     )
-    page = await executor_of(context).read(wanted, level_named(arguments["consistency"]))
+    page = await executor_of(context).read(read, level_named(arguments["consistency"]))
     entries = pack_entries([Entry(path, record) for path, record in page.entries])
     head = pack_entries([Entry(path, record) for path, record in page.head])
     return document_from(

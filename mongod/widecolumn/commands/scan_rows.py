@@ -21,7 +21,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     after = None
     if arguments["row"] is not None:
         after = bytes_of(arguments["row"], "row"), bytes_of(arguments["path"], "path")
-    wanted = RingScan(
+    scan = RingScan(
         keyspace=context.db,
         family=arguments.value,
         start=bytes_of(arguments["start"], "start"),
@@ -30,7 +30,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         limit=arguments["limit"],
         statistics=arguments["statistics"],
     )
-    page = await executor_of(context).scan(wanted, level_named(arguments["consistency"]))
+    page = await executor_of(context).scan(scan, level_named(arguments["consistency"]))
     fields = [("rows", *binary_value(pack_rows(page.rows))), ("more", *from_python(page.resume is not None))]
     if page.resume is not None:
         row, path = page.resume

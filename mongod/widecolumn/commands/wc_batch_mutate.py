@@ -35,8 +35,8 @@ def _run(context: Context, arguments: Arguments) -> Steps[bytes]:
         warnings += large_values(node, *rows)
         hint = parse_hint_origin(arguments["hint"])
         warnings += yield from write_rows(context, node, rows, level, hint=hint)
-    told = b"\x04warnings\0" + from_python(warnings)[1] if warnings else b""
-    return enclosed(b"\x10n\0" + len(mutations).to_bytes(4, "little") + told)
+    warnings_field = b"\x04warnings\0" + from_python(warnings)[1] if warnings else b""
+    return enclosed(b"\x10n\0" + len(mutations).to_bytes(4, "little") + warnings_field)
 
 
 COMMAND = BATCH_MUTATE.command(

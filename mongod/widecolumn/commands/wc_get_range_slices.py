@@ -18,8 +18,8 @@ def run(context: Context, arguments: Arguments) -> Response:
         ranges = row_ranges_of(query.found.keyspace.partitioner, arguments["range"])
     else:
         ranges = [record_range_from(record_range)]
-    asked = RangeQuery(ranges, arguments["count"], arguments["excludeEmpty"])
-    return run_steps(context, reply_ranges(query, asked, slice_query_of(query.found, arguments)))
+    range_query = RangeQuery(ranges, arguments["count"], arguments["excludeEmpty"])
+    return run_steps(context, reply_ranges(query, range_query, slice_query_of(query.found, arguments)))
 
 
 COMMAND = GET_RANGE_SLICES.command(

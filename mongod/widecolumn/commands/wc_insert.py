@@ -23,15 +23,15 @@ def run(context: Context, arguments: Arguments) -> Response:
     done = insert_plain(context, node, arguments)
     if done is not None:
         return done
-    found = family_of(context, arguments)
+    family = family_of(context, arguments)
     level = level_named(arguments["consistency"])
     key = partition_key_of(arguments["key"])
-    super_name = super_column_of(found, arguments)
-    check_path(found.definition, super_name, given(arguments["column"]), whole_super=False)
+    super_name = super_column_of(family, arguments)
+    check_path(family.definition, super_name, given(arguments["column"]), whole_super=False)
     fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
-    entry = insert_entry(found.definition, super_name, fields, write_context_of(node), name_field="column")
+    entry = insert_entry(family.definition, super_name, fields, write_context_of(node), name_field="column")
     hint = parse_hint_origin(arguments["hint"])
-    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level, hint))
+    return run_steps(context, write_row(context, node, RowChange(family, key, (entry,)), level, hint))
 
 
 _FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))

@@ -20,14 +20,14 @@ from docstore.widecolumn.node.write_replies import write_row
 
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
-    found = family_of(context, arguments)
+    family = family_of(context, arguments)
     level = level_named(arguments["consistency"])
     key = partition_key_of(arguments["key"])
-    super_name = super_column_of(found, arguments)
+    super_name = super_column_of(family, arguments)
     timestamp = timestamp_of(given(arguments["timestamp"]), wide_of(node).timestamp())
-    entry = removal_entry(found.definition, super_name, given(arguments["column"]), timestamp, wide_of(node).now())
+    entry = removal_entry(family.definition, super_name, given(arguments["column"]), timestamp, wide_of(node).now())
     hint = parse_hint_origin(arguments["hint"])
-    return run_steps(context, write_row(context, node, RowChange(found, key, (entry,)), level, hint))
+    return run_steps(context, write_row(context, node, RowChange(family, key, (entry,)), level, hint))
 
 
 COMMAND = REMOVE.command(run)
