@@ -77,17 +77,17 @@ class Chunks:
         upwards = self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,), start=(bound.document(),))
         below = self._tables.by_index(CHUNKS, _BY_MIN, (record.uuid,), start=(bound.document(),), reverse=True)
         first = next(upwards, None)
-        found = None if first is None else ChunkRecord.from_raw(first, record.key)
-        if found is None or found.chunk.min.key != bound.key:
-            following, raw = found, next(below, None)
-            found = None if raw is None else ChunkRecord.from_raw(raw, record.key)
+        chunk_record = None if first is None else ChunkRecord.from_raw(first, record.key)
+        if chunk_record is None or chunk_record.chunk.min.key != bound.key:
+            following, raw = chunk_record, next(below, None)
+            chunk_record = None if raw is None else ChunkRecord.from_raw(raw, record.key)
         else:
             raw = next(upwards, None)
             following = None if raw is None else ChunkRecord.from_raw(raw, record.key)
-        if found is not None and following is not None and found.chunk.max.key > following.chunk.min.key:
-            cut = replace(found.chunk, range=KeyRange(found.chunk.min, following.chunk.min))
-            found = replace(found, chunk=cut)
-        return found
+        if chunk_record is not None and following is not None and chunk_record.chunk.max.key > following.chunk.min.key:
+            cut = replace(chunk_record.chunk, range=KeyRange(chunk_record.chunk.min, following.chunk.min))
+            chunk_record = replace(chunk_record, chunk=cut)
+        return chunk_record
 
     def count_by_shard(self, record: CollectionRecord) -> dict[str, int]:
         """Chunks per shard of one collection."""
@@ -101,9 +101,10 @@ class Chunks:
     def count_jumbo_on(self, shard: str) -> int:
         """Return the number of these chunks that are flagged jumbo; reads all of them."""
         records = map(CollectionRecord.from_raw, self._tables.all(COLLECTIONS))
-        found = (self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
+        chunk_rows = (self._tables.by_index(CHUNKS, _BY_SHARD, (record.uuid, shard)) for record in records)
         return sum(
-            get_field(raw, "jumbo") is not None and _field(raw, "jumbo") for raw in itertools.chain.from_iterable(found)
+            get_field(raw, "jumbo") is not None and _field(raw, "jumbo")
+            for raw in itertools.chain.from_iterable(chunk_rows)
         )
 
     # Changing
@@ -132,7 +133,7 @@ class Chunks:
             raise CommandError(Code.IllegalOperation, f"sharding is not enabled for the database of {namespace}")
         if database.version != version:
             raise CommandError(Code.StaleDbVersion, f"the database of {namespace} is another one by now")
-        if any(bytes(gone) == bytes(uuid) for gone, _ in database.dropped):
+        if any(bytes(dropped_uuid) == bytes(uuid) for dropped_uuid, _ in database.dropped):
             raise CommandError(Code.OperationFailed, f"{namespace} has been dropped meanwhile")
         if database.primary != shard:
             raise CommandError(Code.IllegalOperation, f"the primary shard of {namespace} is {database.primary}")
@@ -147,14 +148,14 @@ class Chunks:
             unique=unique,
             partitioner=partitioner,
         )
-        made = [first_chunk(key, shard)]
+        layout = [first_chunk(key, shard)]
         if partitioner is not None and over:
-            places = even_places(Partitioner(partitioner), CHUNKS_PER_SHARD * len(over))
-            if places:
-                made = first_chunks(key, [key.bound(place_document(place)) for place in places], over)
+            points = even_places(Partitioner(partitioner), CHUNKS_PER_SHARD * len(over))
+            if points:
+                layout = first_chunks(key, [key.bound(place_document(point)) for point in points], over)
         chunks = [
             ChunkRecord(id=ObjectId(), namespace=namespace, uuid=uuid, chunk=chunk, history=((stamp, chunk.shard),))
-            for chunk in made
+            for chunk in layout
         ]
         leftovers = [_field(raw, "_id") for raw in tables.by_index(CHUNKS, _BY_MIN, (uuid,))]
         with tables.store.unit() as unit:
@@ -171,17 +172,17 @@ class Chunks:
 
         ConflictingOperationInProgress when `shard` has no chunk with these bounds; BadValue for unusable points.
         """
-        found = self.at(record, bounds.min)
-        if found is None or found.chunk.shard != shard or not found.chunk.range.same(bounds):
+        chunk_record = self.at(record, bounds.min)
+        if chunk_record is None or chunk_record.chunk.shard != shard or not chunk_record.chunk.range.same(bounds):
             if points and self._is_cut(record, shard, bounds, points):
                 return self.version(record)
             raise _conflict(f"{shard} has no chunk {bounds} of {record.namespace}")
-        lower, *uppers = split_chunk(found.chunk, points, self.version(record).lastmod)
+        lower, *uppers = split_chunk(chunk_record.chunk, points, self.version(record).lastmod)
         tables = self._tables
         with tables.store.unit() as unit:
             for part in reversed(uppers):
-                tables.put(unit, CHUNKS, replace(found, id=ObjectId(), chunk=part).document())
-            tables.put(unit, CHUNKS, replace(found, chunk=lower).document())
+                tables.put(unit, CHUNKS, replace(chunk_record, id=ObjectId(), chunk=part).document())
+            tables.put(unit, CHUNKS, replace(chunk_record, chunk=lower).document())
             unit.commit()
         return self.version(record)
 
@@ -199,22 +200,24 @@ class Chunks:
         """Give a chunk away; return the collection's new version. Idempotent. ConflictingOperationInProgress unless
         the donor has the chunk with exactly this version.
         """
-        found = self.at(record, bounds.min)
-        if found is None or not found.chunk.range.same(bounds):
+        chunk_record = self.at(record, bounds.min)
+        if chunk_record is None or not chunk_record.chunk.range.same(bounds):
             raise _conflict(f"there is no chunk {bounds} of {record.namespace}")
-        if found.chunk.shard == recipient:
+        if chunk_record.chunk.shard == recipient:
             return self.version(record)
-        if record.dropping or found.chunk.shard != donor or found.chunk.lastmod != lastmod:
-            raise _conflict(f"the chunk is {found.chunk}, not on {donor} with version {lastmod}")
-        remaining = self._first_remaining(record, donor, found)
+        if record.dropping or chunk_record.chunk.shard != donor or chunk_record.chunk.lastmod != lastmod:
+            raise _conflict(f"the chunk is {chunk_record.chunk}, not on {donor} with version {lastmod}")
+        remaining = self._first_remaining(record, donor, chunk_record)
         version = self.version(record).lastmod
-        moved, bumped = move_chunk(found.chunk, recipient, None if remaining is None else remaining.chunk, version)
+        moved, bumped = move_chunk(
+            chunk_record.chunk, recipient, None if remaining is None else remaining.chunk, version
+        )
         tables = self._tables
-        history = ((tables.timestamp(), recipient), *found.history[:9])
+        history = ((tables.timestamp(), recipient), *chunk_record.history[:9])
         with tables.store.unit() as unit:
             if remaining is not None and bumped is not None:
                 tables.put(unit, CHUNKS, replace(remaining, chunk=bumped).document())
-            tables.put(unit, CHUNKS, replace(found, chunk=moved, history=history).document())
+            tables.put(unit, CHUNKS, replace(chunk_record, chunk=moved, history=history).document())
             unit.commit()
         return ShardVersion(record.epoch, moved.lastmod if bumped is None else bumped.lastmod)
 
@@ -227,30 +230,32 @@ class Chunks:
 
     def raise_version(self, record: CollectionRecord, bounds: KeyRange, lastmod: Lastmod) -> str:
         """Make sure that the chunk at the low end of `bounds` has a version above `lastmod`; the shard that owns it."""
-        found = self.at(record, bounds.min)
-        assert found is not None, f"{record.namespace} has no chunk at {bounds.min}"
-        if found.chunk.lastmod <= lastmod:
+        chunk_record = self.at(record, bounds.min)
+        assert chunk_record is not None, f"{record.namespace} has no chunk at {bounds.min}"
+        if chunk_record.chunk.lastmod <= lastmod:
             higher = Lastmod(self.version(record).major + 1, 0)
             tables = self._tables
             with tables.store.unit() as unit:
-                tables.put(unit, CHUNKS, replace(found, chunk=replace(found.chunk, lastmod=higher)).document())
+                tables.put(
+                    unit, CHUNKS, replace(chunk_record, chunk=replace(chunk_record.chunk, lastmod=higher)).document()
+                )
                 unit.commit()
-        return found.chunk.shard
+        return chunk_record.chunk.shard
 
     def set_jumbo(self, record: CollectionRecord, bounds: KeyRange, jumbo: bool) -> ShardVersion:
         """Set or clear a chunk's jumbo flag; return the collection's new version. The chunk gets a new minor version,
         so that incremental refreshes include it. ConflictingOperationInProgress if there is no such chunk.
         """
-        found = self.at(record, bounds.min)
-        if found is None or not found.chunk.range.same(bounds):
+        chunk_record = self.at(record, bounds.min)
+        if chunk_record is None or not chunk_record.chunk.range.same(bounds):
             raise _conflict(f"there is no chunk {bounds} of {record.namespace}")
         version = self.version(record)
-        if found.chunk.jumbo == jumbo:
+        if chunk_record.chunk.jumbo == jumbo:
             return version
         after = ShardVersion(record.epoch, Lastmod(version.major, version.minor + 1))
         with self._tables.store.unit() as unit:
-            flagged = replace(found.chunk, jumbo=jumbo, lastmod=after.lastmod)
-            self._tables.put(unit, CHUNKS, replace(found, chunk=flagged).document())
+            flagged = replace(chunk_record.chunk, jumbo=jumbo, lastmod=after.lastmod)
+            self._tables.put(unit, CHUNKS, replace(chunk_record, chunk=flagged).document())
             unit.commit()
         return after
 
@@ -273,10 +278,10 @@ class Chunks:
         """
         tables = self._tables
         old, new = self.collection(source), self.collection(target)
-        begun = new is not None and new.uuid == source_uuid
+        is_renamed = new is not None and new.uuid == source_uuid
         with tables.store.unit() as unit:
             if old is not None and old.uuid == source_uuid:
-                if not begun:
+                if not is_renamed:
                     stamp = tables.timestamp()
                     named = replace(
                         old, namespace=target, epoch=ObjectId(), timestamp=stamp, changed_ms=tables.now_ms()
@@ -315,9 +320,9 @@ def _shard(raw: bytes) -> str:
 
 
 def _field(raw: bytes, name: str) -> Any:
-    found = get_field(raw, name)
-    assert found is not None, f"a chunk has the field {name}"
-    return to_python(found)
+    value = get_field(raw, name)
+    assert value is not None, f"a chunk has the field {name}"
+    return to_python(value)
 
 
 def _conflict(message: str) -> CommandError:

@@ -127,21 +127,21 @@ class Cluster:
         check_database_name(name)
         if name in OWN_DATABASES:
             raise CommandError(Code.InvalidOptions, f"can't shard the {name} database")
-        known = self.database(name)
-        if known is None:
+        database = self.database(name)
+        if database is None:
             if not keyspace:
                 self._check_spelling(name)
-            known = self._new_database(name, primary or self._least_used(), partitioned)
-            self.shard(known.primary)
-        elif primary is not None and primary != known.primary:
+            database = self._new_database(name, primary or self._least_used(), partitioned)
+            self.shard(database.primary)
+        elif primary is not None and primary != database.primary:
             raise CommandError(
-                Code.NamespaceExists, f"database {name} already exists with the primary shard {known.primary}"
+                Code.NamespaceExists, f"database {name} already exists with the primary shard {database.primary}"
             )
-        wanted = known if known.partitioned or not partitioned else replace(known, partitioned=True)
+        record = database if database.partitioned or not partitioned else replace(database, partitioned=True)
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, DATABASES, wanted.document())
+            self._tables.put(unit, DATABASES, record.document())
             unit.commit()
-        return wanted
+        return record
 
     def note_dropped(self, namespace: str, uuid: Binary) -> None:
         """Remember for a while that a sharded collection is gone."""
@@ -149,10 +149,10 @@ class Cluster:
         if database is None:
             return
         now = self._tables.timestamp()
-        kept = [(gone, at) for gone, at in database.dropped if at.time > now.time - REMEMBERED_SECONDS]
+        recent_drops = [(old_uuid, at) for old_uuid, at in database.dropped if at.time > now.time - REMEMBERED_SECONDS]
         with self._tables.store.unit() as unit:
-            wanted = replace(database, dropped=(*kept, (uuid, now)))
-            self._tables.put(unit, DATABASES, wanted.document())
+            record = replace(database, dropped=(*recent_drops, (uuid, now)))
+            self._tables.put(unit, DATABASES, record.document())
             unit.commit()
 
     def move_primary(self, name: str, version: DatabaseVersion, to: str) -> bool:

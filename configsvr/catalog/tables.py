@@ -80,8 +80,8 @@ class Tables:
         collection = self.store.collection(namespace)
         if collection is None:
             return None
-        found = collection.by_id(reader or self.store.engine, from_python(identity))
-        return None if found is None else found[1]
+        record = collection.by_id(reader or self.store.engine, from_python(identity))
+        return None if record is None else record[1]
 
     def all(self, namespace: str, reader: Reader | None = None) -> Iterator[bytes]:
         """All documents in the order of their `_id`s."""
@@ -135,18 +135,18 @@ class Tables:
         if collection is None:
             raise CommandError(Code.NotYetInitialized, f"{namespace} does not exist yet")
         raw = bson.encode(document)
-        found = collection.by_id(unit, from_python(document["_id"]))
-        if found is None:
+        record = collection.by_id(unit, from_python(document["_id"]))
+        if record is None:
             unit.insert(collection, raw)
-        elif found[1] != raw:
-            unit.replace(collection, found[0], found[1], raw)
+        elif record[1] != raw:
+            unit.replace(collection, record[0], record[1], raw)
 
     def delete(self, unit: WriteUnitOfWork, namespace: str, identity: Any) -> None:
         """Remove the document with that `_id` if it exists."""
         collection = self.store.collection(namespace)
-        found = None if collection is None else collection.by_id(unit, from_python(identity))
-        if collection is not None and found is not None:
-            unit.remove(collection, found[0], found[1])
+        record = None if collection is None else collection.by_id(unit, from_python(identity))
+        if collection is not None and record is not None:
+            unit.remove(collection, record[0], record[1])
 
 
 def index_name(key: Mapping[str, int]) -> str:

@@ -27,8 +27,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     if name in ("", "config"):
         raise CommandError(Code.BadValue, f"a shard cannot be named '{name}'")
     host, databases = await _examine(server, arguments.value, set_name, hosts)
-    known = server.cluster.check_new_shard(name, set_name, frozenset(host.partition("/")[2].split(",")))
-    if known is None:
+    shard = server.cluster.check_new_shard(name, set_name, frozenset(host.partition("/")[2].split(",")))
+    if shard is None:
         await _identify(server, arguments.value, name)
         server.cluster.add_shard(name, host, databases)
         server.changelog.add("addShard", "", {"name": name, "host": host})
@@ -90,8 +90,8 @@ def _check_members(hello: dict[str, Any], target: str, set_name: str, hosts: fro
     if "configsvr" in hello or hello.get("msg") == "isdbgrid":
         raise CommandError(Code.OperationFailed, f"'{target}' is a config server or a router, no shard")
     if hello.get("setName") != set_name:
-        found = hello.get("setName") or "not initiated as a replica set"
-        raise CommandError(Code.OperationFailed, f"'{target}' is not the set {set_name}: it is {found}")
+        actual_name = hello.get("setName") or "not initiated as a replica set"
+        raise CommandError(Code.OperationFailed, f"'{target}' is not the set {set_name}: it is {actual_name}")
     members = {*hello.get("hosts", ()), *hello.get("passives", ()), *hello.get("arbiters", ())}
     strangers = sorted(hosts - members)
     if strangers:

@@ -23,8 +23,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
             "splitPoints": [point.document() for point in points],
             "lastmod": version.lastmod.to_timestamp(),
         }
-        what = "split" if len(points) == 1 else "multi-split"
-        server.changelog.add(what, arguments.value, details, shard=arguments["shard"])
+        event = "split" if len(points) == 1 else "multi-split"
+        server.changelog.add(event, arguments.value, details, shard=arguments["shard"])
     await server.committed()
     return {"version": version.to_document()}
 

@@ -14,12 +14,16 @@ from docstore.security.scram import MECHANISMS
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     name, access = UserName(arguments.value, arguments["db"]), context.services.access
-    found, profile = access.completed(await node_of(context).users.known_by(name, access.pretence))
+    own_credentials, profile = access.completed(await node_of(context).users.known_by(name, access.pretence))
     # Computed for every name and shown to nobody: replies have one size and take the same time.
     pretended = {mechanism: access.pretended(mechanism, name, profile) for mechanism in MECHANISMS}
-    shown = {each: pretended[each] for each in MECHANISMS if each in profile} if found is None else found
-    credentials = {mechanism: credential.document() for mechanism, credential in shown.items()}
-    return {"known": found is not None, "credentials": credentials}
+    visible = (
+        {kind: pretended[kind] for kind in MECHANISMS if kind in profile}
+        if own_credentials is None
+        else own_credentials
+    )
+    credentials = {mechanism: credential.document() for mechanism, credential in visible.items()}
+    return {"known": own_credentials is not None, "credentials": credentials}
 
 
 COMMAND = Command(

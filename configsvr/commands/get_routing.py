@@ -37,10 +37,10 @@ PAGE_CHUNKS = 2000
 
 def _shown(chunk: bytes) -> bytes:
     """Return the chunk in the form for routers; `since`: when it came to its shard."""
-    shown, history = _CHUNK.apply(chunk), get_field(chunk, "history")
+    row, history = _CHUNK.apply(chunk), get_field(chunk, "history")
     newest = None if history is None else next(iter(array_documents(history[1])), None)
     since = None if newest is None else get_field(newest, "validAfter")
-    return shown if since is None else append_fields(shown, b"\x11since\0" + since[1])
+    return row if since is None else append_fields(row, b"\x11since\0" + since[1])
 
 
 async def run(context: Context, arguments: Arguments) -> bytes:
@@ -57,13 +57,13 @@ async def run(context: Context, arguments: Arguments) -> bytes:
         if raw is not None:
             record = CollectionRecord.from_raw(raw)
             full = since is None or since.epoch != record.epoch
-            found = list(islice(server.chunks.changed_since(record, since, reader), PAGE_CHUNKS + 1))
-            chunks = [_shown(chunk) for chunk in found[:PAGE_CHUNKS]]
+            changed_chunks = list(islice(server.chunks.changed_since(record, since, reader), PAGE_CHUNKS + 1))
+            chunks = [_shown(chunk) for chunk in changed_chunks[:PAGE_CHUNKS]]
             fields += [
                 ("collection", OBJECT, raw),
                 ("full", BOOL, b"\1" if full else b"\0"),
                 ("chunks", ARRAY, documents_array(chunks)),
-                ("more", BOOL, b"\1" if len(found) > PAGE_CHUNKS else b"\0"),
+                ("more", BOOL, b"\1" if len(changed_chunks) > PAGE_CHUNKS else b"\0"),
             ]
         return document_from(fields)
     finally:

@@ -13,9 +13,9 @@ from docstore.node.node import node_of
 
 
 def run(context: Context, arguments: Arguments) -> dict[str, Any]:
-    seen = context.services.host.state_version()
-    assert seen is not None, "a config server is a member of a set"
-    return {"process": seen["processId"], "changes": Int64(node_of(context).users.generation)}
+    version = context.services.host.state_version()
+    assert version is not None, "a config server is a member of a set"
+    return {"process": version["processId"], "changes": Int64(node_of(context).users.generation)}
 
 
 COMMAND = Command(
