@@ -97,12 +97,12 @@ class Options:
 
     def _encryption(self) -> Encryption | None:
         """Error: click.UsageError."""
-        given = (
+        settings = (
             self.ca_file, self.certificate_key_file, self.certificate_password, self.crl_file,
             self.invalid_certificates or None, self.invalid_hostnames or None,
         )  # fmt: skip
         if not self.tls:
-            if any(each is not None for each in given):
+            if any(setting is not None for setting in settings):
                 raise click.UsageError("options that begin with --tls need --tls")
             return None
         if self.nodb:

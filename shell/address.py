@@ -94,8 +94,8 @@ def parse_address(text: str, *, host: str | None = None, port: int | None = None
         return Address(_hosts(hosts, port), text or DEFAULT_DATABASE, set_name)
     if not _names_a_host(text):
         return Address(((DEFAULT_HOST, port or DEFAULT_PORT),), text or DEFAULT_DATABASE)
-    set_name, rest = _split_set(text)
-    hosts, _, database = rest.partition("/")
+    set_name, location = _split_set(text)
+    hosts, _, database = location.partition("/")
     return Address(_hosts(hosts, port), database or DEFAULT_DATABASE, set_name)
 
 
@@ -105,9 +105,9 @@ def _names_a_host(text: str) -> bool:
 
 def _split_set(text: str) -> tuple[str | None, str]:
     """Split off a set's name. The colon or comma after the slash tells `set/host:port,...` from `host/database`."""
-    first, slash, rest = text.partition("/")
-    if slash and ":" not in first and "," not in first and (":" in rest or "," in rest):
-        return first, rest
+    first, slash, hosts = text.partition("/")
+    if slash and ":" not in first and "," not in first and (":" in hosts or "," in hosts):
+        return first, hosts
     return None, text
 
 
@@ -119,8 +119,8 @@ def _host(text: str, default_port: int | None) -> tuple[str, int]:
     if text.lower().startswith("%2f"):
         return unquote(text), default_port or DEFAULT_PORT
     if text.startswith("["):
-        name, _, rest = text[1:].partition("]")
-        number = rest.removeprefix(":")
+        name, _, port_part = text[1:].partition("]")
+        number = port_part.removeprefix(":")
     else:
         name, _, number = text.partition(":")
     if not name:
@@ -134,14 +134,14 @@ def _host(text: str, default_port: int | None) -> tuple[str, int]:
 
 def _parse_uri(rest: str) -> Address:
     authority, _, path = rest.partition("/")
-    who, at, hosts = authority.rpartition("@")
+    user_info, at, hosts = authority.rpartition("@")
     database, _, query = path.partition("?")
     options = _Options()
     for name, value in parse_qsl(query, keep_blank_values=True):
         options.take(name, value)
     address = options.address(_hosts(hosts), unquote(database))
     if options.mechanism == X509:
-        user, _, password = who.partition(":")
+        user, _, password = user_info.partition(":")
         if password:
             raise AddressError("a user who authenticates by a certificate has no password")
         return address.with_credentials(unquote(user), "", EXTERNAL, X509)
@@ -149,7 +149,7 @@ def _parse_uri(rest: str) -> Address:
         if options.source is not None or options.mechanism is not None:
             raise AddressError("authSource and authMechanism need a user name in the address")
         return address
-    user, colon, password = who.partition(":")
+    user, colon, password = user_info.partition(":")
     if not user or not colon:
         raise AddressError("a user name in an address needs a password: mongodb://user:password@host")
     source = options.source or unquote(database) or "admin"

@@ -78,11 +78,11 @@ class Deployment:
         if server or not self._follow:
             host = self._host(server) if server else self.address.hosts[0]
             return self._run_on(self._client(host), body)
-        wanted = preference or _PRIMARY
+        read_preference = preference or _PRIMARY
         name = _command_name(body)
         deadline = time.monotonic() + (self.address.selection_timeout or PRIMARY_WAIT)
         while True:
-            client = self._choose(deadline, wanted)
+            client = self._choose(deadline, read_preference)
             try:
                 reply = self._run_on(client, body)
             except Unreachable as error:
@@ -94,7 +94,11 @@ class Deployment:
                 if refused or (sent and name not in _READS) or self._interrupted or time.monotonic() > deadline:
                     raise
             else:
-                if not _refused_as_secondary(reply) or wanted["mode"] != "primary" or time.monotonic() > deadline:
+                if (
+                    not _refused_as_secondary(reply)
+                    or read_preference["mode"] != "primary"
+                    or time.monotonic() > deadline
+                ):
                     return reply
                 self._forget_choices()
             time.sleep(RETRY_PAUSE)
@@ -102,7 +106,7 @@ class Deployment:
     def authenticate(self, credentials: Credentials) -> None:
         """Authenticate as this user on all connections. Errors: Unreachable, also if the server refuses."""
         client = self._client(self._last)
-        self._users = [known for known in self._users if known.source != credentials.source]
+        self._users = [user for user in self._users if user.source != credentials.source]
         try:
             authenticate(client, credentials)
         except (Refused, ConnectionLost) as error:
@@ -114,7 +118,7 @@ class Deployment:
 
     def forget_user(self, source: str) -> None:
         """Stop being the user that the database `source` knows, on new connections."""
-        self._users = [known for known in self._users if known.source != source]
+        self._users = [user for user in self._users if user.source != source]
 
     def second_client(self) -> WireClient:
         """Return a connection of its own to the server of the last command; the caller closes it."""
@@ -140,8 +144,8 @@ class Deployment:
         try:
             reply = client.run(body)
         except ConnectionLost as error:
-            what = f"network error while attempting to run command '{_command_name(body)}': " if error.sent else ""
-            raise Unreachable(f"{what}{error}") from error
+            prefix = f"network error while attempting to run command '{_command_name(body)}': " if error.sent else ""
+            raise Unreachable(f"{prefix}{error}") from error
         except Refused as error:
             raise Unreachable(str(error)) from error
         finally:
@@ -151,9 +155,9 @@ class Deployment:
 
     def _choose(self, deadline: float, preference: Mapping[str, Any]) -> WireClient:
         """Return the server for a read preference. Waits for a primary, or another suitable member."""
-        known = self._standing(preference)
-        if known is not None:
-            return known
+        cached_client = self._standing(preference)
+        if cached_client is not None:
+            return cached_client
         while True:
             members, failures = self._survey()
             member = choose(members, preference)
@@ -165,10 +169,10 @@ class Deployment:
                     self._chosen[repr(preference)] = (client, time.monotonic() + SURVEY_SECONDS)
                 return client
             if time.monotonic() > deadline or len(failures) == len(self._clients):
-                wanted = (
+                role = (
                     "primary" if preference["mode"] == "primary" else f"what the read preference {preference} asks for"
                 )
-                reasons = "; ".join(failures) or f"none of the reachable members is {wanted}"
+                reasons = "; ".join(failures) or f"none of the reachable members is {role}"
                 raise Unreachable(f"no server of {self.address} can take the command: {reasons}")
             time.sleep(RETRY_PAUSE)
 
@@ -182,10 +186,10 @@ class Deployment:
         """Ask every known server for its role, also those discovered that way."""
         members: list[Member] = []
         failures: list[str] = []
-        asked: set[tuple[str, int]] = set()
-        while left := [host for host in self._clients if host not in asked]:
-            host = left[0]
-            asked.add(host)
+        surveyed_hosts: set[tuple[str, int]] = set()
+        while remaining := [host for host in self._clients if host not in surveyed_hosts]:
+            host = remaining[0]
+            surveyed_hosts.add(host)
             if self._interrupted:
                 raise Unreachable("interrupted")
             self._active = client = self._client(host)
@@ -198,9 +202,9 @@ class Deployment:
             except Refused as error:
                 raise Unreachable(str(error)) from error
             member = Member(host, hello, time.monotonic() - started)
-            wanted = self.address.replica_set
-            if wanted is not None and hello.get("setName") != wanted and not member.router:
-                failures.append(f"{host[0]}:{host[1]} is no member of the set {wanted}")
+            set_name = self.address.replica_set
+            if set_name is not None and hello.get("setName") != set_name and not member.router:
+                failures.append(f"{host[0]}:{host[1]} is no member of the set {set_name}")
                 continue
             members.append(member)
             for other in member.others():
@@ -218,7 +222,7 @@ class Deployment:
         self._chosen.clear()
 
     def _host(self, number: int) -> tuple[str, int]:
-        return next(host for host, known in self._numbers.items() if known == number)
+        return next(host for host, server_number in self._numbers.items() if server_number == number)
 
     def _client(self, host: tuple[str, int]) -> WireClient:
         if host not in self._clients:

@@ -36,8 +36,8 @@ def authenticate(client: WireClient, credentials: Credentials) -> None:
     """Prove to the server of `client` who the user is. Errors: ConnectionLost, Refused."""
     mechanism = credentials.mechanism or _mechanism(client, credentials)
     if mechanism == X509:
-        who = {"user": credentials.user} if credentials.user else {}
-        reply = client.run_document({"authenticate": 1, "mechanism": X509, **who, "$db": EXTERNAL})
+        user_field = {"user": credentials.user} if credentials.user else {}
+        reply = client.run_document({"authenticate": 1, "mechanism": X509, **user_field, "$db": EXTERNAL})
         if not reply.get("ok"):
             raise Refused(str(reply.get("errmsg")))
         return

@@ -34,10 +34,10 @@ class Member:
 
     def others(self) -> Iterator[tuple[str, int]]:
         """The data-bearing members that this one knows of."""
-        known = [*self.hello.get("hosts", ()), *self.hello.get("passives", ())]
+        addresses = [*self.hello.get("hosts", ()), *self.hello.get("passives", ())]
         if isinstance(self.hello.get("primary"), str):
-            known.append(self.hello["primary"])
-        for text in known:
+            addresses.append(self.hello["primary"])
+        for text in addresses:
             name, _, port = text.rpartition(":")
             yield name.strip("[]"), int(port)
 
@@ -61,10 +61,10 @@ def choose(members: Sequence[Member], preference: Mapping[str, Any]) -> Member |
     secondaries = [member for member in members if member.secondary]
     eligible = secondaries if mode != "nearest" else [*secondaries, *([primary] if primary is not None else [])]
     fresh = _fresh(eligible, members, preference.get("maxStalenessSeconds"))
-    found = _nearest(_tagged(fresh, preference.get("tags") or [{}]))
-    if found is None and mode == "secondaryPreferred":
+    nearest = _nearest(_tagged(fresh, preference.get("tags") or [{}]))
+    if nearest is None and mode == "secondaryPreferred":
         return primary
-    return found
+    return nearest
 
 
 def _fresh(eligible: Sequence[Member], members: Sequence[Member], most: float | None) -> Sequence[Member]:
@@ -77,8 +77,8 @@ def _fresh(eligible: Sequence[Member], members: Sequence[Member], most: float | 
 
 def _tagged(members: Sequence[Member], tag_sets: Sequence[Mapping[str, Any]]) -> Sequence[Member]:
     """Return the members with all tags of the first tag set that matches any."""
-    for wanted in tag_sets:
-        fitting = [member for member in members if wanted.items() <= dict(member.hello.get("tags", {})).items()]
+    for tags in tag_sets:
+        fitting = [member for member in members if tags.items() <= dict(member.hello.get("tags", {})).items()]
         if fitting:
             return fitting
     return ()

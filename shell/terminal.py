@@ -58,11 +58,11 @@ def terminal_lines(session: Session) -> Lines:
             session.screen.write(f"{prompt}{line}\n")
             return line
         try:
-            first, *rest = prompts.prompt(prompt).split("\n")
+            first, *lines = prompts.prompt(prompt).split("\n")
         except KeyboardInterrupt:
             pasted.clear()
             raise
-        pasted.extend(rest)
+        pasted.extend(lines)
         return first
 
     return read

@@ -109,8 +109,8 @@ class WireClient:
             connection = self._open()
         except OSError as error:
             reason = reason_of(error)
-            what = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
-            raise ConnectionLost(what, sent=False) from error
+            message = f"couldn't connect to server {self._name()}, connection attempt failed: {reason}"
+            raise ConnectionLost(message, sent=False) from error
         connection.settimeout(None)
         self._poll.register(connection, select.POLLIN | select.POLLRDHUP)
         self._socket = connection

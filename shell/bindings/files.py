@@ -20,19 +20,19 @@ def _entries(path: str) -> list[str]:
 
 
 def _details(path: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for entry in sorted(Path(path).iterdir()):
         details: dict[str, Any] = {"name": str(entry), "baseName": entry.name, "isDirectory": entry.is_dir()}
         if not entry.is_dir():
             details["size"] = entry.stat().st_size
-        found.append(details)
-    return found
+        entries.append(details)
+    return entries
 
 
 def _make(path: str) -> dict[str, bool]:
-    there = Path(path).is_dir()
+    already_exists = Path(path).is_dir()
     Path(path).mkdir(parents=True, exist_ok=True)
-    return {"exists": True, "created": not there}
+    return {"exists": True, "created": not already_exists}
 
 
 def _write(path: str, text: str) -> None:

@@ -139,8 +139,8 @@ class Host:
     def _sleep(self, milliseconds: float) -> None:
         script = self._script
         end = time.monotonic() + milliseconds / 1000
-        while self._stopped < script and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, 0.1))
+        while self._stopped < script and (remaining := end - time.monotonic()) > 0:
+            time.sleep(min(remaining, 0.1))
 
 
 def _told(error: Exception) -> str:

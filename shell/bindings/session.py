@@ -198,9 +198,9 @@ def _is_unfinished(report: str, typed: str) -> bool:
     match = _REPORT.match(report)
     if match is None:
         return False
-    line, message, shown, pointer = int(match[1]), match[2], match[3], match[4]
+    line, message, source_line, pointer = int(match[1]), match[2], match[3], match[4]
     lines = typed.split("\n")
-    at_end = line >= len(lines) and len(pointer) >= len(shown.rstrip())
+    at_end = line >= len(lines) and len(pointer) >= len(source_line.rstrip())
     if message == "SyntaxError: Unexpected end of input":
         return True
     if message in _UNFINISHED:

@@ -52,8 +52,8 @@ class OperationWatcher(AbstractContextManager["OperationWatcher"]):
                 if phase == "map":
                     total = total or self._documents(client)
                 seconds = int(time.monotonic() - started)
-                what = f"{self._name} {self._database}.{self._target} {phase or f'{seconds} s'}"
-                self._screen.progress(what, done, total)
+                label = f"{self._name} {self._database}.{self._target} {phase or f'{seconds} s'}"
+                self._screen.progress(label, done, total)
                 if self._done.wait(PAUSE):
                     return
         except (ConnectionLost, Refused):
