@@ -63,10 +63,10 @@ async def _run(context: Context, args: Arguments) -> Result:
 
 
 def _batch_size(cursor: bytes) -> int | None:
-    found = get_field(cursor, "batchSize")
-    if found is None:
+    value = get_field(cursor, "batchSize")
+    if value is None:
         return None
-    size = integer_of(*found)
+    size = integer_of(*value)
     if size < 0:
         raise CommandError(Code.BadValue, "cursor.batchSize must not be negative")
     return size
@@ -81,17 +81,17 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
     stages: Sequence[bytes] = args["pipeline"]
     cursor = args["cursor"]
     filter_ = leading_filter(stages)
-    match, behind = ([], stages) if filter_ is None else (stages[:1], stages[1:])
-    if not isinstance(args.value, str) or not are_few(behind) or not is_plain_cursor(cursor):
+    match, tail = ([], stages) if filter_ is None else (stages[:1], stages[1:])
+    if not isinstance(args.value, str) or not are_few(tail) or not is_plain_cursor(cursor):
         return None
     batch_size = _batch_size(cursor)
-    if batch_size == 0 or leading_filter(behind) is not None:
+    if batch_size == 0 or leading_filter(tail) is not None:
         # Two filters say where the documents are.
         return None
     shards = targets.of_several(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context))
     if not shards:
         return None
-    halves = halves_of(tuple(behind), behind_match=bool(match))
+    halves = halves_of(tuple(tail), behind_match=bool(match))
     if halves is None:
         return None
     clock = router_of(context).clock
@@ -106,9 +106,9 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
         merged = await merged_results(context, request, halves.split, answers)
         return await first_reply(context, merged, batch_size=batch_size)
 
-    given = _READ_HERE if halves.split.merge_stages else cursor
-    more = encoded_fields(document_from([("cursor", OBJECT, given)])) + _batch_bytes()
-    return Gathering(shards, join, rest, _REPLACED, halves.asked(match) + more)
+    shard_cursor = _READ_HERE if halves.split.merge_stages else cursor
+    extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _batch_bytes()
+    return Gathering(shards, join, rest, _REPLACED, halves.asked(match) + extra_fields)
 
 
 _READ_HERE = bson.encode({"batchSize": SHARD_BATCH})

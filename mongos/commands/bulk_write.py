@@ -26,12 +26,12 @@ async def run(context: Context, args: Arguments) -> bytes:
     session = context.session
     ordered = args["ordered"] or (session is not None and session.transaction is not None)
     concern_error: dict[str, Any] | None = None
-    for place, each in enumerate(await _read(context, args)):
+    for index, operation in enumerate(await _read(context, args)):
         try:
-            outcome = await _carry_out(context, args, each, ordered)
+            outcome = await _carry_out(context, args, operation, ordered)
         except CommandError as error:
-            raise (interrupted(error) if place else error) from error.__cause__
-        await _take(tally, each, outcome)
+            raise (interrupted(error) if index else error) from error.__cause__
+        await _take(tally, operation, outcome)
         concern_error = concern_error or outcome.concern_error
         if ordered and outcome.errors:
             break

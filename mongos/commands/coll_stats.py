@@ -33,20 +33,20 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 
 def _added_up(namespace: str, answers: list[ShardReply], chunks: int) -> dict[str, Any]:
     parts = {answer.shard: answer.decoded() for answer in answers}
-    whole: dict[str, Any] = {"sharded": True, "ns": namespace}
+    stats: dict[str, Any] = {"sharded": True, "ns": namespace}
     for name in _SUMMED:
         if any(name in part for part in parts.values()):
-            whole[name] = sum(part.get(name, 0) for part in parts.values())
+            stats[name] = sum(part.get(name, 0) for part in parts.values())
     sizes: dict[str, int] = {}
     for part in parts.values():
         for index, size in part.get("indexSizes", {}).items():
             sizes[index] = sizes.get(index, 0) + size
-    whole["indexSizes"] = sizes
-    whole["avgObjSize"] = whole["size"] / whole["count"] if whole["count"] else 0.0
-    whole["nindexes"] = max((part.get("nindexes", 0) for part in parts.values()), default=0)
-    whole["nchunks"] = chunks
-    whole["shards"] = parts
-    return whole
+    stats["indexSizes"] = sizes
+    stats["avgObjSize"] = stats["size"] / stats["count"] if stats["count"] else 0.0
+    stats["nindexes"] = max((part.get("nindexes", 0) for part in parts.values()), default=0)
+    stats["nchunks"] = chunks
+    stats["shards"] = parts
+    return stats
 
 
 COMMAND = COLL_STATS.command(run)

@@ -60,9 +60,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 
 
 def _counted(reply: bytes) -> int:
-    found = get_field(reply, "n")
-    assert found is not None, "count answers with a number"
-    return int_of(found)
+    value = get_field(reply, "n")
+    assert value is not None, "count answers with a number"
+    return int_of(value)
 
 
 def _of_several(counts: Iterable[int], skip: int, limit: int) -> int:

@@ -27,15 +27,15 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     stages = [{"$currentOp": options}, {"$match": conditions}]
     pipeline = parse_pipeline([bson.encode(stage) for stage in stages], query_context=query_context_of(context))
     merged = await open_pipeline(context, Request(bson.encode({"aggregate": 1}), f"{context.db}.$cmd", pipeline))
-    found: list[RawBSONDocument] = []
+    operations: list[RawBSONDocument] = []
     try:
         ended = False
         while not ended:
             documents, ended = await merged.next_batch(_AT_ONCE, _BYTES)
-            found += map(RawBSONDocument, documents)
+            operations += map(RawBSONDocument, documents)
     finally:
         merged.close()
-    return {"inprog": found}
+    return {"inprog": operations}
 
 
 COMMAND = CURRENT_OP.command(run)

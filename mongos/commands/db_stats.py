@@ -23,16 +23,16 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     body = forwarded(context.raw)
     answers = await each(shards, lambda shard: shard.command(context.db, body, repeatable=True))
     parts = [answer.decoded() for answer in answers]
-    whole: dict[str, Any] = {"raw": {answer.address: part for answer, part in zip(answers, parts, strict=True)}}
-    whole["db"] = context.db
+    stats: dict[str, Any] = {"raw": {answer.address: part for answer, part in zip(answers, parts, strict=True)}}
+    stats["db"] = context.db
     for name in _SUMMED:
         if any(name in part for part in parts):
-            whole[name] = sum(part.get(name, 0) for part in parts)
+            stats[name] = sum(part.get(name, 0) for part in parts)
     # The average is in bytes at any scale.
     data = sum(part["avgObjSize"] * part["objects"] for part in parts)
-    whole["avgObjSize"] = data / whole["objects"] if data else 0.0
-    whole["scaleFactor"] = max((part["scaleFactor"] for part in parts), default=1.0)
-    return whole
+    stats["avgObjSize"] = data / stats["objects"] if data else 0.0
+    stats["scaleFactor"] = max((part["scaleFactor"] for part in parts), default=1.0)
+    return stats
 
 
 COMMAND = DB_STATS.command(run)

@@ -51,20 +51,20 @@ async def _run(context: Context, args: Arguments) -> bytes:
     except CommandError as error:
         grouped = first_document(await read_below(context, error, _stages(args)))
         context.progress.whole_ok = True
-    given = None if grouped is None else get_field(grouped, "values")
-    held = {} if given is None else {encode_key(value): value for value in values(given[1])}
-    return _reply(context, held)
+    array = None if grouped is None else get_field(grouped, "values")
+    values_by_key = {} if array is None else {encode_key(value): value for value in values(array[1])}
+    return _reply(context, values_by_key)
 
 
 def _joined(context: Context, replies: Sequence[bytes], key_of: Callable[[Value], bytes]) -> bytes:
     """The reply with the values of all shards, each once."""
-    found: dict[bytes, Value] = {}
+    values_by_key: dict[bytes, Value] = {}
     for reply in replies:
-        given = get_field(reply, "values")
-        assert given is not None, "distinct answers with values"
-        for value in values(given[1]):
-            found.setdefault(key_of(value), value)
-    return _reply(context, found)
+        array = get_field(reply, "values")
+        assert array is not None, "distinct answers with values"
+        for value in values(array[1]):
+            values_by_key.setdefault(key_of(value), value)
+    return _reply(context, values_by_key)
 
 
 def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:

@@ -59,9 +59,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
             return []
         shards = filter_shards(routing, tree)
         body = forwarded(context.raw, without=("explain",))
-        asked = _merged_find(inner, arguments) if name == "find" and len(shards) > 1 else inner
+        shard_command = _merged_find(inner, arguments) if name == "find" and len(shards) > 1 else inner
         # The command's name has to come first.
-        body = document_from([("explain", OBJECT, asked), *elements(body)])
+        body = document_from([("explain", OBJECT, shard_command), *elements(body)])
         return await router.ask(context, routing, shards, body)
 
     began = router.clock()
@@ -72,28 +72,28 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 
 def _subject(name: str, inner: bytes) -> bytes:
     """Return the document that holds the command's filter: the command itself, or its only statement."""
-    found = get_field(inner, _FILTERS[name])
-    if found is None or found[0] != ARRAY:
+    value = get_field(inner, _FILTERS[name])
+    if value is None or value[0] != ARRAY:
         return inner
-    statements = array_documents(found[1])
+    statements = array_documents(value[1])
     if len(statements) != 1:
         raise CommandError(Code.InvalidLength, "explained write batches must be of size 1")
     return statements[0]
 
 
 def _filter_of(name: str, subject: bytes) -> bytes:
-    found = get_field(subject, _FILTERS[name])
-    if found is None:
-        found = get_field(subject, "q")
-    return found[1] if found is not None and found[0] == OBJECT else _NOTHING
+    value = get_field(subject, _FILTERS[name])
+    if value is None:
+        value = get_field(subject, "q")
+    return value[1] if value is not None and value[0] == OBJECT else _NOTHING
 
 
 def _merged_find(inner: bytes, arguments: Arguments) -> bytes:
     """Return the find for each of several shards: all documents that may be in the result."""
     skip, limit = arguments["skip"], arguments["limit"]
-    kept = [field for field in elements(inner) if field[0] not in ("skip", "limit")]
+    fields = [field for field in elements(inner) if field[0] not in ("skip", "limit")]
     add = elements(bson.encode({"limit": Int64(skip + limit)})) if limit else []
-    return document_from([*kept, *add])
+    return document_from([*fields, *add])
 
 
 def _stage_name(name: str, inner: bytes, shards: int) -> str:
@@ -107,7 +107,7 @@ def _stage_name(name: str, inner: bytes, shards: int) -> str:
 
 def _reply(stage: str, answers: list[ShardReply], inner: bytes, millis: int) -> dict[str, Any]:
     decoded = [(answer, answer.decoded()) for answer in answers]
-    planned = [_shard_plan(answer, found) for answer, found in decoded]
+    planned = [_shard_plan(answer, explanation) for answer, explanation in decoded]
     planner = {"mongosPlannerVersion": 1, "winningPlan": {"stage": stage, "shards": planned}}
     reply: dict[str, Any] = {"queryPlanner": planner}
     if not decoded:
@@ -129,14 +129,14 @@ def _shard_plan(answer: ShardReply, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _execution(stage: str, decoded: list[tuple[ShardReply, dict[str, Any]]], millis: int) -> dict[str, Any]:
-    shards = [{"shardName": answer.shard, **found["executionStats"]} for answer, found in decoded]
+    shards = [{"shardName": answer.shard, **explanation["executionStats"]} for answer, explanation in decoded]
     totals = {
-        "nReturned": sum(each["nReturned"] for each in shards),
+        "nReturned": sum(stats["nReturned"] for stats in shards),
         "executionTimeMillis": millis,
-        "totalKeysExamined": sum(each["totalKeysExamined"] for each in shards),
-        "totalDocsExamined": sum(each["totalDocsExamined"] for each in shards),
+        "totalKeysExamined": sum(stats["totalKeysExamined"] for stats in shards),
+        "totalDocsExamined": sum(stats["totalDocsExamined"] for stats in shards),
     }
-    children = Int64(sum(each["executionTimeMillis"] for each in shards))
+    children = Int64(sum(stats["executionTimeMillis"] for stats in shards))
     return totals | {"executionStages": {"stage": stage, **totals, "totalChildMillis": children, "shards": shards}}
 
 

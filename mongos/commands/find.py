@@ -90,8 +90,8 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
     if order is not None and args["returnKey"]:
         raise CommandError(Code.NotImplemented, "keys of several shards hold no order: returnKey goes without a sort")
-    wanted = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
-    projection = None if wanted == EMPTY_DOCUMENT else parse_projection(wanted, query_context=query_context, tree=tree)
+    spec = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
+    projection = None if spec == EMPTY_DOCUMENT else parse_projection(spec, query_context=query_context, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
     add: dict[str, Any] = {}
     if merge and limit:
@@ -123,8 +123,8 @@ def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[by
         return apply
 
     def with_place(document: bytes) -> bytes:
-        *fields, place = elements(document)
-        return document_from([*elements(apply(document_from(fields))), place])
+        *fields, record_id = elements(document)
+        return document_from([*elements(apply(document_from(fields))), record_id])
 
     return with_place
 
@@ -156,10 +156,10 @@ async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> 
 
 
 def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    wanted = args["filter"] or EMPTY_DOCUMENT
+    filter_ = args["filter"] or EMPTY_DOCUMENT
     batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
     shape = _plain_shape(args)
-    shards = () if shape is None or not batch else targets.of_several(wanted, partial(query_context_of, context))
+    shards = () if shape is None or not batch else targets.of_several(filter_, partial(query_context_of, context))
     if shape is None or not shards:
         return None
     without = [b"skip", b"limit", b"singleBatch"]
@@ -184,10 +184,10 @@ def _plain_shape(args: Arguments) -> Shape | None:
         if args["returnKey"]:
             # Who routes it says that it is refused.
             return None
-        known = plain_order(args["sort"])
-        if known is None:
+        sort_order = plain_order(args["sort"])
+        if sort_order is None:
             return None
-        order = known.pattern() if known else None
+        order = sort_order.pattern() if sort_order else None
     if order is not None and args["projection"]:
         projection = known_projection(args["projection"])
         if projection is None:

@@ -19,8 +19,8 @@ from mongos.routing.requests import forwarded
 async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     namespace = f"{context.db}.$cmd.listCollections"
-    given = collections_filter(context, args)
-    add = {} if given is None else {"filter": RawBSONDocument(given)}
+    filter_ = collections_filter(context, args)
+    add = {} if filter_ is None else {"filter": RawBSONDocument(filter_)}
     request = forwarded(context.raw, without=("authorizedCollections",), add=add)
 
     async def attempt(routing: Routing) -> list[RemoteCursor]:

@@ -23,28 +23,30 @@ _OF_THE_CLUSTER = ("admin", "config")
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    shown = shown_databases(context, args)
-    wanted = None if args["filter"] is None else compile_filter(parse_filter(args["filter"]))
+    is_visible = shown_databases(context, args)
+    matcher = None if args["filter"] is None else compile_filter(parse_filter(args["filter"]))
     shards = [*await router.shards.all(), router.config]
     body = forwarded(context.raw, without=("nameOnly", "filter", "authorizedDatabases"))
     answers = await each(shards, lambda shard: shard.command("admin", body, repeatable=True))
-    found: dict[str, dict[str, Any]] = {}
+    databases: dict[str, dict[str, Any]] = {}
     for answer in answers:
         for row in document_to_python(answer.body)["databases"]:
             if row["name"] == "local" or (row["name"] in _OF_THE_CLUSTER) != (answer.shard == CONFIG):
                 continue
             size = row.get("sizeOnDisk", 0)
-            known = found.setdefault(row["name"], {"name": row["name"], "sizeOnDisk": 0, "empty": True, "shards": {}})
-            known["sizeOnDisk"] += size
-            known["empty"] = known["empty"] and row.get("empty", True)
-            known["shards"][answer.shard] = Int64(size)
-    rows = [found[name] for name in filter(shown, sorted(found))]
+            entry = databases.setdefault(
+                row["name"], {"name": row["name"], "sizeOnDisk": 0, "empty": True, "shards": {}}
+            )
+            entry["sizeOnDisk"] += size
+            entry["empty"] = entry["empty"] and row.get("empty", True)
+            entry["shards"][answer.shard] = Int64(size)
+    rows = [databases[name] for name in filter(is_visible, sorted(databases))]
     for row in rows:
         row["sizeOnDisk"] = Int64(row["sizeOnDisk"])
     if args["nameOnly"]:
         rows = [{"name": row["name"]} for row in rows]
-    if wanted is not None:
-        rows = [row for row in rows if wanted.matches(bson.encode(row))]
+    if matcher is not None:
+        rows = [row for row in rows if matcher.matches(bson.encode(row))]
     if args["nameOnly"]:
         return {"databases": rows}
     total = sum(row["sizeOnDisk"] for row in rows)

@@ -104,8 +104,8 @@ def _first_pass(context: Context) -> bytes:
 def _find(context: Context, args: Arguments) -> bytes:
     """Return the request for the first documents of a shard."""
     named = {"find": args.value, "filter": RawBSONDocument(args["query"]), "batchBytes": batch_bytes()}
-    rest = forwarded(context.raw, without=_OF_MAP_REDUCE)
-    return document_from([*elements(bson.encode(named)), *elements(rest)])
+    options = forwarded(context.raw, without=_OF_MAP_REDUCE)
+    return document_from([*elements(bson.encode(named)), *elements(options)])
 
 
 class _Reduction(Protocol):
@@ -183,15 +183,15 @@ async def _run_of(remote: RemoteCursor) -> AsyncIterator[list[bytes]]:
 
 
 def _counts_of(answer: ShardReply) -> Counts:
-    found = get_field(answer.body, "counts")
-    assert found is not None, "the internal form answers with counts"
-    return Counts(**{name: int(value) for name, value in document_to_python(found[1]).items()})
+    counts = get_field(answer.body, "counts")
+    assert counts is not None, "the internal form answers with counts"
+    return Counts(**{name: int(value) for name, value in document_to_python(counts[1]).items()})
 
 
 async def _into_collection(context: Context, job: MapReduceJob, reduction: _Reduction, output: Output) -> None:
     router = router_of(context)
     target = await open_target(context, output)
-    kept = KeptResults(router.spill)
+    results = KeptResults(router.spill)
 
     async def sink(documents: list[bytes]) -> None:
         context.operation.check()
@@ -199,10 +199,10 @@ async def _into_collection(context: Context, job: MapReduceJob, reduction: _Redu
 
     try:
         if output.mode is Mode.REDUCE:
-            await reduction.run(kept.take)
+            await reduction.run(results.take)
             find = partial(existing, context, output)
-            again = await reduce_with_existing(router.workers, job, kept, find, sink)
-            reduction.counts += Counts(reduce=again.reduce)
+            counts = await reduce_with_existing(router.workers, job, results, find, sink)
+            reduction.counts += Counts(reduce=counts.reduce)
         else:
             await reduction.run(sink)
         await target.end()
@@ -210,7 +210,7 @@ async def _into_collection(context: Context, job: MapReduceJob, reduction: _Redu
         await target.give_up()
         raise
     finally:
-        kept.close()
+        results.close()
 
 
 COMMAND = MAP_REDUCE.command(run)

@@ -14,11 +14,11 @@ from mongos.routing.broadcast import to_owners
 
 
 async def run(context: Context, _arguments: Arguments) -> Result:
-    found: dict[bytes, dict[str, Any]] = {}
+    filters: dict[bytes, dict[str, Any]] = {}
     for answer in await to_owners(context):
-        for each in answer.decoded()["filters"]:
-            found.setdefault(bson.encode(each), each)
-    return {"filters": list(found.values())}
+        for filter_ in answer.decoded()["filters"]:
+            filters.setdefault(bson.encode(filter_), filter_)
+    return {"filters": list(filters.values())}
 
 
 COMMAND = PLAN_CACHE_LIST_FILTERS.command(run)

@@ -24,8 +24,8 @@ async def run(context: Context, args: Arguments) -> Result:
 
     async def attempt(routing: Routing) -> Result:
         target: Routing = await router.cache.refresh(args["to"])
-        for each in (routing, target):
-            documents_only(context, each)
+        for namespace_routing in (routing, target):
+            documents_only(context, namespace_routing)
         if routing.collection is not None or target.collection is not None:
             return await _coordinated(context, routing, target, drop_target=args["dropTarget"])
         shard = primary_of(routing)
@@ -48,8 +48,8 @@ async def _coordinated(context: Context, source: Routing, target: Routing, *, dr
     try:
         await coordinated(context, source, rename_collection(source, target, drop_target=drop_target))
     finally:
-        for each in (source, target):
-            router_of(context).cache.forget(each.namespace)
+        for routing in (source, target):
+            router_of(context).cache.forget(routing.namespace)
     return {}
 
 

@@ -17,7 +17,7 @@ _WAYS = ("find", "bounds", "middle")
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
-    if sum(way in args for way in _WAYS) != 1:
+    if sum(option in args for option in _WAYS) != 1:
         raise CommandError(Code.InvalidOptions, "must specify exactly one of find, bounds and middle")
     await router.cache.refresh(args.value)
 
