@@ -76,9 +76,9 @@ async def first_reply(
     """
     namespace = namespace or context.namespace
     at = context.at_cluster_time
-    wanted = FIRST_BATCH if batch_size is None else batch_size
+    count = FIRST_BATCH if batch_size is None else batch_size
     try:
-        documents, done = await merged.next_batch(wanted, MAX_BATCH_BYTES) if wanted else ([], False)
+        documents, done = await merged.next_batch(count, MAX_BATCH_BYTES) if count else ([], False)
     except BaseException:
         merged.close()
         raise

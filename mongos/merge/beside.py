@@ -29,23 +29,23 @@ class Beside:
 
     def is_on(self, shard: str) -> bool:
         """True if the shard has all of them, according to the cached routing."""
-        return all(each.collection is None and each.primary == shard for each in self.routing.values())
+        return all(routing.collection is None and routing.primary == shard for routing in self.routing.values())
 
     @property
     def said(self) -> dict[str, Any]:
         """Return the fields that tell the routing to a shard that has all of them."""
-        of_shards = {name: each for name, each in self.routing.items() if each.primary != CONFIG}
+        of_shards = {name: routing for name, routing in self.routing.items() if routing.primary != CONFIG}
         return other_versions(of_shards) if of_shards else {}
 
     async def is_new(self, context: Context, error: CommandError) -> bool:
         """True if an error reports further collections. After a stale error the routing is read anew."""
         cache = router_of(context).cache
         if error.code in STALE_CODES:
-            for each in self.routing.values():
-                await cache.refresh(each.namespace)
+            for routing in self.routing.values():
+                await cache.refresh(routing.namespace)
             return False
-        more = error.extra.get("alsoReads")
-        return more is not None and cache.also_read(context.db, self.names, more)
+        names = error.extra.get("alsoReads")
+        return names is not None and cache.also_read(context.db, self.names, names)
 
 
 async def read_beside(context: Context, names: frozenset[str]) -> Beside:

@@ -149,20 +149,20 @@ class RoutedStream:
 
         Errors: those of the shards and the stages; BSONObjectTooLarge.
         """
-        taken: list[bytes] = []
+        events: list[bytes] = []
         size = 0
         while True:
-            while self._ready and len(taken) < most and size < _MOST_BYTES:
+            while self._ready and len(events) < most and size < _MOST_BYTES:
                 document, self._token, _ = self._ready.popleft()
                 check_internal_size(document)
-                taken.append(document)
+                events.append(document)
                 size += len(document)
-            left = until - self._router.clock()
-            if taken or most == 0 or self.ended or (left <= 0 and not self._events_wait):
-                return taken
-            await self._produce(context, max(left, 0.0))
+            remaining = until - self._router.clock()
+            if events or most == 0 or self.ended or (remaining <= 0 and not self._events_wait):
+                return events
+            await self._produce(context, max(remaining, 0.0))
             if not self._ready and self._router.clock() >= until:
-                return taken
+                return events
 
     @property
     def _events_wait(self) -> bool:
@@ -197,8 +197,8 @@ class RoutedStream:
             "find": "startup_log", "limit": 1, "readConcern": {"level": "local", "afterClusterTime": time},
             "$clusterTime": {"clusterTime": time, "signature": {"hash": bytes(20), "keyId": Int64(0)}},
         }  # fmt: skip
-        behind = [part for part in parts if part.promised < key and part.task is None]
-        await asyncio.gather(*(part.shard.command("local", command, repeatable=True) for part in behind))
+        lagging_parts = [part for part in parts if part.promised < key and part.task is None]
+        await asyncio.gather(*(part.shard.command("local", command, repeatable=True) for part in lagging_parts))
 
     async def _open_new(self, shards: Sequence[Shard], start: int | None) -> None:
         """Open the streams of shards that have none; `start` None: from the place that was reached."""
@@ -206,8 +206,8 @@ class RoutedStream:
         if not new:
             return
         at = _time_of(self._reached) if start is None else start
-        place = {"startAtOperationTime": unpack_timestamp(at)}
-        for part in await asyncio.gather(*(self._opened(shard, place) for shard in new)):
+        position = {"startAtOperationTime": unpack_timestamp(at)}
+        for part in await asyncio.gather(*(self._opened(shard, position) for shard in new)):
             self._parts[part.shard.name] = part
 
     async def _opened(self, shard: Shard, place: dict[str, Any]) -> _Part:
@@ -283,15 +283,15 @@ class RoutedStream:
         concern = {"level": "majority", "afterClusterTime": time}
         base = bson.encode({"aggregate": names["coll"], "pipeline": [], "cursor": {}, "readConcern": concern})
         match = document_from([("$match", OBJECT, by_name["documentKey"][1])])
-        asked = context.derived(namespace=namespace, db=names["db"])
-        found = await open_pipeline(asked, Request(base, namespace, parse_pipeline([match])))
+        inner_context = context.derived(namespace=namespace, db=names["db"])
+        cursor = await open_pipeline(inner_context, Request(base, namespace, parse_pipeline([match])))
         try:
-            documents, _ = await found.next_batch(1, _MOST_BYTES)
+            documents, _ = await cursor.next_batch(1, _MOST_BYTES)
         finally:
-            found.close()
-        place = next(at for at, (name, _, _) in enumerate(fields) if name == "ns")
+            cursor.close()
+        index = next(at for at, (name, _, _) in enumerate(fields) if name == "ns")
         full = ("fullDocument", OBJECT, documents[0]) if documents else ("fullDocument", NULL, b"")
-        return document_from([*fields[:place], full, *fields[place:]])
+        return document_from([*fields[:index], full, *fields[index:]])
 
     def _pass_time(self) -> None:
         """Advance to the time that all shards have promised, if no event waits."""
@@ -328,10 +328,10 @@ def _time_of(key: bytes) -> int:
 async def open_change_stream(context: Context, request: Request, batch_size: int | None) -> bytes:
     """The reply of an aggregate that opens a change stream. Errors: those of the shards, with labels."""
     router = router_of(context)
-    options, rest = change_stream_of(request.pipeline)
+    options, pipeline = change_stream_of(request.pipeline)
     start = await _start(router, options)
-    rest, splits = split_off(rest)
-    stages = EventStages(rest, Environment(clock=router.clock), splits=splits)
+    pipeline, splits = split_off(pipeline)
+    stages = EventStages(pipeline, Environment(clock=router.clock), splits=splits)
     stream = RoutedStream(router, request, options, stages, start)
     try:
         await stream.open()
@@ -356,8 +356,8 @@ async def next_stream_reply(context: Context, cursor: ClientCursor, batch_size: 
     """The reply of a getMore on a stream's checked-out cursor. Errors: those of the shards, with labels."""
     registry = context.services.cursors
     stream: RoutedStream = cursor.source
-    given = get_field(context.raw, "maxTimeMS") is not None
-    until = router_of(context).clock() + (context.max_time_ms / 1000 if given else AWAIT_SECONDS)
+    has_time_limit = get_field(context.raw, "maxTimeMS") is not None
+    until = router_of(context).clock() + (context.max_time_ms / 1000 if has_time_limit else AWAIT_SECONDS)
     try:
         points = context.services.fail_points
         if points is not None:

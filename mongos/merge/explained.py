@@ -49,8 +49,8 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
 
 async def _explain_change_stream(context: Context, request: Request, verbosity: str, command: bytes) -> dict[str, Any]:
     """Return the streams of all shards, and the stages that run on the router. Errors: those of the shards."""
-    _, behind = change_stream_of(request.pipeline)
-    stream, rest = request.pipeline.stages[0].raw, [stage.raw for stage in behind.stages]
+    _, tail = change_stream_of(request.pipeline)
+    stream, merge_stages = request.pipeline.stages[0].raw, [stage.raw for stage in tail.stages]
     inner = document_from(
         [
             elements(request.base)[0],
@@ -61,22 +61,24 @@ async def _explain_change_stream(context: Context, request: Request, verbosity: 
     body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
     shards = await router_of(context).shards.all()
     answers = await each(shards, lambda shard: shard.command(context.db, body, repeatable=True))
-    return _reply(SplitPipeline([stream], rest, None), answers, merged=True) | {"command": RawBSONDocument(command)}
+    return _reply(SplitPipeline([stream], merge_stages, None), answers, merged=True) | {
+        "command": RawBSONDocument(command)
+    }
 
 
 def _reply(split: SplitPipeline, answers: Sequence[ShardReply], *, merged: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    explanation: dict[str, Any] = {}
     if merged or split.merge_stages or not answers or split.merge_sort is not None:
         parts = {"shardsPart": split.shard_stages, "mergerPart": split.merge_stages}
-        shown = {name: [document_to_python(stage) for stage in stages] for name, stages in parts.items()}
-        found |= {"mergeType": "mongos", "splitPipeline": shown}
+        halves = {name: [document_to_python(stage) for stage in stages] for name, stages in parts.items()}
+        explanation |= {"mergeType": "mongos", "splitPipeline": halves}
     else:
-        found["splitPipeline"] = None
+        explanation["splitPipeline"] = None
     shards: dict[str, Any] = {}
     for answer in answers:
-        told = answer.decoded()
+        reply = answer.decoded()
         shards[answer.shard] = {"host": answer.address} | {
-            name: value for name, value in told.items() if name not in _OF_THE_REPLY
+            name: value for name, value in reply.items() if name not in _OF_THE_REPLY
         }
-        found |= {name: told[name] for name in ("serverInfo", "serverParameters") if name in told}
-    return {**found, "shards": shards}
+        explanation |= {name: reply[name] for name in ("serverInfo", "serverParameters") if name in reply}
+    return {**explanation, "shards": shards}

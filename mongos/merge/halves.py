@@ -73,7 +73,7 @@ class Halves:
 @lru_cache(maxsize=256)
 def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None:
     """Return the halves; None if the stages cannot be split in advance."""
-    if read_beside(stages) != frozenset() or any(each in stage for stage in stages for each in _ASIDE):
+    if read_beside(stages) != frozenset() or any(marker in stage for stage in stages for marker in _ASIDE):
         return None
     front = (_SOME,) if behind_match else ()
     try:

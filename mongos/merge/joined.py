@@ -27,8 +27,8 @@ def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) ->
         return None
     documents: list[bytes] = []
     for reply in replies:
-        found = success(reply, _BEGINS)
-        if found is None or not targets.is_whole(reply, found.end):
+        outcome = success(reply, _BEGINS)
+        if outcome is None or not targets.is_whole(reply, outcome.end):
             return None
         cursor = get_field(reply, "cursor")
         batch = None if cursor is None else get_field(cursor[1], "firstBatch")

@@ -108,10 +108,10 @@ async def existing(context: Context, output: Output, keys: list[Value]) -> list[
     condition = document_from([("_id", OBJECT, document_from([("$in", ARRAY, array_from(keys))]))])
     stage = bson.encode({"$match": RawBSONDocument(condition)})
     inner = context.derived(db=output.database, namespace=output.namespace)
-    kept = [field for field in elements(context.raw) if field[0] in _KEPT]
-    base = document_from([("aggregate", *string_value(output.collection)), *kept])
+    fields = [field for field in elements(context.raw) if field[0] in _KEPT]
+    base = document_from([("aggregate", *string_value(output.collection)), *fields])
     merged = await open_pipeline(inner, Request(base, output.namespace, parse_pipeline([stage])))
-    found: dict[bytes, bytes] = {}
+    documents_by_key: dict[bytes, bytes] = {}
     try:
         ended = False
         while not ended:
@@ -119,7 +119,7 @@ async def existing(context: Context, output: Output, keys: list[Value]) -> list[
             for document in documents:
                 identity = get_field(document, "_id")
                 assert identity is not None, "a stored document has an _id"
-                found[encode_key(identity)] = document
+                documents_by_key[encode_key(identity)] = document
     finally:
         merged.close()
-    return [found.get(encode_key(key)) for key in keys]
+    return [documents_by_key.get(encode_key(key)) for key in keys]

@@ -112,21 +112,21 @@ class MergedCursor:
                 await self._produce()
                 continue
             room = max_documents - len(batch)
-            whole = sum(map(len, self._ready)) if len(self._ready) <= room else max_bytes + 1
-            if size + whole <= max_bytes:
-                size += whole
+            ready_bytes = sum(map(len, self._ready)) if len(self._ready) <= room else max_bytes + 1
+            if size + ready_bytes <= max_bytes:
+                size += ready_bytes
                 batch += self._ready
                 self._ready = []
                 continue
-            taken = 0
+            count = 0
             for document in self._ready[:room]:
                 if size + len(document) > max_bytes and batch:
                     break
                 batch.append(document)
                 size += len(document)
-                taken += 1
-            del self._ready[:taken]
-            if taken < room and self._ready:
+                count += 1
+            del self._ready[:count]
+            if count < room and self._ready:
                 break
         return batch, self._done and not self._ready
 
@@ -192,8 +192,8 @@ class MergedCursor:
                 await self._enter(sort, number, remote)
         documents: list[bytes] = []
         size = 0
-        wanted = SLICE_DOCUMENTS if self._left is None else min(SLICE_DOCUMENTS, self._to_skip + self._left)
-        while self._heap and len(documents) < wanted and size < GIVEN_BYTES:
+        limit = SLICE_DOCUMENTS if self._left is None else min(SLICE_DOCUMENTS, self._to_skip + self._left)
+        while self._heap and len(documents) < limit and size < GIVEN_BYTES:
             _, number, document = self._heap[0]
             documents.append(document)
             size += len(document)

@@ -118,8 +118,8 @@ class RoutedTarget:
         return await on_primary(self._context, self._routing, self._database, command)
 
     async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
-        kept = [field for field in elements(self._context.raw) if field[0] in WRITE_FIELDS]
-        command = document_from([*elements(bson.encode(filling(made))), *kept])
+        fields = [field for field in elements(self._context.raw) if field[0] in WRITE_FIELDS]
+        command = document_from([*elements(bson.encode(filling(made))), *fields])
         reply = await on_primary(self._context, self._routing, self._database, command, documents)
         return checked(document_to_python(reply))
 
@@ -161,7 +161,7 @@ class RoutedTarget:
 
     async def _written(self, kind: Kind, command: str, statements: Sequence[bytes]) -> dict[str, Any]:
         context, database, collection = self._context, self._database, self._collection
-        kept = [field for field in elements(context.raw) if field[0] in _FOR_WRITES]
-        raw = document_from([*elements(bson.encode({command: collection, "ordered": False})), *kept])
+        fields = [field for field in elements(context.raw) if field[0] in _FOR_WRITES]
+        raw = document_from([*elements(bson.encode({command: collection, "ordered": False})), *fields])
         inner = context.derived(db=database, namespace=f"{database}.{collection}", session=None, raw=raw)
         return checked(await run_statements(inner, kind, statements, ordered=False))

@@ -92,8 +92,8 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
     pipeline = request.pipeline
     query_context = replace(pipeline.query_context, collation=parse_collation(rules))
     if query_context.collation != pipeline.query_context.collation:
-        asked = get_field(request.base, "collation")
-        if asked is not None and asked[1] != EMPTY_DOCUMENT:
+        collation = get_field(request.base, "collation")
+        if collation is not None and collation[1] != EMPTY_DOCUMENT:
             raise CommandError(
                 Code.OptionNotSupportedOnView,
                 f"Cannot override the default collation of the view {request.namespace}",
@@ -121,20 +121,24 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
             scheduler=router.scheduler,
             finish=_finish(context, request, pipeline),
         )
-    shards, split, beside = await divided(context, request, routing)
+    shards, split, other_collections = await divided(context, request, routing)
     if split.merge_stages:
         request = await under_own_collation(context, request, routing)
         pipeline = request.pipeline
     if split.merge_stages or len(shards) > 1:
         await settle_text_search(context, request.namespace, pipeline.leading_filter(), shards[0])
     cursor = get_field(request.base, "cursor")
-    given = RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": SHARD_BATCH}
+    shard_cursor = (
+        RawBSONDocument(cursor[1]) if cursor is not None and not split.merge_stages else {"batchSize": SHARD_BATCH}
+    )
     merge = bool(split.merge_stages) or len(shards) > 1
-    body = request.body(split.shard_stages, given, {"batchBytes": batch_bytes()} if merge else beside.said)
+    body = request.body(
+        split.shard_stages, shard_cursor, {"batchBytes": batch_bytes()} if merge else other_collections.said
+    )
     try:
         answers = await router.ask(context, routing, shards, body)
     except CommandError as error:
-        if not await beside.is_new(context, error):
+        if not await other_collections.is_new(context, error):
             raise
         return await _opened(context, request, routing)
     return await merged_results(context, request, split, answers)
@@ -162,16 +166,16 @@ async def under_own_collation(context: Context, request: Request, routing: Routi
     """Return the request with the collation of its collection or view. Shards take the collation from there, stages
     that run here cannot. Sharded collections have none.
     """
-    asked = get_field(request.base, "collation")
-    if routing.collection is not None or routing.primary is None or (asked and asked[1] != EMPTY_DOCUMENT):
+    collation = get_field(request.base, "collation")
+    if routing.collection is not None or routing.primary is None or (collation and collation[1] != EMPTY_DOCUMENT):
         return request
     database, _, name = request.namespace.partition(".")
     shard = await router_of(context).shards_outside.get(primary_of(routing))
     body = bson.encode({"listCollections": 1, "filter": {"name": name}})
     versioned_body = versioned(body, version_for(routing, shard.name))
     answer = await shard.command(database, versioned_body, repeatable=True, deadline=context.deadline)
-    found = cursor_of(answer.body).documents
-    options = get_field(found[0], "options") if found else None
+    collections = cursor_of(answer.body).documents
+    options = get_field(collections[0], "options") if collections else None
     rules = None if options is None else get_field(options[1], "collation")
     if rules is None:
         return request
@@ -193,8 +197,8 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
 
     answers = await router.leftovers.answers(await router.shards.all(), one)
     remotes = await router.remotes(context, answers, None)
-    own, rest = over_all(context, first, request.pipeline)
-    finish = _finish(context, request, rest)
+    own, tail = over_all(context, first, request.pipeline)
+    finish = _finish(context, request, tail)
     finish.feed.put(own)
     return MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler, finish=finish)
 
@@ -205,10 +209,10 @@ async def divided(context: Context, request: Request, routing: Routing) -> tuple
     """
     pipeline = request.pipeline
     shards = filter_shards(routing, pipeline.leading_filter())
-    beside = await read_beside(context, pipeline.others)
-    if len(shards) == 1 and beside.is_on(shards[0]):
-        return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None), beside
-    return shards, split_pipeline(pipeline), beside
+    other_collections = await read_beside(context, pipeline.others)
+    if len(shards) == 1 and other_collections.is_on(shards[0]):
+        return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None), other_collections
+    return shards, split_pipeline(pipeline), other_collections
 
 
 def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
@@ -249,19 +253,19 @@ class RoutedCollections:
     def open(self, namespace: str, pipeline: Pipeline) -> Stream:
         let = get_field(self._base, "let")
         variables: dict[str, Value | None] = {} if let is None else {n: (c, d) for n, c, d in elements(let[1])}
-        kept = [field for field in elements(self._base) if field[0] in _KEPT]
+        fields = [field for field in elements(self._base) if field[0] in _KEPT]
         late = [(name, *_constant(value)) for name, value in pipeline.query_context.late.items()]
-        given = [(name, *value) for name, value in variables.items() if value is not None]
+        bindings = [(name, *value) for name, value in variables.items() if value is not None]
         names = {name for name, _, _ in late}
-        bound = [field for field in given if field[0] not in names] + late
+        bound = [field for field in bindings if field[0] not in names] + late
         if bound:
-            kept.append(("let", OBJECT, document_from(bound)))
+            fields.append(("let", OBJECT, document_from(bound)))
         # The request's collation applies, never that of the collection.
         collation = pipeline.query_context.collation
-        kept.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
-        base = document_from([("aggregate", *string_value(namespace)), *kept])
+        fields.append(("collation", OBJECT, SIMPLE if collation is None else collation.raw))
+        base = document_from([("aggregate", *string_value(namespace)), *fields])
         read = _Read(self._context, self._wanting, Request(base, f"{self._context.db}.{namespace}", pipeline))
-        self._reads = [each for each in self._reads if not each.ended]
+        self._reads = [stream for stream in self._reads if not stream.ended]
         self._reads.append(read)
         return read
 

@@ -24,8 +24,8 @@ _EACH_ONCE = bson.encode({"$group": {"_id": "$_id", "lastUse": {"$max": "$lastUs
 
 
 def _flag(options: bytes, name: str) -> bool:
-    found = get_field(options, name)
-    return found is not None and found[1] != b"\0"
+    value = get_field(options, name)
+    return value is not None and value[1] != b"\0"
 
 
 def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
@@ -72,17 +72,17 @@ def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:
     """Return the stages that replace the first stage on a shard."""
     if first.name != "$currentOp":
         return [first.raw]
-    known = {"$ne": [{"$type": "$opid"}, "missing"]}
+    has_opid = {"$ne": [{"$type": "$opid"}, "missing"]}
     name = {"$literal": shard}
-    opid = {"$cond": [known, {"$concat": [name, ":", {"$toString": "$opid"}]}, "$$REMOVE"]}
-    told = {"$mergeObjects": [{"shard": name}, "$$ROOT", {"opid": opid, "client_s": "$client"}]}
-    return [first.raw, bson.encode({"$replaceWith": told}), bson.encode({"$unset": "client"})]
+    opid = {"$cond": [has_opid, {"$concat": [name, ":", {"$toString": "$opid"}]}, "$$REMOVE"]}
+    document = {"$mergeObjects": [{"shard": name}, "$$ROOT", {"opid": opid, "client_s": "$client"}]}
+    return [first.raw, bson.encode({"$replaceWith": document}), bson.encode({"$unset": "client"})]
 
 
 def over_all(context: Context, first: ProcessDocuments, pipeline: Pipeline) -> tuple[list[bytes], Pipeline]:
     """Return (documents of this router, pipeline over them and those of all shards)."""
-    rest = pipeline.stages[1:]
+    tail = pipeline.stages[1:]
     if first.name == "$currentOp":
-        return [], Pipeline(rest, pipeline.query_context)
+        return [], Pipeline(tail, pipeline.query_context)
     once = parse_pipeline([_EACH_ONCE], query_context=pipeline.query_context)
-    return own_documents(context, first.name, first.options), Pipeline((*once.stages, *rest), pipeline.query_context)
+    return own_documents(context, first.name, first.options), Pipeline((*once.stages, *tail), pipeline.query_context)

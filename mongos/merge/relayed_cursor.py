@@ -96,8 +96,8 @@ class CursorRelay(AwaitedRelay):
             # `run` reports the error.
             return False
         raw, upstream = context.raw, context.connection.upstream
-        asked = b"".join((raw[:_ASKED_AT], _encoded(identity), raw[_ASKED_AT + 8 :]))
-        sent = shard.send(without_fields(asked, _LEFT_OUT, _ADDED), self._take, before=upstream.get(shard.name))
+        request = b"".join((raw[:_ASKED_AT], _encoded(identity), raw[_ASKED_AT + 8 :]))
+        sent = shard.send(without_fields(request, _LEFT_OUT, _ADDED), self._take, before=upstream.get(shard.name))
         if sent is None:
             registry.checkin(cursor)
             return False
@@ -136,26 +136,26 @@ class CursorRelay(AwaitedRelay):
 
     def _passed_on(self, reply: bytes) -> bytes:
         """The client's reply. Errors: the shard's."""
-        found = success(reply, _BEGINS)
-        at = 0 if found is None else found.end - len(self._name) - 8
+        outcome = success(reply, _BEGINS)
+        at = 0 if outcome is None else outcome.end - len(self._name) - 8
         cursor = get_field(reply, "cursor") if at and reply.startswith(self._name, at + 8) else None
         batch = None if cursor is None else get_field(cursor[1], "nextBatch")
-        if found is None or batch is None or not reply.startswith(_ID, at - len(_ID)):
+        if outcome is None or batch is None or not reply.startswith(_ID, at - len(_ID)):
             return self._put_together(reply)
-        router_of(self._context).observe_cluster_time(found.cluster_time)
+        router_of(self._context).observe_cluster_time(outcome.cluster_time)
         identity = self._counted(
             int.from_bytes(reply[at : at + 8], "little", signed=True), array_documents(batch[1]), len(reply)
         )
-        given, size = memoryview(reply), (found.end + 1).to_bytes(4, "little")
-        return b"".join((size, given[4:at], _encoded(identity), given[at + 8 : found.end], b"\0"))
+        view, size = memoryview(reply), (outcome.end + 1).to_bytes(4, "little")
+        return b"".join((size, view[4:at], _encoded(identity), view[at + 8 : outcome.end], b"\0"))
 
     def _put_together(self, reply: bytes) -> bytes:
         """Return the reply in the client's form, from one that current data nodes do not send. Errors: the shard's."""
         raise_for_error(reply)
         router_of(self._context).observe_cluster_time(heard_cluster_time(reply))
-        found = cursor_of(reply)
-        identity = self._counted(found.id, found.documents, len(reply))
-        return cursor_reply(found.documents, identity, self._cursor.namespace, "nextBatch")
+        shard_cursor = cursor_of(reply)
+        identity = self._counted(shard_cursor.id, shard_cursor.documents, len(reply))
+        return cursor_reply(shard_cursor.documents, identity, self._cursor.namespace, "nextBatch")
 
     def _counted(self, shard_id: int, documents: list[bytes], size: int) -> int:
         """Note a batch of a reply of that size; the number of the cursor, 0 at its end. `shard_id`: the same there."""

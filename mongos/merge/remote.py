@@ -115,13 +115,13 @@ class RemoteCursor:
         """
         self.documents.clear()
         self._buffers.close()
-        ahead, self._ahead = self._ahead, None
+        prefetch, self._ahead = self._ahead, None
         cursor_id, self._id = self._id, 0
         if cursor_id:
             db, collection = split_namespace(self.namespace)
             with contextlib.suppress(NetworkError, CommandError):
                 await self.shard.end_cursor(self._address, db, collection, cursor_id)
-        if ahead is not None:
-            await asyncio.wait([ahead])
-            if not ahead.cancelled():
-                ahead.exception()
+        if prefetch is not None:
+            await asyncio.wait([prefetch])
+            if not prefetch.cancelled():
+                prefetch.exception()

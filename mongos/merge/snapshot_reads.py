@@ -33,11 +33,11 @@ async def at_one_time(context: Context, run: Callable[[Context], Awaitable[Resul
     if not router.cluster_time():
         # The cluster time is still unknown.
         await router.config.command("admin", {"ping": 1}, repeatable=True)
-    for left in reversed(range(_ATTEMPTS)):
+    for retries in reversed(range(_ATTEMPTS)):
         try:
             return await run(_pinned(context, concern, router.cluster_time()))
         except CommandError as error:
-            if error.code != Code.SnapshotUnavailable or concern.at_cluster_time is not None or not left:
+            if error.code != Code.SnapshotUnavailable or concern.at_cluster_time is not None or not retries:
                 raise
         # Chunks move at the config servers' time.
         await router.config.command("admin", {"ping": 1}, repeatable=True)
@@ -52,9 +52,9 @@ def _pinned(context: Context, concern: ReadConcern, now: int) -> Context:
     context.progress.at_cluster_time = at
     replaced = _REPLACED if at <= now else {"readConcern"}
     pinned = ReadConcern(ReadLevel.SNAPSHOT, at_cluster_time=at)
-    kept = document_from([field for field in elements(context.raw) if field[0] not in replaced])
+    base = document_from([field for field in elements(context.raw) if field[0] not in replaced])
     fields = bson.encode({"readConcern": pinned.document()})[4:-1]
     if at <= now:
         # Else the client has named a time that is still to come, and the shards are to say so.
         fields += encode_cluster_time(now)
-    return context.derived(raw=append_fields(kept, fields), read_concern=pinned)
+    return context.derived(raw=append_fields(base, fields), read_concern=pinned)
