@@ -137,8 +137,8 @@ class Router:
             shard = await self.shards.get(name)
             timed = request(name)
             if context.max_time_ms and context.deadline is not None:
-                left = max(int((context.deadline - self.clock()) * 1000), 1)
-                timed = append_fields(timed, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+                remaining_ms = max(int((context.deadline - self.clock()) * 1000), 1)
+                timed = append_fields(timed, b"\x10maxTimeMS\0" + remaining_ms.to_bytes(4, "little"))
             return await shard.command(
                 context.db, timed, read_preference=read_preference, repeatable=repeatable,
                 deadline=context.deadline, late=LATE_SECONDS, failure=failure,

@@ -24,5 +24,5 @@ async def stored_functions(context: Context) -> bytes | None:
         answer = await shard.command(context.db, body, repeatable=True, deadline=context.deadline)
         return functions_of(cursor_of(answer.body).documents)
 
-    found: bytes | None = await router.cache.routed(f"{context.db}.{COLLECTION}", attempt)
-    return found
+    functions: bytes | None = await router.cache.routed(f"{context.db}.{COLLECTION}", attempt)
+    return functions

@@ -57,14 +57,14 @@ class RoutedUsers:
             await asyncio.sleep(_ASKING_SECONDS)
             with suppress(CommandError):
                 reply = (await self._config.command("admin", user_changes(), repeatable=True)).decoded()
-                seen = {name: reply[name] for name in ("process", "changes")}
-                if seen != self._seen:
-                    self._seen = seen
+                version = {name: reply[name] for name in ("process", "changes")}
+                if version != self._seen:
+                    self._seen = version
                     self.invalidate()
 
     async def was_used(self) -> bool:
-        kept: dict[str, dict[str, str]] = {VERSIONS_NS: {"_id": AUTH_SCHEMA}, USERS_NS: {}, ROLES_NS: {}}
-        for namespace, condition in kept.items():
+        conditions: dict[str, dict[str, str]] = {VERSIONS_NS: {"_id": AUTH_SCHEMA}, USERS_NS: {}, ROLES_NS: {}}
+        for namespace, condition in conditions.items():
             if not self._was_used:
                 database, name = split_namespace(namespace)
                 command = {"find": name, "filter": condition, "limit": 1, "singleBatch": True}
@@ -79,20 +79,20 @@ class RoutedUsers:
             self._known_at = generation
         if name in self._known:
             return self._known[name]
-        found = await self._ask(name)
+        user = await self._ask(name)
         if self._known_at == generation:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[name] = found
-        return found
+            self._known[name] = user
+        return user
 
     async def known_by(self, name: UserName, _secret: bytes) -> KnownBy:
         # Always requested, with a reply of fixed length: the time does not tell which users exist.
         reply = (await self._config.command("admin", get_credentials(name.user, name.db), repeatable=True)).decoded()
-        found = credentials_of(reply)
+        credentials = credentials_of(reply)
         if reply["known"]:
-            return KnownBy(found)
-        return KnownBy(None, {mechanism: credential.iterations for mechanism, credential in found.items()})
+            return KnownBy(credentials)
+        return KnownBy(None, {mechanism: credential.iterations for mechanism, credential in credentials.items()})
 
     async def _ask(self, name: UserName) -> User | None:
         command = {

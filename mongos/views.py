@@ -74,8 +74,8 @@ def _aggregation(
 
 def _check_collation(context: Context, rules: Collation | None) -> None:
     """Errors: OptionNotSupportedOnView where the request asks for another collation than the view's."""
-    asked = get_field(context.raw, "collation")
-    if asked is not None and asked[1] != EMPTY_DOCUMENT and parse_collation(asked[1]) != rules:
+    collation = get_field(context.raw, "collation")
+    if collation is not None and collation[1] != EMPTY_DOCUMENT and parse_collation(collation[1]) != rules:
         raise CommandError(
             Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {context.namespace}"
         )

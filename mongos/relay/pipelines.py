@@ -34,16 +34,16 @@ def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Langu
     if not isinstance(arguments.value, str) or not is_plain_cursor(arguments["cursor"]):
         return None
     filter_ = leading_filter(stages)
-    behind = stages if filter_ is None else stages[1:]
-    if leading_filter(behind) is not None:
+    tail = stages if filter_ is None else stages[1:]
+    if leading_filter(tail) is not None:
         # Both determine where the documents are.
         return None
-    others = read_beside(tuple(behind)) if are_few(behind) else None
-    aim = None if others is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
-    if aim is None or not others:
+    names = read_beside(tuple(tail)) if are_few(tail) else None
+    aim = None if names is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
+    if aim is None or not names:
         return aim
-    beside = targets.beside(others, aim.shard)
-    return None if beside is None else aim._replace(more=beside)
+    routing_field = targets.beside(names, aim.shard)
+    return None if routing_field is None else aim._replace(more=routing_field)
 
 
 def are_few(stages: Sequence[bytes]) -> bool:
@@ -60,23 +60,23 @@ def leading_filter(stages: Sequence[bytes]) -> bytes | None:
 @lru_cache(maxsize=512)
 def read_beside(stages: tuple[bytes, ...]) -> frozenset[str] | None:
     """Return the other collections that stages read; None if they cannot be relayed."""
-    found: set[str] = set()
+    collections: set[str] = set()
     for stage in stages:
         fields = elements(stage)
-        if len(fields) != 1 or any(each in stage for each in _SCRIPTS):
+        if len(fields) != 1 or any(raw in stage for raw in _SCRIPTS):
             return None
         name, code, data = fields[0]
         read: Iterable[str] | None
         if name == "$facet":
-            read = _of_each([(kind, each) for _, kind, each in elements(data)]) if code == OBJECT else None
+            read = _of_each([(kind, raw) for _, kind, raw in elements(data)]) if code == OBJECT else None
         elif name in _READING:
             read = _of_reading(code, data, _READING[name])
         else:
             read = () if name in _STAGES else None
         if read is None:
             return None
-        found.update(read)
-    return frozenset(found)
+        collections.update(read)
+    return frozenset(collections)
 
 
 def _of_reading(code: int, data: bytes, field: str) -> set[str] | None:
@@ -93,14 +93,14 @@ def _of_reading(code: int, data: bytes, field: str) -> set[str] | None:
 
 def _of_each(pipelines: Iterable[Value]) -> frozenset[str] | None:
     """Return the collections that the stages of several pipelines read; None if they are unknown."""
-    found: set[str] = set()
+    collections: set[str] = set()
     for code, data in pipelines:
         stages = values(data) if code == ARRAY else [(code, data)]
         inner = read_beside(tuple([raw for _, raw in stages])) if all(kind == OBJECT for kind, _ in stages) else None
         if inner is None:
             return None
-        found |= inner
-    return frozenset(found)
+        collections |= inner
+    return frozenset(collections)
 
 
 def is_plain_cursor(cursor: bytes | None) -> bool:

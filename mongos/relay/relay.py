@@ -171,12 +171,12 @@ class RoutedRelay(AwaitedRelay):
     def _looked_at(self, reply: bytes) -> bytes | None:
         """Return the reply's own fields if nothing remains to be done; None if a task must finish."""
         how = self._how
-        found = success(reply, how.begins)
-        if found is None:
+        outcome = success(reply, how.begins)
+        if outcome is None:
             self._note(reply)
             return None
-        end = found.end
-        self._router.observe_cluster_time(found.cluster_time)
+        end = outcome.end
+        self._router.observe_cluster_time(outcome.cluster_time)
         if how.statements and reply.find(b"write", 4, end) >= 0:
             result = self._of_statements(reply)
         elif how.open_cursor is not None and not self._targets.is_whole(reply, end):

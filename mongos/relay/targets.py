@@ -108,10 +108,10 @@ class NamespaceTargets:
 
     def version(self, shard: str) -> bytes:
         """Return the field with the shard version of a request."""
-        found = self._versions.get(shard)
-        if found is None:
-            found = self._versions[shard] = version_field(self.routing.shard_version(shard))
-        return found
+        field = self._versions.get(shard)
+        if field is None:
+            field = self._versions[shard] = version_field(self.routing.shard_version(shard))
+        return field
 
     def beside(self, names: frozenset[str], shard: str) -> bytes | None:
         """Return the field that tells the shard the routing of the other collections that are read in the database.
@@ -120,24 +120,24 @@ class NamespaceTargets:
         """
         cache, db = self._cache, split_namespace(self.routing.namespace)[0]
         read = cache.read_with(db, names)
-        known = [cache.known(f"{db}.{name}") for name in read]
-        found = self._beside.get(names)
-        if found is None or found.names != read or any(map(is_not, found.routing, known)):
-            routing = [each for each in known if each is not None and each.collection is None]
-            primaries = {each.primary for each in routing}
+        candidates = [cache.known(f"{db}.{name}") for name in read]
+        entry = self._beside.get(names)
+        if entry is None or entry.names != read or any(map(is_not, entry.routing, candidates)):
+            routing = [candidate for candidate in candidates if candidate is not None and candidate.collection is None]
+            primaries = {candidate.primary for candidate in routing}
             (primary,) = primaries if len(primaries) == 1 else (None,)
             if primary is None or len(routing) < len(read):
                 return None
             if len(self._beside) >= _MOST_FORMS:
                 self._beside.clear()
-            said = other_versions(dict(zip(read, routing, strict=True)))
-            found = self._beside[names] = _Beside(read, routing, primary, encoded_fields(bson.encode(said)))
-        return found.field if found.shard == shard else None
+            fields = other_versions(dict(zip(read, routing, strict=True)))
+            entry = self._beside[names] = _Beside(read, routing, primary, encoded_fields(bson.encode(fields)))
+        return entry.field if entry.shard == shard else None
 
     def is_whole(self, reply: bytes, end: int) -> bool:
         """True if the cursor in a reply, whose own fields end at `end`, is exhausted."""
-        whole = self._whole_batch
-        return reply.startswith(whole, end - len(whole)) or reply.startswith(_ENDED, _CURSOR_AT)
+        suffix = self._whole_batch
+        return reply.startswith(suffix, end - len(suffix)) or reply.startswith(_ENDED, _CURSOR_AT)
 
     def of_any(self) -> Aim | None:
         """Return a shard that has some of the collection."""
@@ -150,11 +150,11 @@ class NamespaceTargets:
         formed = form_of(filter_)
         if formed is None:
             return None
-        places = self._known_places(formed[0], filter_, language)
-        if places is None:
+        positions = self._known_places(formed[0], filter_, language)
+        if positions is None:
             return None
-        if places is not _UNKEYED:
-            return Aim(self._chunk(places, formed[1]).shard)
+        if positions is not _UNKEYED:
+            return Aim(self._chunk(positions, formed[1]).shard)
         if self._only is not None:
             return Aim(self._only)
         shards = self._bounded(formed[0], filter_, language)
@@ -172,8 +172,8 @@ class NamespaceTargets:
         """The shards for a filter that does not fix the shard key, but may bound it."""
         if self._first not in form:
             return self.all_shards
-        known, shards = self._last
-        if known == filter_:
+        last_filter, shards = self._last
+        if last_filter == filter_:
             return shards
         collection = self.routing.collection
         assert collection is not None, "what is not sharded is on one shard"
@@ -194,10 +194,10 @@ class NamespaceTargets:
         """Return the target of a write whose filter fixes the shard key; it writes `size` bytes to the chunk."""
         if self.routing.collection is None:
             return None if self._only is None else Aim(self._only)
-        found = self._formed(filter_, language)
-        if found is None or found[0] is _UNKEYED:
+        key_parts = self._formed(filter_, language)
+        if key_parts is None or key_parts[0] is _UNKEYED:
             return None
-        chunk = self._chunk(*found)
+        chunk = self._chunk(*key_parts)
         return Aim(chunk.shard, chunk if size else None, size)
 
     def of_statements(
@@ -207,13 +207,13 @@ class NamespaceTargets:
         if len(statements) != 1:
             return None
         statement = statements[0]
-        asked = get_field(statement, "q")
-        if asked is None or asked[0] != OBJECT:
+        filter_value = get_field(statement, "q")
+        if filter_value is None or filter_value[0] != OBJECT:
             return None
         if self.routing.collection is not None and (get_field(statement, "collation") or get_field(statement, "c")):
             # The filter means something else.
             return None
-        return self.of_one(asked[1], language, size(statement))
+        return self.of_one(filter_value[1], language, size(statement))
 
     def of_documents(self, documents: Sequence[bytes]) -> Aim | None:
         """Return the target of the only new document if it has its `_id` and a shard key."""
@@ -236,36 +236,36 @@ class NamespaceTargets:
         formed = form_of(filter_)
         if formed is None:
             return None
-        places = self._known_places(formed[0], filter_, language)
-        return None if places is None else (places, formed[1])
+        positions = self._known_places(formed[0], filter_, language)
+        return None if positions is None else (positions, formed[1])
 
     def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...] | None:
         """Return the positions of the shard key's values in a shape; None if the filter is refused."""
-        places = self._places.get(form)
-        if places is None:
+        positions = self._places.get(form)
+        if positions is None:
             try:
-                places = self._prepare(form, filter_, language())
+                positions = self._prepare(form, filter_, language())
             except CommandError:
                 # The full routing reports the error.
                 return None
-        return places
+        return positions
 
     def _chunk(self, places: tuple[int, ...], values: list[Value]) -> Chunk:
         collection = self.routing.collection
         assert collection is not None, "what is not sharded has no key"
         if len(places) == 1:
             return collection.chunks.chunk_at(encode_key(values[places[0]]))
-        return collection.chunks.chunk_at(b"".join([encode_key(values[place]) for place in places]))
+        return collection.chunks.chunk_at(b"".join([encode_key(values[position]) for position in places]))
 
     def _prepare(self, form: bytes, filter_: bytes, language: QueryContext) -> tuple[int, ...]:
         """Find the positions of the shard key's values. Errors: those of the filter."""
         tree = parse_filter(filter_, query_context=language)
         collection = self.routing.collection
-        places = _UNKEYED if collection is None else _places(filter_, tree, collection.key.fields)
+        positions = _UNKEYED if collection is None else _places(filter_, tree, collection.key.fields)
         if len(self._places) >= _MOST_FORMS:
             self._places.clear()
-        self._places[form] = places
-        return places
+        self._places[form] = positions
+        return positions
 
 
 class PreparedTargets:
@@ -280,41 +280,41 @@ class PreparedTargets:
         routing = self._cache.known(namespace)
         if routing is None:
             return None
-        found = self._by_namespace.get(namespace)
-        if found is None or found.routing is not routing:
+        targets = self._by_namespace.get(namespace)
+        if targets is None or targets.routing is not routing:
             if routing.collection is not None and routing.collection.partitioner is not None:
                 return None
             if len(self._by_namespace) >= _MOST_NAMESPACES:
                 self._by_namespace.clear()
-            found = self._by_namespace[namespace] = NamespaceTargets(routing, self._cache)
-        return found
+            targets = self._by_namespace[namespace] = NamespaceTargets(routing, self._cache)
+        return targets
 
 
 def _places(filter_: bytes, tree: Filter, key: tuple[str, ...]) -> tuple[int, ...]:
     """Return the positions of the shard key's values in the filter's shape."""
-    asked = conditions(tree)
-    places: list[int] = []
+    conditions_by_path = conditions(tree)
+    positions: list[int] = []
     for path in key:
-        if any(other.startswith(f"{path}.") or path.startswith(f"{other}.") for other in asked):
+        if any(other.startswith(f"{path}.") or path.startswith(f"{other}.") for other in conditions_by_path):
             return _UNKEYED
-        found = asked.get(path)
-        if found is None or found.groups or len(found.single) != 1:
+        condition = conditions_by_path.get(path)
+        if condition is None or condition.groups or len(condition.single) != 1:
             return _UNKEYED
-        only = found.single[0]
-        place = _place(filter_, path) if isinstance(only, Comparison) and only.op is Op.EQ else None
-        if place is None:
+        only = condition.single[0]
+        position = _place(filter_, path) if isinstance(only, Comparison) and only.op is Op.EQ else None
+        if position is None:
             return _UNKEYED
-        places.append(place)
-    return tuple(places)
+        positions.append(position)
+    return tuple(positions)
 
 
 def _place(filter_: bytes, path: str) -> int | None:
     """Return the position of the value that the path is compared with, among the values of the filter's shape."""
     fields = elements(filter_)
-    at = [place for place, (name, _, _) in enumerate(fields) if name == path]
+    at = [index for index, (name, _, _) in enumerate(fields) if name == path]
     if len(at) != 1:
         return None
-    before, after = (form_of(document_from(fields[: at[0] + more])) for more in (0, 1))
+    before, after = (form_of(document_from(fields[: at[0] + extra])) for extra in (0, 1))
     if before is None or after is None or len(after[1]) != len(before[1]) + 1:
         return None
     return len(before[1])

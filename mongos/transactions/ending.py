@@ -96,8 +96,8 @@ async def abort_everywhere(transaction: RouterTransaction) -> None:
 
 async def _ask(context: Context, shard: Shard, command: bytes) -> bytes:
     if context.max_time_ms and context.deadline is not None:
-        left = max(int((context.deadline - shard.now()) * 1000), 1)
-        command = append_fields(command, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+        remaining_ms = max(int((context.deadline - shard.now()) * 1000), 1)
+        command = append_fields(command, b"\x10maxTimeMS\0" + remaining_ms.to_bytes(4, "little"))
     answer = await shard.command("admin", command, repeatable=True, deadline=context.deadline)
     return answer.relayed()
 

@@ -113,11 +113,11 @@ class RouterTransactions:
 
     def _known(self, session: Session) -> RouterTransaction:
         """Errors: TransactionTooOld, NoSuchTransaction."""
-        found = self._newest(session.lsid)
-        if found is not None and found.number == session.txn_number:
-            return found
-        newest = -1 if found is None else found.number
-        if found is not None and session.txn_number is not None and session.txn_number < newest:
+        transaction = self._newest(session.lsid)
+        if transaction is not None and transaction.number == session.txn_number:
+            return transaction
+        newest = -1 if transaction is None else transaction.number
+        if transaction is not None and session.txn_number is not None and session.txn_number < newest:
             raise CommandError(
                 Code.TransactionTooOld,
                 f"txnNumber {session.txn_number} is less than last txnNumber {newest} seen in session",
@@ -210,8 +210,8 @@ async def _carried_out(
         return await result if isinstance(result, Awaitable) else result
     except ScriptsWanted:
         assert context.services.carry_out is not None, "what wants scripts was told that there are some"
-        made: Result = await context.services.carry_out(context, lambda: context.command.run(context, arguments))
-        return made
+        outcome: Result = await context.services.carry_out(context, lambda: context.command.run(context, arguments))
+        return outcome
 
 
 def _ending(context: Context) -> Session:

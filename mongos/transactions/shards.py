@@ -135,8 +135,8 @@ class TransactionShard:
 
     def _request(self, body: bytes | Mapping[str, Any], *, first: bool) -> bytes:
         raw = body if isinstance(body, bytes) else bson.encode(body)
-        kept = [field for field in elements(raw) if field[0] not in _OF_SESSIONS]
-        return document_from([*kept, *elements(self._transaction.fields(first=first))])
+        fields = [field for field in elements(raw) if field[0] not in _OF_SESSIONS]
+        return document_from([*fields, *elements(self._transaction.fields(first=first))])
 
     async def at(
         self,

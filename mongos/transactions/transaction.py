@@ -97,10 +97,10 @@ class RouterTransaction:
 
     def participant(self, shard: Shard) -> Participant:
         """Return the shard's part; create it on first use."""
-        found = self.participants.get(shard.name)
-        if found is None:
-            found = self.participants[shard.name] = Participant(shard)
-        return found
+        participant = self.participants.get(shard.name)
+        if participant is None:
+            participant = self.participants[shard.name] = Participant(shard)
+        return participant
 
     def is_alone(self, participant: Participant) -> bool:
         """True if no other shard takes part or is about to."""
