@@ -36,10 +36,10 @@ class Autosplit:
         collection = routing.collection
         if collection is None or not self._settings.autosplit:
             return False
-        known = self._counts.get(routing.namespace)
-        if known is None or known[0] != collection.epoch:
-            known = self._counts[routing.namespace] = collection.epoch, WriteCounts()
-        target = known[1].add(collection.chunks, chunk, size, self._settings.chunk_bytes)
+        entry = self._counts.get(routing.namespace)
+        if entry is None or entry[0] != collection.epoch:
+            entry = self._counts[routing.namespace] = collection.epoch, WriteCounts()
+        target = entry[1].add(collection.chunks, chunk, size, self._settings.chunk_bytes)
         if target is None:
             return False
         self._due[routing.namespace, chunk.min.key] = target

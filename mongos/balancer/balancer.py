@@ -114,16 +114,16 @@ class Balancer:
             transfer = await self._choose(collection, route, tried)
             if transfer is None or not await self._lease():
                 return False
-            told = {"ns": namespace, "chunk": str(transfer.chunk.range), "from": route.donor, "to": route.to}
+            details = {"ns": namespace, "chunk": str(transfer.chunk.range), "from": route.donor, "to": route.to}
             try:
                 await self._commands.transfer(collection, transfer, route.to)
             except CommandError as error:
                 if error.code != Code.ChunkTooBig:
                     raise
-                self._report("Too large to move", told)
+                self._report("Too large to move", details)
                 tried.add(transfer.chunk.min.key)
                 continue
-            self._report("Balanced", told | {"size": transfer.size, "wanted": transfer.part_bytes})
+            self._report("Balanced", details | {"size": transfer.size, "wanted": transfer.part_bytes})
             return True
         return False
 

@@ -68,10 +68,10 @@ class ChunkCommands:
         """Return (the bytes of the collection that a shard owns, the bytes of some of its chunks). With `enough` the
         chunks end with the first of at least that many bytes.
         """
-        asked = await self._shards.get(shard)
+        target_shard = await self._shards.get(shard)
         ranges = [chunk.range for chunk in chunks]
         command = requests.chunk_sizes(collection.namespace, collection.key.document(), ranges, enough=enough)
-        reply = (await asked.command("admin", command, repeatable=True)).decoded()
+        reply = (await target_shard.command("admin", command, repeatable=True)).decoded()
         return int(reply["size"]), [int(size) for size in reply["sizes"]]
 
     async def move(

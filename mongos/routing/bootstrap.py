@@ -39,10 +39,10 @@ class ConfigDb:
         """From `--configdb`. ValueError with a sentence when it is malformed."""
         if not text:
             raise ValueError("--configdb is needed: set/host:port,... or host:port,...")
-        set_name, slash, rest = text.rpartition("/")
+        set_name, slash, host_list = text.rpartition("/")
         if slash and not set_name:
             raise ValueError(f"--configdb {text}: the set's name is empty")
-        hosts = tuple(host.strip() for host in rest.split(","))
+        hosts = tuple(host.strip() for host in host_list.split(","))
         for host in hosts:
             name, _, port = host.rpartition(":")
             if not name or not port.isdigit() or not 0 < int(port) < 65536:
@@ -69,7 +69,7 @@ async def find_config_servers(
     once for hosts that are something else.
     """
     end = clock() + PATIENCE_SECONDS
-    told = ""
+    last_obstacle = ""
     while True:
         hellos: dict[str, dict[str, Any]] = {}
         away: dict[str, NetworkError] = {}
@@ -98,9 +98,9 @@ async def find_config_servers(
             obstacle = f"the config servers are not initiated: run rs.initiate() on one of {', '.join(configdb.hosts)}"
         if obstacle and clock() > end:
             raise ConfigServersMissing(obstacle)
-        if obstacle and obstacle != told:
+        if obstacle and obstacle != last_obstacle:
             waiting(obstacle)
-            told = obstacle
+            last_obstacle = obstacle
         await asyncio.sleep(0.2)
 
 

@@ -77,7 +77,7 @@ async def on_all_or_none(context: Context, *, repeatable: bool = True) -> dict[s
                 error.extra["raw"] = await _by_host(context, replies)
             raise
         replies = reply["shards"]
-        failed = next((each for each in replies.values() if not each["ok"]), None)
+        failed = next((shard_reply for shard_reply in replies.values() if not shard_reply["ok"]), None)
         if failed is not None:
             raise CommandError(failed["code"], failed["errmsg"], extra={"raw": await _by_host(context, replies)})
         first = {name: value for name, value in next(iter(replies.values())).items() if name != "ok"}

@@ -44,15 +44,15 @@ class RoutingCache:
         db, _ = split_namespace(namespace)
         if db in _ON_CONFIG_SERVERS:
             return Routing(namespace, CONFIG, None)
-        known = self._known.get(namespace)
-        if known is not None and known.primary is not None:
-            return known
+        routing = self._known.get(namespace)
+        if routing is not None and routing.primary is not None:
+            return routing
         return await self.refresh(namespace)
 
     def known(self, namespace: str) -> Routing | None:
         """Return the cached routing; None if there is none, and for the config servers' own databases."""
-        known = self._known.get(namespace)
-        return None if known is None or known.primary is None else known
+        routing = self._known.get(namespace)
+        return None if routing is None or routing.primary is None else routing
 
     async def refresh(self, namespace: str) -> Routing:
         """Ask the config servers for changes of the routing."""
@@ -64,16 +64,16 @@ class RoutingCache:
         return await asyncio.shield(task)
 
     async def _read(self, namespace: str) -> Routing:
-        known = self._known.get(namespace)
-        read = RoutingRead(namespace, known)
+        base = self._known.get(namespace)
+        read = RoutingRead(namespace, base)
         while True:
             answer = await self._config.command(CONFIG, read.request(), repeatable=True)
             try:
                 routing = read.take(answer.body)
             except InconsistentChunks:
-                if known is None:
+                if base is None:
                     await asyncio.sleep(0.01)
-                known = None
+                base = None
                 read = RoutingRead(namespace, None)
                 continue
             if routing is not None:
@@ -86,12 +86,12 @@ class RoutingCache:
 
     def also_read(self, db: str, names: frozenset[str], more: Iterable[str]) -> bool:
         """Note that reading `names` also involves `more`, as a shard has reported; return whether that is new."""
-        known = self.read_with(db, names)
-        if known.issuperset(more):
+        all_names = self.read_with(db, names)
+        if all_names.issuperset(more):
             return False
         if len(self._also_read) >= _MOST_READ:
             self._also_read.clear()
-        self._also_read[db, names] = known.union(more)
+        self._also_read[db, names] = all_names.union(more)
         return True
 
     def forget(self, namespace: str | None = None) -> None:
@@ -102,7 +102,7 @@ class RoutingCache:
             self._known.pop(namespace, None)
 
     def forget_database(self, db: str) -> None:
-        for namespace in [known for known in self._known if split_namespace(known)[0] == db]:
+        for namespace in [key for key in self._known if split_namespace(key)[0] == db]:
             del self._known[namespace]
 
     async def routed(self, namespace: str, operation: Callable[[Routing], Awaitable[T]]) -> T:

@@ -48,13 +48,13 @@ def _of_bounds(collection: CollectionRouting, bounds: list[bytes]) -> Chunk:
 
 def split_point(collection: CollectionRouting, raw: bytes) -> tuple[Chunk, Bound]:
     """The chunk that a given split point lies in, and the point. Errors: BadValue at a chunk's own bound."""
-    given = {name: (code, data) for name, code, data in elements(raw)}
-    missing = [name for name in collection.key.fields if name not in given]
+    fields = {name: (code, data) for name, code, data in elements(raw)}
+    missing = [name for name in collection.key.fields if name not in fields]
     if missing:
         raise CommandError(Code.ShardKeyNotFound, f"the split point lacks {missing} of the shard key")
     if collection.partitioner is not None:
-        place = checked_place(collection.partitioner, to_python(given[SHARD_KEY_FIELD]))
-        raw = place_document(place)
+        ring_position = checked_place(collection.partitioner, to_python(fields[SHARD_KEY_FIELD]))
+        raw = place_document(ring_position)
     point = collection.key.prefix_bound(raw)
     chunk = collection.chunks.chunk_at(point.key)
     if chunk.min.key == point.key:

@@ -60,9 +60,9 @@ class Progress:
             self._epoch = None if collection is None else collection.epoch
         if collection is None or not self._seen_to:
             return [Part(shard) for shard in target.shards]
-        left = without(joined(target.keys), self._seen_to)
+        remaining = without(joined(target.keys), self._seen_to)
         owned = collection.chunks.owned
-        parts = [Part(shard, intersection(owned(shard), left)) for shard in sorted(collection.chunks.shards)]
+        parts = [Part(shard, intersection(owned(shard), remaining)) for shard in sorted(collection.chunks.shards)]
         return [part for part in parts if part.keys]
 
     def answered(self, part: Part, count: int, *, retried: bool) -> bool:
@@ -70,10 +70,10 @@ class Progress:
         count applies.
         """
         self._answered.append(part)
-        again = self.found and (retried or self._remembered)
+        is_repeat = self.found and (retried or self._remembered)
         self.found = self.found or count > 0
         self._remembered = self._remembered or retried
-        return not again
+        return not is_repeat
 
     def end_round(self, routing: Routing, stale: Sequence[Part]) -> bool:
         """Return whether more remains to be sent, after all parts were answered or called stale."""

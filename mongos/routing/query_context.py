@@ -22,11 +22,11 @@ def query_context_of(
     The shards run scripts, unless `scripts` says that they run here.
     """
     now = int(context.services.wall_clock() * 1000)
-    made = expression_context.new_context(
+    base = expression_context.new_context(
         variables=expression_context.system_variables(now, cluster_time_of(context)), rng=random
     )
-    made = replace(made, scripts=scripts)
-    return under(made if let is None else expression_context.with_let(made, let), collation)
+    base = replace(base, scripts=scripts)
+    return under(base if let is None else expression_context.with_let(base, let), collation)
 
 
 def under(query_context: QueryContext, collation: bytes | None) -> QueryContext:

@@ -57,7 +57,7 @@ class ShardReply:
 
 def whole_request(context: Context) -> bytes:
     """A client's request with its document sequences as arrays."""
-    sequences = ((name, ARRAY, documents_array(each)) for name, each in context.sequences.items())
+    sequences = ((name, ARRAY, documents_array(documents)) for name, documents in context.sequences.items())
     return document_from([*elements(context.raw), *sequences]) if context.sequences else context.raw
 
 
@@ -82,7 +82,7 @@ def version_field(version: ShardVersion) -> bytes:
 
 def other_versions(routing: Mapping[str, Routing]) -> dict[str, Any]:
     """The fields that say by which routing other collections of the database are read, none of them being sharded."""
-    return {"otherVersions": {name: each.version().to_document() for name, each in routing.items()}}
+    return {"otherVersions": {name: entry.version().to_document() for name, entry in routing.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ class CursorReply:
 
 def cursor_of(body: bytes) -> CursorReply:
     """The cursor part of a find, aggregate or getMore reply."""
-    found = get_field(body, "cursor")
-    assert found is not None, "a cursor command's reply has a cursor"
-    fields = {name: data for name, _, data in elements(found[1])}
+    cursor = get_field(body, "cursor")
+    assert cursor is not None, "a cursor command's reply has a cursor"
+    fields = {name: data for name, _, data in elements(cursor[1])}
     batch = fields.get("firstBatch", fields.get("nextBatch", b"\5\0\0\0\0"))
     namespace = fields["ns"][4:-1].decode()
     return CursorReply(int.from_bytes(fields["id"], "little", signed=True), namespace, array_documents(batch))

@@ -234,12 +234,14 @@ class Shards:
         self._draining = {row["_id"] for row in rows if row.get("draining", False)}
         fresh: dict[str, Shard] = {}
         for row in rows:
-            known = self._shards.pop(row["_id"], None)
+            cached_shard = self._shards.pop(row["_id"], None)
             fresh[row["_id"]] = (
-                known if known is not None and known.host == row["host"] else self._connect(row["_id"], row["host"])
+                cached_shard
+                if cached_shard is not None and cached_shard.host == row["host"]
+                else self._connect(row["_id"], row["host"])
             )
-        gone, self._shards = self._shards, fresh
-        for shard in gone.values():
+        old_shards, self._shards = self._shards, fresh
+        for shard in old_shards.values():
             await shard.client.close()
 
     async def get(self, name: str) -> Shard:

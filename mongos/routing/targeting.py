@@ -195,12 +195,12 @@ def _under(query_context: QueryContext, statement: bytes) -> QueryContext:
 
 
 def _document(statement: bytes, name: str) -> bytes:
-    found = get_field(statement, name)
-    if found is None or found[0] != 0x03:
-        raise CommandError(Code.TypeMismatch if found else 40414, f"'{name}' must be a document")
-    return found[1]
+    value = get_field(statement, name)
+    if value is None or value[0] != 0x03:
+        raise CommandError(Code.TypeMismatch if value else 40414, f"'{name}' must be a document")
+    return value[1]
 
 
 def _flag(statement: bytes, name: str) -> bool:
-    found = get_field(statement, name)
-    return found is not None and any(found[1])
+    value = get_field(statement, name)
+    return value is not None and any(value[1])

@@ -28,10 +28,10 @@ async def settle_text_search(context: Context, namespace: str, tree: Filter, sha
     text = special_condition(tree)
     if not isinstance(text, TextSearch):
         return
-    asked = await router_of(context).shards.get(shard)
+    target_shard = await router_of(context).shards.get(shard)
     database, collection = split_namespace(namespace)
     body = {"listIndexes": collection, "cursor": {}}
-    answer = await asked.command(database, body, repeatable=True, deadline=context.deadline)
+    answer = await target_shard.command(database, body, repeatable=True, deadline=context.deadline)
     keys = _text_keys(document_to_python(answer.body)["cursor"]["firstBatch"])
     if keys is not None:
         text.matcher.settle(text.search, text.language, text.exactness, keys)

@@ -149,10 +149,10 @@ class BatchWrite:
             except CommandError as error:
                 self._cache.doubt(namespace, error)
                 raise (interrupted(error) if self._answered else error) from error.__cause__
-            left = self._left(routing, requests)
-            self._pending = [index for index in self._pending if index not in self._begun or index in left]
+            remaining = self._left(routing, requests)
+            self._pending = [index for index in self._pending if index not in self._begun or index in remaining]
             stale = any(request.stale for request in requests)
-            if left and stale and not (self._ordered and self._outcome.errors):
+            if remaining and stale and not (self._ordered and self._outcome.errors):
                 stale_rounds += 1
                 if stale_rounds == MAX_ATTEMPTS:
                     raise CommandError(Code.StaleConfig, f"the routing of {namespace} does not settle")
@@ -287,8 +287,8 @@ class BatchWrite:
             progress = self._progress.get(index)
             if progress is None or index in request.stale:
                 continue
-            again = session is not None and bool(retried) and session.statement_id(index) in retried
-            if not progress.answered(Part(request.shard, request.keys), count, retried=again):
+            is_repeat = session is not None and bool(retried) and session.statement_id(index) in retried
+            if not progress.answered(Part(request.shard, request.keys), count, retried=is_repeat):
                 self._outcome.n -= count
                 self._outcome.count(index, -count, -modified)
                 if self._outcome.modified is not None:
@@ -300,13 +300,13 @@ class BatchWrite:
         for request in requests:
             for index in request.stale:
                 stale.setdefault(index, []).append(Part(request.shard, request.keys))
-        left = set(stale)
+        remaining = set(stale)
         for index in self._begun & self._progress.keys():
             if self._progress[index].end_round(routing, stale.get(index, ())) and index not in self._failed:
-                left.add(index)
+                remaining.add(index)
             else:
-                left.discard(index)
-        return left
+                remaining.discard(index)
+        return remaining
 
     def _fail(self, index: int, error: CommandError) -> None:
         self._fail_once(index, {"index": index, "code": error.code, "errmsg": error.message, **error.extra})
