@@ -90,9 +90,9 @@ class Definitions:
         namespace = f"{keyspace}.system.keyspace"
         home = (await router.cache.get(namespace)).primary
         while home is not None:
-            shown = await stored_schema(router, keyspace, home)
-            if "keyspace" in shown:
-                self._known[keyspace] = schema = _schema_of(keyspace, shown)
+            definitions = await stored_schema(router, keyspace, home)
+            if "keyspace" in definitions:
+                self._known[keyspace] = schema = _schema_of(keyspace, definitions)
                 return schema
             # It may have been dropped and made again on another shard.
             tried, home = home, (await router.cache.refresh(namespace)).primary
@@ -109,7 +109,9 @@ async def stored_schema(router: RouterParts, keyspace: str, home: str) -> RawBSO
 
 def _schema_of(name: str, shown: RawBSONDocument) -> Schema:
     keyspace = keyspace_from_options(name, document_to_python(shown["keyspace"].raw)["keyspace"])
-    return Schema(keyspace, {each["name"]: _definition_of(keyspace, each) for each in shown["families"]})
+    return Schema(
+        keyspace, {definition["name"]: _definition_of(keyspace, definition) for definition in shown["families"]}
+    )
 
 
 def _definition_of(keyspace: Keyspace, shown: Any) -> Definition:

@@ -71,17 +71,17 @@ class RouterExecutor(RouterSchema):
             if not can_wait(error, level):
                 raise
             return await self._keep(families, level)
-        return warnings_of([answer for found in answers for answer in found])
+        return warnings_of([answer for replies in answers for answer in replies])
 
     async def _keep(self, families: Mapping[tuple[str, str], Sequence[RowWrite]], level: Level) -> list[str]:
         """Keep the writes as hints, one for each column family. Errors: Unavailable."""
         warnings = []
         for (keyspace, name), writes in families.items():
-            found = await self.family(keyspace, name)
-            if found is None:
+            family = await self.family(keyspace, name)
+            if family is None:
                 raise family_absent(name)
             command = _with_writes(bson.encode({"_wcApply": name}), _documents(writes))
-            if await keep(self, keyspace, name, command, level, planned=found.id):
+            if await keep(self, keyspace, name, command, level, planned=family.id):
                 warnings.append(f"the write to {keyspace}.{name} waits for a primary as a hint")
         return warnings
 
@@ -137,9 +137,9 @@ class RouterExecutor(RouterSchema):
         namespace = f"{wanted.keyspace}.{wanted.family}"
         with _planned(wanted.keyspace, wanted.family):
             answer = await self.reading(level, lambda: self.read_at_owner(namespace, wanted.key, request))
-        more = get_field(answer.body, "more")
-        assert more is not None, "a page says whether there is more"
-        return RecordPage(_stored(answer, "entries"), more[1] == b"\1", _stored(answer, "head"))
+        has_more = get_field(answer.body, "more")
+        assert has_more is not None, "a page says whether there is more"
+        return RecordPage(_stored(answer, "entries"), has_more[1] == b"\1", _stored(answer, "head"))
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         """Shard by shard, until there are enough records."""
@@ -147,16 +147,16 @@ class RouterExecutor(RouterSchema):
 
         async def attempt(routing: Routing) -> RingPage:
             rows: list[tuple[bytes, list[Stored]]] = []
-            left, after = wanted.limit, wanted.after
+            remaining, after = wanted.limit, wanted.after
             for shard, part in parts_of(routing, [RowRange(start, wanted.end)]):
-                if left <= 0:
+                if remaining <= 0:
                     return RingPage(rows, (rows[-1][0], rows[-1][1][-1][0]))
-                command = _scan_command(wanted, part, after, left, level)
+                command = _scan_command(wanted, part, after, remaining, level)
                 request = await self._plan_request(wanted.keyspace, wanted.family, command)
                 (answer,) = await self.ask(routing, [shard], request, reading=True)
-                found = unpack_rows(_binary(answer, "rows"))
-                rows += found
-                left -= sum(len(records) for _, records in found)
+                page_rows = unpack_rows(_binary(answer, "rows"))
+                rows += page_rows
+                remaining -= sum(len(records) for _, records in page_rows)
                 after = None
                 if get_field(answer.body, "row") is not None:
                     return RingPage(rows, (_binary(answer, "row"), _binary(answer, "path")))
@@ -209,9 +209,9 @@ def _scan_command(
 
 
 def _binary(answer: ShardReply, name: str) -> bytes:
-    found = get_field(answer.body, name)
-    assert found is not None, f"the reply has {name}"
-    return found[1][5:]
+    value = get_field(answer.body, name)
+    assert value is not None, f"the reply has {name}"
+    return value[1][5:]
 
 
 def _stored(answer: ShardReply, name: str) -> list[Stored]:

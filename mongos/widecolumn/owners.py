@@ -56,19 +56,19 @@ def parts_of(routing: Routing, wanted: Iterable[RowRange]) -> Iterator[tuple[str
 
 def _record_ranges(partitioner: Partitioner, chunks: Iterable[Chunk]) -> list[tuple[str, RowRange]]:
     """The ring from its beginning to its end, in parts of one shard each."""
-    found: list[tuple[str, RowRange]] = []
+    ranges: list[tuple[str, RowRange]] = []
     for chunk in chunks:
         low, high = (bound.document()[SHARD_KEY_FIELD] for bound in (chunk.min, chunk.max))
         rows = rows_between(partitioner, low, high)
-        if found and found[-1][0] == chunk.shard:
-            found[-1] = chunk.shard, RowRange(found[-1][1].start, rows.end)
+        if ranges and ranges[-1][0] == chunk.shard:
+            ranges[-1] = chunk.shard, RowRange(ranges[-1][1].start, rows.end)
         else:
-            found.append((chunk.shard, rows))
-    return found
+            ranges.append((chunk.shard, rows))
+    return ranges
 
 
 def owners_of(routing: Routing) -> list[str]:
     """Return every shard that may have rows or the definitions, the keyspace's first."""
     home = home_of(routing)
-    others = set() if routing.collection is None else routing.collection.chunks.shards - {home}
-    return [home, *sorted(others)]
+    shards = set() if routing.collection is None else routing.collection.chunks.shards - {home}
+    return [home, *sorted(shards)]

@@ -34,19 +34,19 @@ def joined(rows: Sequence[bytes], answers: Sequence[ShardReply]) -> bytes:
     warnings = warnings_of(answers)
     if warnings:
         fields.append(("warnings", *from_python(warnings)))
-    explained = [document_to_python(found[1]) for answer in answers if (found := get_field(answer.body, "explain"))]
+    explained = [document_to_python(value[1]) for answer in answers if (value := get_field(answer.body, "explain"))]
     if explained:
         fields.append(("explain", *from_python(_added(explained, answers))))
     return document_from(fields)
 
 
 def _added(explained: Sequence[dict[str, Any]], answers: Sequence[ShardReply]) -> dict[str, Any]:
-    whole = dict(explained[0])
-    whole.update((name, sum(each[name] for each in explained)) for name in _ADDED)
-    return {**whole, "shards": len({answer.shard for answer in answers})}
+    totals = dict(explained[0])
+    totals.update((name, sum(explanation[name] for explanation in explained)) for name in _ADDED)
+    return {**totals, "shards": len({answer.shard for answer in answers})}
 
 
 def warnings_of(answers: Iterable[ShardReply]) -> list[str]:
     """The warnings of all shards."""
-    found = [get_field(answer.body, "warnings") for answer in answers]
-    return [text for value in found if value is not None for text in document_to_python(value[1]).values()]
+    arrays = [get_field(answer.body, "warnings") for answer in answers]
+    return [text for value in arrays if value is not None for text in document_to_python(value[1]).values()]

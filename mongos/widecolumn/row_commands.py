@@ -85,10 +85,10 @@ async def read_rows(context: Context, arguments: Arguments) -> Result:
             return append_fields(base, b"\x04keys\0" + data)
 
         answers = await executor.ask(routing, list(groups), request, reading=True)
-        found: dict[bytes, bytes] = {}
+        rows_by_key: dict[bytes, bytes] = {}
         for answer in answers:
-            found.update(zip(groups[answer.shard], rows_of(answer), strict=True))
-        return joined([found[key] for key in keys], answers)
+            rows_by_key.update(zip(groups[answer.shard], rows_of(answer), strict=True))
+        return joined([rows_by_key[key] for key in keys], answers)
 
     return await _read(context, arguments, attempt)
 
@@ -115,8 +115,8 @@ async def read_ring(context: Context, arguments: Arguments) -> Result:
         rows: list[bytes] = []
         answers: list[ShardReply] = []
         for shard, part in parts_of(routing, ranges):
-            left = {"count": limit - len(rows), "recordRange": RawBSONDocument(record_range_document(part))}
-            answers += await executor.ask(routing, [shard], forwarded(base, add=left), reading=True)
+            limits = {"count": limit - len(rows), "recordRange": RawBSONDocument(record_range_document(part))}
+            answers += await executor.ask(routing, [shard], forwarded(base, add=limits), reading=True)
             rows += rows_of(answers[-1])
             check_reply_size(sum(map(len, rows)))
             if len(rows) >= limit:
@@ -147,9 +147,9 @@ async def write_batch(context: Context, arguments: Arguments) -> Result:
     mutations: list[bytes] = arguments["mutations"]
     base = forwarded(context.raw, without=("mutations",), add=_timestamp(arguments))
     families, mark = mutations_by_family(mutations), mark_of(context.db)
-    whole = _with_mutations(base, mutations)
+    request = _with_mutations(base, mutations)
     if families is None:
-        answer = await executor.writing(level, lambda: executor.at_home(mark, whole, repeatable=True))
+        answer = await executor.writing(level, lambda: executor.at_home(mark, request, repeatable=True))
         return answer.relayed()
 
     async def family(name: str) -> list[ShardReply]:
@@ -157,12 +157,12 @@ async def write_batch(context: Context, arguments: Arguments) -> Result:
 
     async def spread() -> list[list[ShardReply]]:
         if not await _on_one_shard(executor, context.db, families):
-            await executor.at_home(mark, append_fields(whole, b"\x08check\0\x01"), repeatable=True)
+            await executor.at_home(mark, append_fields(request, b"\x08check\0\x01"), repeatable=True)
         return await each(list(families), family)
 
     answers = await executor.writing(level, spread)
     fields: list[tuple[str, int, bytes]] = [("n", INT32, len(mutations).to_bytes(4, "little"))]
-    warnings = warnings_of(answer for found in answers for answer in found)
+    warnings = warnings_of(answer for replies in answers for answer in replies)
     if warnings:
         fields.append(("warnings", *from_python(warnings)))
     return document_from(fields)

@@ -43,13 +43,13 @@ async def describe_keyspaces(context: Context, arguments: Arguments) -> Result:
         answer = await shard.command("admin", request, read_preference=nearest(context), repeatable=True)
         return [(shard.name, keyspace) for keyspace in answer.decoded()["keyspaces"]]
 
-    shown: list[dict[str, Any]] = []
+    keyspaces: list[dict[str, Any]] = []
     listed = await each(await router.shards.all(), one)
     for shard, keyspace in chain.from_iterable(listed):
         routing = await router.cache.get(mark_of(keyspace["keyspace"]))
         if routing.primary in (None, shard):
-            shown.append(keyspace)
-    return {"keyspaces": sorted(shown, key=lambda keyspace: str(keyspace["keyspace"]))}
+            keyspaces.append(keyspace)
+    return {"keyspaces": sorted(keyspaces, key=lambda keyspace: str(keyspace["keyspace"]))}
 
 
 async def create_keyspace(context: Context, arguments: Arguments) -> Result:

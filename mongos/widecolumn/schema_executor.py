@@ -54,8 +54,8 @@ class RouterSchema(ShardRequests):
         command = {"find": "databases", "projection": {"_id": 1}, "batchSize": 100_000}
         answer = await self.router.config.command("config", command, repeatable=True)
         names = sorted(row["_id"] for row in answer.decoded()["cursor"]["firstBatch"])
-        found = [await self.keyspace(name) for name in names]
-        return [keyspace for keyspace in found if keyspace is not None]
+        keyspaces = [await self.keyspace(name) for name in names]
+        return [keyspace for keyspace in keyspaces if keyspace is not None]
 
     async def keyspace(self, name: str) -> Keyspace | None:
         schema = await self._schema(name)
@@ -66,16 +66,16 @@ class RouterSchema(ShardRequests):
         return [] if schema is None else [schema.families[name].stored for name in sorted(schema.families)]
 
     async def family(self, keyspace: str, name: str) -> StoredFamily | None:
-        found = await self._definition(keyspace, name)
-        return None if found is None else found.stored
+        definition = await self._definition(keyspace, name)
+        return None if definition is None else definition.stored
 
     async def _schema(self, keyspace: str) -> Schema | None:
         if keyspace in self._read:
             return self._read[keyspace]
-        kept = None if self._fresh else self.router.definitions.known(keyspace)
-        if kept is not None:
+        cached_schema = None if self._fresh else self.router.definitions.known(keyspace)
+        if cached_schema is not None:
             self.used_kept = True
-            return kept
+            return cached_schema
         self._read[keyspace] = schema = await self.router.definitions.read(self.router, keyspace)
         return schema
 
@@ -129,10 +129,10 @@ class RouterSchema(ShardRequests):
     async def create_family(self, keyspace: str, family: ColumnFamily) -> StoredFamily:
         answer = await self.spread_family(keyspace, family.name, _definition_command(family, create=True))
         _check_safe(answer)
-        made = await self.family(keyspace, family.name)
-        if made is None:
+        stored_family = await self.family(keyspace, family.name)
+        if stored_family is None:
             raise CommandError(Code.NamespaceNotFound, f"{keyspace}.{family.name} has been dropped")
-        return made
+        return stored_family
 
     async def spread_family(self, keyspace: str, name: str, request: bytes) -> ShardReply:
         """Create a sharded column family. Errors: NamespaceNotFound."""
@@ -156,20 +156,20 @@ class RouterSchema(ShardRequests):
         """
         self.changed(keyspace)
         namespace = f"{keyspace}.{name}"
-        told: set[str] = set()
+        holders: set[str] = set()
         while True:
             routing = await self.router.cache.refresh(namespace)
-            home, *others = owners_of(routing)
-            left = [other for other in others if other not in told]
-            if not left:
+            home, *shards = owners_of(routing)
+            targets = [other for other in shards if other not in holders]
+            if not targets:
                 return
-            schema, found = await self._stored_family(keyspace, name, home)
+            schema, definition = await self._stored_family(keyspace, name, home)
             command = requests.hold_column_family(
-                namespace, found["uuid"], found["options"].raw, schema["keyspace"].raw
+                namespace, definition["uuid"], definition["options"].raw, schema["keyspace"].raw
             )  # fmt: skip
-            for other in left:
+            for other in targets:
                 await (await self.router.shards.get(other)).command("admin", command, repeatable=True)
-            told.update(left)
+            holders.update(targets)
 
     async def drop_family(self, keyspace: str, name: str) -> None:
         namespace = f"{keyspace}.{name}"
@@ -192,10 +192,10 @@ class RouterSchema(ShardRequests):
     async def _stored_family(self, keyspace: str, name: str, home: str) -> tuple[Any, Any]:
         """Return the definitions on a shard, and the column family's among them. NamespaceNotFound."""
         schema = await stored_schema(self.router, keyspace, home)
-        found = next((each for each in schema.get("families", ()) if each["name"] == name), None)
-        if found is None:
+        family = next((row for row in schema.get("families", ()) if row["name"] == name), None)
+        if family is None:
             raise family_absent(name)
-        return schema, found
+        return schema, family
 
     async def truncate(self, keyspace: str, name: str) -> None:
         _check_safe(await self.truncate_at_owners(keyspace, name, bson.encode({"wcTruncate": name})))

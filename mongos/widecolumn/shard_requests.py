@@ -132,8 +132,8 @@ class ShardRequests:
         return sum(member.kind in (Kind.PRIMARY, Kind.SECONDARY) for member in members)
 
     def _telling_deadline(self) -> float | None:
-        asked = self._context.deadline
-        return None if asked is None else asked - _TELLING_SECONDS
+        deadline = self._context.deadline
+        return None if deadline is None else deadline - _TELLING_SECONDS
 
     async def ask(
         self, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
@@ -146,8 +146,8 @@ class ShardRequests:
             shard = await self.router.shards.get(name)
             request = versioned(body(name) if callable(body) else body, version_for(routing, name))
             if self._context.max_time_ms and self._deadline is not None:
-                left = max(int((self._deadline - self.router.clock()) * 1000), 1)
-                request = append_fields(request, b"\x10maxTimeMS\0" + left.to_bytes(4, "little"))
+                remaining_ms = max(int((self._deadline - self.router.clock()) * 1000), 1)
+                request = append_fields(request, b"\x10maxTimeMS\0" + remaining_ms.to_bytes(4, "little"))
             try:
                 return await shard.command(
                     database, request, read_preference=self.read_preference if reading else PRIMARY,

@@ -76,8 +76,8 @@ async def keep(
 async def _keep_request(context: Context, arguments: Arguments, level: Level) -> dict[str, Any]:
     """Store the request as hints, one for each column family; return whether it was stored."""
     add: dict[str, Any] = {"consistency": Level.ONE.value}
-    given = arguments["timestamp"]
-    if given is None or given[0] in (NULL, UNDEFINED):
+    timestamp = arguments["timestamp"]
+    if timestamp is None or timestamp[0] in (NULL, UNDEFINED):
         add["timestamp"] = Int64(TIMESTAMPS.next())
     body = forwarded(context.raw, without=("lsid", "txnNumber", "maxTimeMS", "mutations", "$readPreference"), add=add)
     if context.command.name == "wcBatchMutate":
@@ -87,10 +87,10 @@ async def _keep_request(context: Context, arguments: Arguments, level: Level) ->
     else:
         commands = {arguments.value: body}
         reply = {"timestamp": Int64(document_to_python(body)["timestamp"])}
-    schema, kept = RouterSchema(context), []
+    schema, outcomes = RouterSchema(context), []
     for family, command in commands.items():
-        kept.append(await keep(schema, context.db, family, command, level))
-    return {**reply, "hinted": True} if all(kept) else reply
+        outcomes.append(await keep(schema, context.db, family, command, level))
+    return {**reply, "hinted": True} if all(outcomes) else reply
 
 
 def _commands_by_family(body: bytes, mutations: Sequence[bytes]) -> dict[str, bytes]:
