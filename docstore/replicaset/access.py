@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def replica_set_of(context: Context) -> ReplicaSet:
     """Return the member. Errors: NoReplicationEnabled (76) on a node started without a set name."""
-    found = context.services.parts.get(ReplicaSet)
-    if found is None:
+    replica_set = context.services.parts.get(ReplicaSet)
+    if replica_set is None:
         raise CommandError(Code.NoReplicationEnabled, "not running with --replSet")
-    return found
+    return replica_set
 
 
 def initiated_set_of(context: Context) -> ReplicaSet:

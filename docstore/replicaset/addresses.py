@@ -26,18 +26,18 @@ HELLO_SECONDS = 2.0
 async def own_hosts(hosts: Iterable[str], own: Set[str], pool: Pool, process_id: ObjectId) -> set[str]:
     """Return the `hosts` ("name:port") that are this process; `own` are its known addresses."""
     hosts = list(hosts)
-    found = await local_hosts(hosts, own)
-    if found:
-        return found
+    matches = await local_hosts(hosts, own)
+    if matches:
+        return matches
     answers = await asyncio.gather(*[_process_at(host, pool) for host in hosts])
     return {host for host, answer in zip(hosts, answers, strict=True) if answer == process_id}
 
 
 async def local_hosts(hosts: Sequence[str], own: Set[str]) -> set[str]:
     """Return the hosts that are this process according to addresses and name resolution, without connecting to any."""
-    found = set(hosts) & own
-    if found:
-        return found
+    matches = set(hosts) & own
+    if matches:
+        return matches
     ports = {address.rpartition(":")[2] for address in own}
     candidates = [host for host in hosts if host.rpartition(":")[2] in ports]
     if not candidates:

@@ -50,9 +50,9 @@ class ConcernDefaults:
         settings = self._store.collection(SETTINGS_NS)
         stored = None if settings is None else settings.by_id(self._store.engine, from_python(DOCUMENT_ID))
         self._document = {} if stored is None else document_to_python(stored[1])
-        given = self._document.get("defaultWriteConcern")
+        concern = self._document.get("defaultWriteConcern")
         try:
-            self._write = None if given is None else parse_write_concern(*from_python(given))
+            self._write = None if concern is None else parse_write_concern(*from_python(concern))
         except CommandError:
             self._write = None  # invalid: clients with the privilege may write to that collection
 

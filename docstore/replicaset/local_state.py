@@ -107,6 +107,6 @@ class LocalState:
                 unit.insert(collection, bson.encode(document if "_id" in document else {"_id": ObjectId(), **document}))
             else:
                 record_id, before = present
-                kept = {"_id": document_to_python(before)["_id"], **document}
-                unit.replace(collection, record_id, before, bson.encode(kept))
+                replacement = {"_id": document_to_python(before)["_id"], **document}
+                unit.replace(collection, record_id, before, bson.encode(replacement))
             unit.commit()

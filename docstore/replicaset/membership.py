@@ -240,16 +240,16 @@ class Membership:
     async def find_own_hosts(self, config: ReplicaSetConfig) -> None:
         """Find the hosts of this process in a configuration that is about to be installed."""
         proposed = [member.host for member in config.members]
-        found = await own_hosts(proposed, self.state.own_hosts, self.pool, self.identity.process_id)
-        if not found <= self.state.own_hosts:
-            self.deliver(Recognized(hosts=frozenset(found)))
+        hosts = await own_hosts(proposed, self.state.own_hosts, self.pool, self.identity.process_id)
+        if not hosts <= self.state.own_hosts:
+            self.deliver(Recognized(hosts=frozenset(hosts)))
 
     async def _search(self) -> None:
         """Repeat the search for own hosts while there is none: some can be recognised only once the listener runs."""
-        asked: ReplicaSetConfig | None = None
+        last_config: ReplicaSetConfig | None = None
         while (config := self.state.config) is not None and self.state.me is None:
-            if config is not asked:
-                asked, pause = config, FIRST_SEARCH_SECONDS
+            if config is not last_config:
+                last_config, pause = config, FIRST_SEARCH_SECONDS
             await self.find_own_hosts(config)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LAST_SEARCH_SECONDS)

@@ -62,7 +62,7 @@ async def check_change(membership: Membership, current: ReplicaSetConfig, config
     """Check `config` as the successor of `current`. Errors: NewReplicaSetConfigurationIncompatible, NodeNotFound."""
     own = membership.state.own_hosts
     here = [member for member in config.members if member.host in own]
-    known = {member.identity for member in current.members}
+    current_ids = {member.identity for member in current.members}
     tasks = {
         asyncio.ensure_future(_ask(membership, config, member)): member
         for member in config.members
@@ -72,7 +72,8 @@ async def check_change(membership: Membership, current: ReplicaSetConfig, config
     waiting = set(tasks)
     try:
         while waiting and not (
-            on_majority(config, _agreeing(here, answers)) and all(tasks[task].identity in known for task in waiting)
+            on_majority(config, _agreeing(here, answers))
+            and all(tasks[task].identity in current_ids for task in waiting)
         ):
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             answers += [task.result() for task in done]

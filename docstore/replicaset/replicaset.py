@@ -153,9 +153,9 @@ class ReplicaSet:
     @property
     def default_write_concern(self) -> WriteConcern:
         """The write concern of a write that has none."""
-        given = self.concern_defaults.write
-        if given is not None:
-            return given
+        concern = self.concern_defaults.write
+        if concern is not None:
+            return concern
         return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 
     def data_bearing_voters(self) -> int:

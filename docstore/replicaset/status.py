@@ -150,8 +150,8 @@ def _self(replica_set: ReplicaSet, state: State, member: MemberConfig, clock: _C
 
 
 def _other(replica_set: ReplicaSet, state: State, member: MemberConfig, peer: Peer, clock: _Clock) -> dict[str, Any]:
-    shown = peer.state if peer.up else MemberState.DOWN
-    fields = _head(member, shown, clock.now - peer.up_since if peer.up else 0, healthy=peer.up)
+    member_state = peer.state if peer.up else MemberState.DOWN
+    fields = _head(member, member_state, clock.now - peer.up_since if peer.up else 0, healthy=peer.up)
     if member.data_bearing:
         fields.update(optime=peer.applied.to_document(), optimeDurable=peer.durable.to_document())
         fields.update(optimeDate=_date(peer.applied), optimeDurableDate=_date(peer.durable))

@@ -50,11 +50,11 @@ class WriteConcernWaiters:
         if optime is None or optime == NULL_OPTIME or config is None or concern.w == 0:
             return None
         journal = concern.j if concern.j is not None else concern.w == "majority" and config.journal_default
-        asked = Acknowledgement(w=concern.w, journal=journal)
+        acknowledgement = Acknowledgement(w=concern.w, journal=journal)
         if concern.w == 1 and not journal:
             return None
         try:
-            check_satisfiable(asked, config)
+            check_satisfiable(acknowledgement, config)
         except CommandError as refusal:
             return _concern_error(refusal.code, refusal.code_name, refusal.message, concern)
         term = state.term
@@ -71,7 +71,7 @@ class WriteConcernWaiters:
         def reached() -> bool:
             assert state.config is not None
             return satisfied(
-                asked,
+                acknowledgement,
                 optime,
                 config=state.config,
                 positions={} if concern.w == "majority" else positions(state),
@@ -103,9 +103,9 @@ class WriteConcernWaiters:
     def _limit(self, concern: WriteConcern, deadline: float | None) -> tuple[float | None, Code]:
         """Return (seconds to wait, error code afterwards)."""
         own = concern.timeout_ms / 1000 if concern.timeout_ms else None
-        left = None if deadline is None else max(deadline - self._clock(), 0.0)
-        if left is not None and (own is None or left < own):
-            return left, Code.MaxTimeMSExpired
+        remaining = None if deadline is None else max(deadline - self._clock(), 0.0)
+        if remaining is not None and (own is None or remaining < own):
+            return remaining, Code.MaxTimeMSExpired
         return own, Code.WriteConcernFailed
 
 

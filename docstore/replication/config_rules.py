@@ -129,21 +129,21 @@ def _check_member(member: MemberConfig) -> None:
         _check_least(name, number, 0)
         if not number <= most:
             raise invalid(f"BSON field '{name}' value must be <= {most}, actual value '{number:g}'")
-    place = f"member {member.host}"
+    prefix = f"member {member.host}"
     if member.arbiter_only:
         if member.votes == 0:
             raise invalid("Arbiter must vote (cannot have 0 votes)")
         if member.priority not in (0, 1):
-            raise invalid(f"{place}: the priority of an arbiter must be 0 or 1")
+            raise invalid(f"{prefix}: the priority of an arbiter must be 0 or 1")
         if member.tags:
             raise invalid("Cannot set tags on arbiters.")
         return
-    for why, found in (
+    for why, applies in (
         ("when non-voting (votes:0)", member.votes == 0),
         ("when hidden=true", member.hidden),
         ("when secondaryDelaySecs is used", member.delay_seconds > 0),
     ):
-        if found and member.priority != 0:
+        if applies and member.priority != 0:
             raise invalid(f"priority must be 0 {why}")
 
 
@@ -161,8 +161,8 @@ def _refuse_twins(name: str, values: Iterable[Any]) -> None:
     values = list(values)
     for at, value in enumerate(values):
         if value in values[:at]:
-            shown = f"MemberId({value})" if name == "_id" else value
+            label = f"MemberId({value})" if name == "_id" else value
             first = f"members.{values.index(value)}.{name}"
             raise invalid(
-                f"Found two member configurations with same {name} field, {first} == members.{at}.{name} == {shown}"
+                f"Found two member configurations with same {name} field, {first} == members.{at}.{name} == {label}"
             )

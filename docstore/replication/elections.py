@@ -304,8 +304,8 @@ def _conclude(state: State, now: float, out: Effects) -> None:
         else:
             begin_primary(state, now, out)
     elif len(config.voters) - sum(m.id in election.refused for m in config.voters) < config.majority_votes:
-        what = "running for" if election.dry_run else "becoming"
-        out.append(log("ELECTION", f"Not {what} primary, we received insufficient votes", term=election.term))
+        goal = "running for" if election.dry_run else "becoming"
+        out.append(log("ELECTION", f"Not {goal} primary, we received insufficient votes", term=election.term))
         state.role = Role.FOLLOWER
         state.candidacy.out_of_reach = not on_majority(config, {state.my_id, *election.heard})
         if election.reason != BY_REFUSED_PORT:

@@ -63,12 +63,12 @@ def review(state: State, now: float, out: Effects) -> None:
         state.sync_source.reason = why
         _follow(state, _choose(state, now), now, out)
         return
-    found = _choose(state, now)
-    if found is None:
+    source = _choose(state, now)
+    if source is None:
         state.sync_source.retry_at = now + RETRY_SECONDS
         state.sync_source.reason = "Could not find member to sync from"
     else:
-        _follow(state, found, now, out)
+        _follow(state, source, now, out)
 
 
 def abandon(state: State, event: SourceFailed, now: float, out: Effects) -> None:
@@ -267,15 +267,15 @@ def _fetches_from_us(state: State, peer: Peer) -> bool:
 
     A link through a member that is down is about to change, and a primary fetches from no one.
     """
-    passed: set[str] = set()
+    visited_hosts: set[str] = set()
     while peer.up and peer.state is not MemberState.PRIMARY and peer.sync_source:
-        if peer.sync_source in state.own_hosts or peer.sync_source in passed:
+        if peer.sync_source in state.own_hosts or peer.sync_source in visited_hosts:
             return True
-        passed.add(peer.sync_source)
-        behind = state.peers.get(peer.sync_source)
-        if behind is None:
+        visited_hosts.add(peer.sync_source)
+        source = state.peers.get(peer.sync_source)
+        if source is None:
             return False
-        peer = behind
+        peer = source
     return False
 
 
@@ -302,7 +302,7 @@ def _update(state: State, now: float) -> PositionUpdate:
     assert state.config is not None
     mine = Position(member=state.me.id, host=state.me.host, applied=state.applied, durable=state.durable)
     fresh = now - state.config.settings.election_timeout
-    behind = tuple(
+    peer_positions = tuple(
         Position(member=member.id, host=member.host, applied=peer.applied, durable=peer.durable)
         for member in state.config.members
         if (peer := state.peers.get(member.host)) is not None and peer.reported_at >= fresh
@@ -310,6 +310,6 @@ def _update(state: State, now: float) -> PositionUpdate:
     return PositionUpdate(
         term=state.term,
         config=state.config_version,
-        positions=(mine, *behind),
+        positions=(mine, *peer_positions),
         replica_set_id=state.replica_set_id,
     )

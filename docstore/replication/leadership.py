@@ -123,19 +123,19 @@ def next_wakeup(state: State) -> float:
 
 def positions(state: State) -> dict[int, Position]:
     """Return the known positions of all members, including this one, by member id."""
-    known: dict[int, Position] = {}
+    positions_by_id: dict[int, Position] = {}
     if state.config is not None:
         for member in state.config.members:
             peer = state.peers.get(member.host)
             if member.id == state.my_id:
-                known[member.id] = Position(
+                positions_by_id[member.id] = Position(
                     member=member.id, host=member.host, applied=state.applied, durable=state.durable
                 )
             elif peer is not None:
-                known[member.id] = Position(
+                positions_by_id[member.id] = Position(
                     member=member.id, host=member.host, applied=peer.applied, durable=peer.durable
                 )
-    return known
+    return positions_by_id
 
 
 def take_positions(state: State, update: PositionUpdate, now: float, out: Effects) -> None:

@@ -94,11 +94,11 @@ def proposed(state: State, config: ReplicaSetConfig, *, force: bool, concern_is_
     Errors: a CommandError with the reason if it is invalid.
     """
     refuse_unless_initiated(state)
-    made = _next_forced(state, config) if force else _next_safe(state, config)
+    successor = _next_forced(state, config) if force else _next_safe(state, config)
     if not concern_is_set:
         assert state.config is not None
-        _check_default_write_concern(state.config, made)
-    return made
+        _check_default_write_concern(state.config, successor)
+    return successor
 
 
 def install(state: State, config: ReplicaSetConfig, now: float, out: Effects) -> None:
@@ -251,10 +251,10 @@ def _find_me(
 ) -> MemberConfig:
     mine = [member for member in config.members if member.host in own_hosts]
     if len(mine) != 1:
-        what = "No host described" if not mine else f"{len(mine)} hosts described"
+        subject = "No host described" if not mine else f"{len(mine)} hosts described"
         raise CommandError(
             Code.InvalidReplicaSetConfig if mine else absent,
-            f"{what} in new configuration with {config.config_version} for replica set {config.set_name} "
+            f"{subject} in new configuration with {config.config_version} for replica set {config.set_name} "
             f"map{'s' if len(mine) < 2 else ''} to this node",
         )
     return mine[0]

@@ -12,12 +12,12 @@ from docstore.replicaset.administration import initiate
 
 async def run(context: Context, arguments: Arguments) -> Result:
     # The shell of 2012 sends a number if called without an argument.
-    given = arguments.value
+    value = arguments.value
     replica_set, audit = replica_set_of(context), context.services.audit
-    reply = await initiate(replica_set, document_to_python(given) if isinstance(given, bytes) else {})
+    reply = await initiate(replica_set, document_to_python(value) if isinstance(value, bytes) else {})
     if audit is not None:
-        made = replica_set.membership.state.config
-        audit.note(context.connection, "replSetReconfig", {"new": {} if made is None else made.to_document()})
+        config = replica_set.membership.state.config
+        audit.note(context.connection, "replSetReconfig", {"new": {} if config is None else config.to_document()})
     return reply
 
 

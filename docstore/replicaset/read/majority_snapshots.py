@@ -71,11 +71,11 @@ def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime
 
     `at`: see `EarlierState`.
     """
-    held = _Held(snapshot, release)
+    owned_snapshot = _Held(snapshot, release)
     try:
-        return EarlierState(held, optime, at)
+        return EarlierState(owned_snapshot, optime, at)
     except UnrecoverableRollback:
-        held.close()
+        owned_snapshot.close()
         return None
 
 
@@ -127,7 +127,7 @@ class MajoritySnapshots:
 
     def earlier_state(self, optime: OpTime) -> EarlierState | None:
         """Return the state at `optime`, to be made from the oldest later one; None if the undo records are gone."""
-        later = next((held for held in self._kept if held.optime > optime), None)
+        later = next((snapshot for snapshot in self._kept if snapshot.optime > optime), None)
         return None if later is None else state_before(later.snapshot, _let_go_once(later), optime)
 
     def keep(self, optime: OpTime, state: Snapshot) -> None:
@@ -136,16 +136,16 @@ class MajoritySnapshots:
         if self.committed >= optime:
             state.close()
         else:
-            passed = sum(held.optime < optime for held in self._kept)
-            self._kept.insert(passed, _SharedSnapshot(optime, state))
+            position = sum(snapshot.optime < optime for snapshot in self._kept)
+            self._kept.insert(position, _SharedSnapshot(optime, state))
             self._forget_passed()
 
     def _forget_passed(self) -> None:
         """Release all committed snapshots except the newest."""
-        passed = bisect_right(self._kept, self._commit_point, key=_optime_of)
-        for held in self._kept[: max(passed - 1, 0)]:
-            held.release()
-        del self._kept[: max(passed - 1, 0)]
+        count = bisect_right(self._kept, self._commit_point, key=_optime_of)
+        for snapshot in self._kept[: max(count - 1, 0)]:
+            snapshot.release()
+        del self._kept[: max(count - 1, 0)]
 
     def close(self) -> None:
         """Release all snapshots without readers."""
@@ -154,5 +154,5 @@ class MajoritySnapshots:
             self._leaving.popleft().release()
 
     def _drop(self, doomed: Callable[[_SharedSnapshot], bool]) -> None:
-        self._leaving.extend(held for held in self._kept if doomed(held))
-        self._kept = [held for held in self._kept if not doomed(held)]
+        self._leaving.extend(snapshot for snapshot in self._kept if doomed(snapshot))
+        self._kept = [snapshot for snapshot in self._kept if not doomed(snapshot)]

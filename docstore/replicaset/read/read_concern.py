@@ -336,5 +336,5 @@ async def _made(state: EarlierState | None, deadline: float | None) -> EarlierSt
 
 def _limit(deadline: float | None, most: float | None = None) -> float | None:
     """Return the seconds to wait until the deadline, at most `most`; None: no limit."""
-    left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-    return left if most is None else most if left is None else min(left, most)
+    remaining = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+    return remaining if most is None else most if remaining is None else min(remaining, most)

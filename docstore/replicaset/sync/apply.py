@@ -88,11 +88,11 @@ class Applier:
             position += 1
         else:
             with EntryUnit(self._store, tolerant=tolerant) as unit:
-                looked = position
+                check_position = position
                 while position < end and not _is_command(entries[position]):
                     position += unit.apply_next(entries, position, end)
-                    if position >= looked + ENTRIES_PER_LOOK or len(entries[position - 1]) > _LONG_ENTRY:
-                        looked = position
+                    if position >= check_position + ENTRIES_PER_LOOK or len(entries[position - 1]) > _LONG_ENTRY:
+                        check_position = position
                         if self._clock() >= until:
                             break
                 unit.commit()

@@ -212,7 +212,7 @@ class InitialSync:
 
     async def _list_collections(self) -> list[tuple[str, CollectionOptions, UUID]]:
         """Return the source's collections. Views are included through their definitions in `system.views`."""
-        found = []
+        collections = []
         reply = await self._remote.command("admin", {"listDatabases": 1, "nameOnly": True})
         for database in document_to_python(reply)["databases"]:
             name = database["name"]
@@ -228,9 +228,9 @@ class InitialSync:
                         raise AttemptFailed(f"{name}.{entry['name']} is a {kind}, which cannot be cloned")
                     namespace, options = f"{name}.{entry['name']}", get_field(raw, "options")
                     if replicates(namespace):
-                        kept = NO_OPTIONS if options is None else parse_options(options[1])
-                        found.append((namespace, kept, entry["info"]["uuid"]))
-        return found
+                        parsed_options = NO_OPTIONS if options is None else parse_options(options[1])
+                        collections.append((namespace, parsed_options, entry["info"]["uuid"]))
+        return collections
 
     async def _clone(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
         database, _, name = namespace.partition(".")

@@ -72,14 +72,14 @@ class RemoteMember:
         return await self._end_of_log(1)
 
     async def _end_of_log(self, direction: int) -> OpTime | None:
-        found = {
+        command = {
             "find": "oplog.rs",
             "sort": {"$natural": direction},
             "limit": 1,
             "singleBatch": True,
             "projection": {"ts": 1, "t": 1},
         }
-        _, documents = batch_of(await self.command("local", found))
+        _, documents = batch_of(await self.command("local", command))
         return optime_of(documents[0]) if documents else None
 
     async def tail(self, after: OpTime, await_seconds: float) -> AsyncGenerator[list[bytes], None]:
@@ -89,16 +89,16 @@ class RemoteMember:
         batches on its own, so a distant source costs no round trips. After a close or failure only the first batch's
         cursor stays on the source, which reaps it.
         """
-        found = {
+        find_command = {
             "find": "oplog.rs",
             "filter": {"ts": {"$gte": unpack_timestamp(after.timestamp)}},
             "tailable": True,
             "awaitData": True,
         }
-        cursor, documents = batch_of(await self.command("local", found))
+        cursor, documents = batch_of(await self.command("local", find_command))
         yield documents
         while cursor:
-            more = {
+            get_more = {
                 "getMore": Int64(cursor),
                 "collection": "oplog.rs",
                 "batchBytes": TAIL_BYTES,
@@ -106,7 +106,7 @@ class RemoteMember:
                 "$readPreference": SECONDARY_OK,
             }
             timeout = await_seconds + SLACK_SECONDS
-            async with aclosing(self._pool.stream(self.address, "local", more, timeout=timeout)) as replies:
+            async with aclosing(self._pool.stream(self.address, "local", get_more, timeout=timeout)) as replies:
                 async for reply in replies:
                     cursor, documents = batch_of(reply)
                     yield documents
@@ -119,7 +119,7 @@ class RemoteMember:
         """
         bound = {"$lte": unpack_timestamp(before.timestamp)}
         while True:
-            found = {
+            command = {
                 "find": "oplog.rs",
                 "filter": {"ts": bound},
                 "sort": {"$natural": -1},
@@ -127,7 +127,7 @@ class RemoteMember:
                 "limit": POSITIONS_AT_ONCE,
                 "singleBatch": True,
             }
-            _, documents = batch_of(await self.command("local", found))
+            _, documents = batch_of(await self.command("local", command))
             if not documents:
                 return
             positions = [optime_of(document) for document in documents]

@@ -49,14 +49,14 @@ async def find_common_point(store: Store, remote: RemoteMember) -> OpTime:
         entry = oplog.entry(position.timestamp)
         return entry is not None and entry_optime(entry) == position
 
-    found = None
+    point = None
     async for positions in remote.log_backwards(store.last_optime):
-        found = common_point(positions, holds)
-        if found is not None or positions[-1].timestamp < oplog.first.timestamp:
+        point = common_point(positions, holds)
+        if point is not None or positions[-1].timestamp < oplog.first.timestamp:
             break
         await asyncio.sleep(0)
-    if found is not None:
-        return found
+    if point is not None:
+        return point
     raise NoCommonPoint(f"{remote.address} has none of our log's entries up to {store.last_optime}")
 
 

@@ -34,8 +34,8 @@ def rows_after(store: Store, key: bytes) -> dict[str, Any]:
     empty.
     """
     rows: list[Binary] = []
-    for found, row in store.engine.items(Family.META, max(SESSION_PREFIX, key + b"\0"), after_prefix(SESSION_PREFIX)):
-        rows += (Binary(found), Binary(row))
+    for row_key, row in store.engine.items(Family.META, max(SESSION_PREFIX, key + b"\0"), after_prefix(SESSION_PREFIX)):
+        rows += (Binary(row_key), Binary(row))
         if len(rows) == 2 * ROWS_AT_ONCE:
             break
     begin = _log_begin(store)
@@ -71,10 +71,10 @@ async def log_begin(remote: RemoteMember) -> OpTime | None:
 
 async def copy_rows(store: Store, remote: RemoteMember) -> int:
     """Copy all session rows of the source; return their number. Errors: NetworkError, CommandError."""
-    copied, key, more = 0, b"", True
-    while more:
+    copied, key, has_more = 0, b"", True
+    while has_more:
         reply = document_to_python(await remote.command("admin", {COMMAND_NAME: 1, "after": Binary(key)}))
-        rows, more = reply["rows"], reply["more"]
+        rows, has_more = reply["rows"], reply["more"]
         batch = Batch()
         for key, row in zip(rows[::2], rows[1::2], strict=True):
             batch.put(Family.META, bytes(key), bytes(row))
