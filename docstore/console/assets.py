@@ -27,8 +27,10 @@ class Assets:
     """`index`: the page itself, which names the others by their path."""
 
     def __init__(self) -> None:
-        found = {each.name: each.read_bytes() for each in files("docstore.console.page").iterdir() if each.is_file()}
-        served = {name: body for name, body in found.items() if _type_of(name) is not None}
+        bodies = {
+            entry.name: entry.read_bytes() for entry in files("docstore.console.page").iterdir() if entry.is_file()
+        }
+        served = {name: body for name, body in bodies.items() if _type_of(name) is not None}
         runtime = _shell_runtime()
         self.has_shell = runtime is not None
         if runtime is not None:
@@ -37,7 +39,7 @@ class Assets:
         for name in sorted(served):
             digest.update(b"%d %s %d " % (len(name), name.encode(), len(served[name])) + served[name])
         self.version = digest.hexdigest()[:16]
-        self.index = found[_INDEX].decode().replace(_PLACE, f"assets/{self.version}").encode()
+        self.index = bodies[_INDEX].decode().replace(_PLACE, f"assets/{self.version}").encode()
         self._served = served
 
     def find(self, version: str, name: str) -> tuple[str, bytes] | None:

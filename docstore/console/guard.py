@@ -79,8 +79,8 @@ def _name_of(host: str) -> str | None:
     """Return the name or address in a Host header; None if it is malformed."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
-        rest = port[:1] in ("", ":") and bool(bracket)
-        return name if rest and port[1:].isdecimal() == bool(port[1:]) else None
+        has_valid_tail = port[:1] in ("", ":") and bool(bracket)
+        return name if has_valid_tail and port[1:].isdecimal() == bool(port[1:]) else None
     name, colon, port = host.partition(":")
     if colon and not port.isdecimal():
         return None

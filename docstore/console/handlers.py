@@ -113,8 +113,8 @@ class _Handler(RequestHandler):
         if isinstance(error, HTTPError):
             return
         if isinstance(error, AssertionError):
-            told = {"message": "a request to the console failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+            context = {"message": "a request to the console failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
             return
         LOG.error("Request to the console failed", error=repr(error), exc_info=error)
 
@@ -185,10 +185,10 @@ class _Handler(RequestHandler):
         if len(body) > largest:
             raise Refused(413, "the body is too long")
         try:
-            found: dict[str, Any] = await self.aside(len(body), lambda: read_object(body))
+            document: dict[str, Any] = await self.aside(len(body), lambda: read_object(body))
         except NotJson as error:
             raise Refused(400, f"the body is not extended JSON: {error}") from None
-        return found
+        return document
 
     async def aside(self, size: int, work: Callable[[], Any]) -> Any:
         """Run a conversion of `size` bytes, on another thread if it is long."""
@@ -218,14 +218,14 @@ class PageHandler(_Handler):
 
 class AssetHandler(_Handler):
     async def get(self, version: str, name: str) -> None:
-        found = self.console.assets.find(version, name)
-        if found is None:
+        asset = self.console.assets.find(version, name)
+        if asset is None:
             self.refuse(404, "there is no such file")
             return
         if name == SHELL_WORKER:
             self.set_header("Content-Security-Policy", SHELL_POLICY)
         self.set_header("Cache-Control", "public, max-age=31536000, immutable")
-        await self.send(*found)
+        await self.send(*asset)
 
 
 class MissingHandler(_Handler):
@@ -239,11 +239,11 @@ class SessionHandler(_Handler):
     async def get(self) -> None:
         console, connection = self.console, self.connection
         identity = None if connection is None else connection.identity
-        told: dict[str, Any] = {"process": console.process, "loginRequired": console.needs_login, "user": None}
-        told |= {"shell": console.assets.has_shell, "certificate": self._usable_certificate()}
+        session: dict[str, Any] = {"process": console.process, "loginRequired": console.needs_login, "user": None}
+        session |= {"shell": console.assets.has_shell, "certificate": self._usable_certificate()}
         if identity is not None:
-            told["user"] = identity.user.name.document()
-        await self.send("application/json", json.dumps(told))
+            session["user"] = identity.user.name.document()
+        await self.send("application/json", json.dumps(session))
 
     def _usable_certificate(self) -> str | None:
         """Return the name in the certificate with which the client may try to log in."""
@@ -256,8 +256,8 @@ class SessionHandler(_Handler):
 class LoginHandler(_Handler):
     async def post(self) -> None:
         try:
-            given = await self.take_object(LARGEST_LOGIN)
-            proof = self._proof(given)
+            body = await self.take_object(LARGEST_LOGIN)
+            proof = self._proof(body)
             if not self.console.needs_login:
                 raise Refused(400, "nobody has to log in here: access control is off")
             token, key, name = await self.console.logins.log_in(proof, self.ends)
@@ -323,8 +323,8 @@ class _CommandHandler(_Handler):
 
 class CommandHandler(_CommandHandler):
     async def answer(self, connection: ClientConnection) -> tuple[str, str | bytes]:
-        given = await self.take_object(len(self.request.body))
-        db, command = given.get("db"), given.get("command")
+        body = await self.take_object(len(self.request.body))
+        db, command = body.get("db"), body.get("command")
         if not isinstance(db, str) or not isinstance(command, dict) or not command:
             raise Refused(400, "the body is {db: a name, command: a document}")
         reply = await self.reply_to(connection, LARGEST_REPLY, lambda call: call.run(db, command))
@@ -359,21 +359,21 @@ class MetricsHandler(_Handler):
         """Errors: LoginRefused, TooBusy."""
         if not self.console.needs_login:
             return self.anonymous
-        told, subject = self.request.headers.get("Authorization"), self.subject
+        header, subject = self.request.headers.get("Authorization"), self.subject
         proof: Proof
-        if told is None and subject is not None:
+        if header is None and subject is not None:
             proof = ShownCertificate(subject)
         else:
-            user, password = _basic(told or "")
+            user, password = _basic(header or "")
             proof = Password(user, self.get_query_argument("authSource", "admin"), password)
         return await self.console.logins.with_request(proof, self.ends)
 
 
 def _texts(given: dict[str, Any], *names: str) -> list[str]:
     """Errors: Refused."""
-    found = [given.get(name) for name in names]
-    texts = [each for each in found if isinstance(each, str)]
-    if texts != found:
+    values = [given.get(name) for name in names]
+    texts = [value for value in values if isinstance(value, str)]
+    if texts != values:
         raise Refused(400, f"the body has {', '.join(names)}, all of them texts")
     try:
         for text in texts:
@@ -385,9 +385,9 @@ def _texts(given: dict[str, Any], *names: str) -> list[str]:
 
 def _basic(header: str) -> tuple[str, str]:
     """User and password of an Authorization header. Errors: LoginRefused."""
-    scheme, _, told = header.partition(" ")
+    scheme, _, credentials = header.partition(" ")
     try:
-        text = base64.b64decode(told.strip(), validate=True).decode()
+        text = base64.b64decode(credentials.strip(), validate=True).decode()
     except ValueError:
         raise LoginRefused from None
     user, colon, password = text.partition(":")

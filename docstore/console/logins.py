@@ -118,11 +118,11 @@ class Logins:
         try:
             async with self._turns:
                 connection = self.anonymous(ends)
-                taken = await self._authenticate(connection, proof)
+                is_accepted = await self._authenticate(connection, proof)
         finally:
             self._waiting -= 1
         identity = connection.identity
-        if not taken or identity is None:
+        if not is_accepted or identity is None:
             await asyncio.sleep(self._refusal_seconds)
             raise LoginRefused
         self._make_room()
@@ -137,12 +137,12 @@ class Logins:
         too, until users may have changed. Errors: LoginRefused, TooBusy.
         """
         generation = self._services.access.directory.generation
-        told = repr((self._secret, generation, type(proof), astuple(proof), ends.remote.rpartition(":")[0]))
-        key = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        fingerprint = repr((self._secret, generation, type(proof), astuple(proof), ends.remote.rpartition(":")[0]))
+        key = hashlib.sha256(fingerprint.encode("utf-8", "surrogatepass")).digest()
         login = self._find(self._remembered.get(key, b""))
         if login is None:
             token, _, _ = await self.log_in(proof, ends)
-            self._remembered = {each: hashed for each, hashed in self._remembered.items() if hashed in self._logins}
+            self._remembered = {digest: hashed for digest, hashed in self._remembered.items() if hashed in self._logins}
             self._remembered[key] = _hash(token)
             login = self._logins[_hash(token)]
         return login.connection
@@ -182,8 +182,8 @@ class Logins:
 
     def _has_ended(self, login: _Login) -> bool:
         now = self._clock()
-        gone = login.connection.identity is None
-        return gone or now - login.used >= IDLE_SECONDS or now - login.began >= LONGEST_SECONDS
+        is_logged_out = login.connection.identity is None
+        return is_logged_out or now - login.used >= IDLE_SECONDS or now - login.began >= LONGEST_SECONDS
 
     def _make_room(self) -> None:
         for hashed in [hashed for hashed, login in self._logins.items() if self._has_ended(login)]:
@@ -195,15 +195,15 @@ class Logins:
         if isinstance(proof, Password):
             return await self._converse(connection, proof)
         connection.subject = proof.subject
-        said = {} if proof.user is None else {"user": proof.user}
-        await self._say(connection, EXTERNAL, {"authenticate": 1, "mechanism": X509, **said})
+        user_field = {} if proof.user is None else {"user": proof.user}
+        await self._say(connection, EXTERNAL, {"authenticate": 1, "mechanism": X509, **user_field})
         return connection.identity is not None
 
     async def _converse(self, connection: ClientConnection, proof: Password) -> bool:
         user, db = proof.user, proof.db
         hello = await self._say(connection, db, {"hello": 1, "saslSupportedMechs": f"{db}.{user}"})
         has = hello.get("saslSupportedMechs", ())
-        mechanism = next((each for each in reversed(MECHANISMS) if each in has), None)
+        mechanism = next((name for name in reversed(MECHANISMS) if name in has), None)
         if mechanism is None:
             return False
         messages = conversation(mechanism, user, proof.password, secrets.token_bytes(_NONCE_BYTES))

@@ -24,12 +24,12 @@ class OpenStreams:
 
     def admit(self, stream: IOStream) -> bool:
         """Return whether there is room for one more, perhaps by closing another."""
-        for each in [each for each in self._active if each.closed()]:
-            del self._active[each]
+        for candidate in [candidate for candidate in self._active if candidate.closed()]:
+            del self._active[candidate]
         self._answering.intersection_update(self._active)
         if len(self._active) >= self._most:
             before = self._clock() - self._quiet_seconds
-            quiet = next((each for each in self._active if each not in self._answering), None)
+            quiet = next((candidate for candidate in self._active if candidate not in self._answering), None)
             if quiet is None or self._active[quiet] > before:
                 return False
             del self._active[quiet]

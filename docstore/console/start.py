@@ -25,22 +25,22 @@ _EXIT_CODE = 2
 @asynccontextmanager
 async def console_of(name: str, options: Options, listener: Listener) -> AsyncIterator[None]:
     """The console of a process while its listener serves, if it is configured. Errors: StartError."""
-    wanted = options.console
-    if wanted.port is None:
+    console = options.console
+    if console.port is None:
         yield
         return
     check_reach(options)
     from docstore.console.server import ConsoleServer
 
     try:
-        sockets = bind(wanted.addresses, wanted.port)
+        sockets = bind(console.addresses, console.port)
     except OSError as error:
-        where = f"{','.join(wanted.addresses)} port {wanted.port}"
+        where = f"{','.join(console.addresses)} port {console.port}"
         raise StartError(f"the console cannot listen on {where}: {error.strerror}", CANNOT_LISTEN) from None
-    server = ConsoleServer(listener, process=name, names=(*wanted.addresses, *wanted.hosts))
+    server = ConsoleServer(listener, process=name, names=(*console.addresses, *console.hosts))
     port = server.start(sockets)
     scheme = "http" if listener.certificates is None else "https"
-    LOG.info("Console", url=f"{scheme}://{_in_url(wanted.addresses[0])}:{port}/", port=port)
+    LOG.info("Console", url=f"{scheme}://{_in_url(console.addresses[0])}:{port}/", port=port)
     try:
         yield
     finally:
@@ -49,8 +49,8 @@ async def console_of(name: str, options: Options, listener: Listener) -> AsyncIt
 
 def check_reach(options: Options) -> None:
     """Raise StartError for a console that is reachable by more clients than is allowed."""
-    wanted = options.console
-    outside = [address for address in wanted.addresses if reach_of(address) is not Reach.MACHINE]
+    console = options.console
+    outside = [address for address in console.addresses if reach_of(address) is not Reach.MACHINE]
     if not outside:
         return
     if not options.security.auth:

@@ -42,8 +42,8 @@ def _connections(status: dict[str, Any]) -> Iterator[Metric]:
         total = float(connections["totalCreated"])
         yield counter("docstore_connections_created", "Connections that clients have made.", total)
     if network is not None:
-        both = [(("in",), float(network["bytesIn"])), (("out",), float(network["bytesOut"]))]
-        yield counters("docstore_network_bytes", "Bytes from and to clients.", ("direction",), both)
+        directions = [(("in",), float(network["bytesIn"])), (("out",), float(network["bytesOut"]))]
+        yield counters("docstore_network_bytes", "Bytes from and to clients.", ("direction",), directions)
         yield counter("docstore_network_requests", "Requests of clients.", float(network["numRequests"]))
 
 
@@ -68,15 +68,15 @@ def _operations(status: dict[str, Any]) -> Iterator[Metric]:
         yield counters(
             "docstore_operations", "Operations by their type; documents, of inserts.", ("type",), by_key(counts, counts)
         )
-    commands = {name: each for name, each in status["metrics"]["commands"].items() if isinstance(each, dict)}
+    commands = {name: figures for name, figures in status["metrics"]["commands"].items() if isinstance(figures, dict)}
     for name, help_text, key in (
         ("docstore_commands", "Commands, by name.", "total"),
         ("docstore_command_failures", "Commands that were refused or failed, by name.", "failed"),
     ):
-        used = [((command,), float(each[key])) for command, each in commands.items() if each[key]]
+        used = [((command,), float(figures[key])) for command, figures in commands.items() if figures[key]]
         yield counters(name, help_text, ("command",), used)
     latencies = {
-        kind: (int(each["ops"]), int(each["latency"]) * _MICRO) for kind, each in status["opLatencies"].items()
+        kind: (int(figures["ops"]), int(figures["latency"]) * _MICRO) for kind, figures in status["opLatencies"].items()
     }
     yield summaries(
         "docstore_operation_latency_seconds", "How long operations took here, by their kind.", "kind", latencies
@@ -94,8 +94,8 @@ def _cursors(cursor: dict[str, Any]) -> Iterator[Metric]:
     yield counter("docstore_cursors_opened", "Cursors that were opened.", float(cursor["totalOpened"]))
     yield counter("docstore_cursors_timed_out", "Cursors that nobody went on reading.", float(cursor["timedOut"]))
     memory = cursor["memory"]
-    both = [(("held",), float(memory["heldBytes"])), (("limit",), float(memory["limitBytes"]))]
-    yield gauges("docstore_operation_memory_bytes", "What cursors and other operations hold.", ("kind",), both)
+    sizes = [(("held",), float(memory["heldBytes"])), (("limit",), float(memory["limitBytes"]))]
+    yield gauges("docstore_operation_memory_bytes", "What cursors and other operations hold.", ("kind",), sizes)
     yield counter(
         "docstore_operation_spilled_bytes", "Written to disk by operations without room.", float(memory["spilledBytes"])
     )

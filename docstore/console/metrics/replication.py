@@ -28,27 +28,27 @@ def replication_metrics(status: dict[str, Any], replication: dict[str, Any] | No
     yield gauge("docstore_replset_state", "The state of this member, by its number.", replication["myState"])
     yield gauge("docstore_replset_term", "The term of elections.", float(replication["term"]))
     labels = ("set", "member")
-    states = [((set_name, each["name"]), float(each["state"])) for each in members]
+    states = [((set_name, member["name"]), float(member["state"])) for member in members]
     yield gauges(
         "docstore_replset_member_state", "The state of each member, as seen from here, by its number.", labels, states
     )
-    healthy = [((set_name, each["name"]), float(each["health"])) for each in members]
+    healthy = [((set_name, member["name"]), float(member["health"])) for member in members]
     yield gauges("docstore_replset_member_healthy", "Whether a member answers.", labels, healthy)
-    pings = [((set_name, each["name"]), each["pingMs"] / 1000) for each in members if "pingMs" in each]
+    pings = [((set_name, member["name"]), member["pingMs"] / 1000) for member in members if "pingMs" in member]
     yield gauges("docstore_replset_member_ping_seconds", "The way to a member and back.", labels, pings)
     lags = [((set_name, name), lag) for name, lag in lags_of(members).items()]
     yield gauges("docstore_replset_member_lag_seconds", "How far a member is behind the primary.", labels, lags)
     optimes = replication["optimes"]
-    behind = seconds(optimes["lastAppliedWallTime"]) - seconds(optimes["lastCommittedWallTime"])
-    yield gauge("docstore_replset_commit_lag_seconds", "How old the newest write is that a majority has.", behind)
+    commit_lag = seconds(optimes["lastAppliedWallTime"]) - seconds(optimes["lastCommittedWallTime"])
+    yield gauge("docstore_replset_commit_lag_seconds", "How old the newest write is that a majority has.", commit_lag)
 
 
 def lags_of(members: list[dict[str, Any]]) -> dict[str, float]:
     """Return the seconds between the newest writes of the primary and of each other member with data; without a
     primary, of the newest member.
     """
-    dates = {each["name"]: seconds(each["optimeDate"]) for each in members if each["state"] in _OF_DATA}
-    primary = next((dates[each["name"]] for each in members if each["state"] == _PRIMARY), None)
+    dates = {member["name"]: seconds(member["optimeDate"]) for member in members if member["state"] in _OF_DATA}
+    primary = next((dates[member["name"]] for member in members if member["state"] == _PRIMARY), None)
     newest = max(dates.values(), default=0.0) if primary is None else primary
     return {name: max(newest - date, 0.0) for name, date in dates.items()}
 

@@ -35,11 +35,15 @@ def _members(figures: Figures) -> Iterator[Metric]:
     """The members of the shards and of the config servers as this router knows them."""
     if figures.members is None:
         return
-    hosts = [(name, each) for name, known in figures.members["replicaSets"].items() for each in known["hosts"]]
+    hosts = [
+        (name, member)
+        for name, replica_set in figures.members["replicaSets"].items()
+        for member in replica_set["hosts"]
+    ]
     labels = ("set", "member")
-    up = [((name, each["addr"]), float(each["ok"])) for name, each in hosts]
+    up = [((name, member["addr"]), float(member["ok"])) for name, member in hosts]
     yield gauges("docstore_sharding_member_up", "Whether the router reaches a member.", labels, up)
-    primaries = [((name, each["addr"]), float(each["ismaster"])) for name, each in hosts]
+    primaries = [((name, member["addr"]), float(member["ismaster"])) for name, member in hosts]
     yield gauges("docstore_sharding_member_primary", "Whether a member is primary.", labels, primaries)
-    lags = [((name, each["addr"]), each["lagSeconds"]) for name, each in hosts if "lagSeconds" in each]
+    lags = [((name, member["addr"]), member["lagSeconds"]) for name, member in hosts if "lagSeconds" in member]
     yield gauges("docstore_sharding_member_lag_seconds", "How far a member is behind its primary.", labels, lags)
