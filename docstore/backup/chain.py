@@ -42,14 +42,14 @@ def chain_to(manifests: Sequence[Manifest], name: str | None, at: Timestamp | No
 
 
 def _named(manifests: Sequence[Manifest], name: str) -> Manifest:
-    found = [each for each in manifests if each.name == name]
-    if not found:
+    matches = [manifest for manifest in manifests if manifest.name == name]
+    if not matches:
         raise OutOfReach(f"there is no backup {name}")
-    return found[0]
+    return matches[0]
 
 
 def _to_time(manifests: Sequence[Manifest], at: Timestamp) -> Chain:
-    bases = [place for place, each in enumerate(manifests) if each.has_files and begins_by(each, at)]
+    bases = [index for index, manifest in enumerate(manifests) if manifest.has_files and begins_by(manifest, at)]
     if not bases:
         raise OutOfReach(f"the oldest backup is later than {timestamp_text(at)}, or has no oplog")
     backups = [manifests[bases[-1]]]

@@ -25,7 +25,7 @@ def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
 
     Errors: PyMongoError, if a server no longer has the history of that time.
     """
-    found = {}
+    digests = {}
     for database in sorted(client.list_database_names()):
         listing = list(client[database].list_collections())
         if any(listed["name"] == MARK for listed in listing):
@@ -33,8 +33,8 @@ def recorded(client: Client, point: Timestamp) -> dict[str, tuple[int, str]]:
         for listed in listing:
             namespace = f"{database}.{listed['name']}"
             if listed["type"] == "collection" and replicates(namespace):
-                found[namespace] = _look(client, database, listed["name"], point)
-    return found
+                digests[namespace] = _look(client, database, listed["name"], point)
+    return digests
 
 
 def _look(client: Client, database: str, name: str, point: Timestamp) -> tuple[int, str]:
@@ -43,8 +43,8 @@ def _look(client: Client, database: str, name: str, point: Timestamp) -> tuple[i
     with client.start_session(causal_consistency=False) as session:
         for batch in collection.find_raw_batches({}, sort=[("_id", 1)], hint="_id_", session=session):
             digest.update(batch)
-            place = 0
-            while place < len(batch):
-                place += _LENGTH.unpack_from(batch, place)[0]
+            offset = 0
+            while offset < len(batch):
+                offset += _LENGTH.unpack_from(batch, offset)[0]
                 count += 1
     return count, digest.hexdigest()

@@ -105,9 +105,9 @@ class Creation:
                 _all(pool, makings, _PartMaking.open)
                 point = None if kind == "node" else self._point(pool, makings, sources)
                 progress = stack.enter_context(self._terminal.progress())
-                parts = _all(pool, makings, lambda each: each.make(point, progress))
+                parts = _all(pool, makings, lambda making: making.make(point, progress))
             ended = datetime.now(UTC).isoformat(timespec="seconds")
-            shares = any(each.shares for each in makings)
+            shares = any(making.shares for making in makings)
             content = "oplog" if self._wishes.oplog_only else "incremental" if shares else "full"
             manifest = Manifest(
                 name=name, kind=kind, content=content, began=began, ended=ended,
@@ -124,11 +124,11 @@ class Creation:
         moment.
         """
         ends = _all(pool, sources, lambda source: latest(self._access, source))
-        told = [*(each.cluster_time for each in ends), *_all(pool, makings, _PartMaking.cluster_time)]
+        cluster_times = [*(each.cluster_time for each in ends), *_all(pool, makings, _PartMaking.cluster_time)]
         untils = [unpack_timestamp(each.until.timestamp) for each in makings if each.until is not None]
         point = Point(
             max([*(each.time for each in ends), *untils]),
-            max(told, key=lambda each: each["clusterTime"]),
+            max(cluster_times, key=lambda each: each["clusterTime"]),
         )
         _all(pool, sources, lambda source: reach(self._access, source, point))
         self._terminal.say(f"the state of {timestamp_text(point.time)}")

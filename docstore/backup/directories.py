@@ -170,5 +170,5 @@ def _following(entries: Iterator[bytes], store: Store, point: Timestamp) -> Iter
 def _part(chain: Chain, name: str) -> Part:
     part = chain.base.part(name)
     if part is None:
-        raise ToolFailed(f"the backup has no part {name}: it has {', '.join(each.name for each in chain.base.parts)}")
+        raise ToolFailed(f"the backup has no part {name}: it has {', '.join(entry.name for entry in chain.base.parts)}")
     return part

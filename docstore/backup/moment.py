@@ -109,13 +109,13 @@ class SpanReading:
         with _told(self._client, self._point) as session:
             concern = after_time(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
-            found = (
+            cursor = (
                 self._log()
                 .with_options(read_concern=concern)
                 .find_raw_batches({"ts": {"$gte": start, "$lte": self._point.time}}, session=session)
             )
             try:
-                for batch in found:
+                for batch in cursor:
                     self._look(batch)
                     progress(self.entries)
                     yield batch
@@ -127,15 +127,15 @@ class SpanReading:
             raise Diverged("the log has not all that the checkpoint was made of: it was taken back, or has gone")
 
     def _look(self, batch: bytes) -> None:
-        place = 0
-        while place < len(batch):
-            end = place + _LENGTH.unpack_from(batch, place)[0]
-            self.end = _optime(RawBSONDocument(batch[place:end]))
+        offset = 0
+        while offset < len(batch):
+            end = offset + _LENGTH.unpack_from(batch, offset)[0]
+            self.end = _optime(RawBSONDocument(batch[offset:end]))
             if not self.entries and self.end != self.start:
                 raise Diverged(f"the log begins at {self.end} and not at {self.start}: it was cut before it was read")
             self._missing.discard(self.end)
             self.entries += 1
-            place = end
+            offset = end
 
 
 def _optime(entry: Any) -> OpTime:

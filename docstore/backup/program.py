@@ -194,8 +194,8 @@ def prune(repository: Path, keep: int | None, days: int | None, dry_run: bool, q
         inventory = opened.inventory()
         manifests = inventory.manifests
         since = None if days is None else datetime.now(UTC) - timedelta(days=days)
-        left = kept(manifests, count=keep, since=since)
-        for manifest in manifests[: len(manifests) - len(left)]:
+        remaining = kept(manifests, count=keep, since=since)
+        for manifest in manifests[: len(manifests) - len(remaining)]:
             terminal.say(f"{'would remove' if dry_run else 'removing'} {manifest.name}")
             if not dry_run:
                 opened.remove(manifest.name)

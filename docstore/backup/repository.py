@@ -42,7 +42,7 @@ class Inventory:
 
     def require_newest(self) -> None:
         """Raise Damaged if the newest backup is damaged: the newest of the others holds less than was asked for."""
-        newest = max((*(each.name for each in self.manifests), *self.damaged), default="")
+        newest = max((*(manifest.name for manifest in self.manifests), *self.damaged), default="")
         if newest in self.damaged:
             raise Damaged(f"the newest backup is damaged, an older one must be named: {self.damaged[newest]}")
 
@@ -66,9 +66,9 @@ class Repository:
         """
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(path, fcntl.LOCK_EX):
-            for each in path.iterdir():
-                if each.name.startswith((_PARTIAL, _REMOVED)):
-                    shutil.rmtree(each)
+            for entry in path.iterdir():
+                if entry.name.startswith((_PARTIAL, _REMOVED)):
+                    shutil.rmtree(entry)
             yield cls(path)
 
     @classmethod
@@ -82,17 +82,17 @@ class Repository:
 
     def names(self) -> list[str]:
         """Return the names of all backups, oldest first."""
-        return sorted(each.name for each in self.path.iterdir() if _BACKUP.fullmatch(each.name))
+        return sorted(entry.name for entry in self.path.iterdir() if _BACKUP.fullmatch(entry.name))
 
     def manifest(self, name: str) -> Manifest:
         """Errors: Damaged."""
-        place = self.path / name / NAME
+        path = self.path / name / NAME
         try:
-            manifest = Manifest.decode(place.read_bytes(), str(place))
+            manifest = Manifest.decode(path.read_bytes(), str(path))
         except OSError as error:
-            raise Damaged(f"{place} cannot be read: {error.strerror}") from error
+            raise Damaged(f"{path} cannot be read: {error.strerror}") from error
         if manifest.name != name:
-            raise Damaged(f"{place} is that of {manifest.name}")
+            raise Damaged(f"{path} is that of {manifest.name}")
         return manifest
 
     def inventory(self) -> Inventory:
@@ -148,7 +148,7 @@ class Repository:
     def own_size(self, name: str) -> int:
         """Return the bytes of the files that no other backup shares."""
         stats = [file.stat() for file in (self.path / name).rglob("*") if file.is_file()]
-        return sum(each.st_size for each in stats if each.st_nlink == 1)
+        return sum(stat.st_size for stat in stats if stat.st_nlink == 1)
 
 
 @contextmanager

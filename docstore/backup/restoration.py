@@ -94,7 +94,7 @@ def _check(chain: Chain, plan: Plan) -> None:
 
 
 def _check_unique(values: Sequence[str], what: str) -> None:
-    twice = sorted({each for each in values if values.count(each) > 1})
+    twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
         raise ToolFailed(f"two members have the {what} {twice[0]}")
 
@@ -114,7 +114,7 @@ def _restore_set(
     terminal: Terminal,
 ) -> None:
     """Create the members' directories of one part."""
-    first, *others = directories
+    first, *copies = directories
     copy_files(repository, chain, name, first)
     with opened(first) as store:
         entries = replay(repository, chain, name, store)
@@ -124,8 +124,8 @@ def _restore_set(
             if name == CONFIG:
                 _check_shards(shards_in(store), sets)
             point_to(store, name, sets)
-    for other in others:
-        copy_directory(first, other)
+    for copy in copies:
+        copy_directory(first, copy)
 
 
 def _check_shards(shards: Sequence[str], sets: Mapping[str, NewSet]) -> None:

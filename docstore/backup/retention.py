@@ -17,13 +17,13 @@ def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | 
     With `count`: the newest `count` with files, and all that follow the first of them. With `since`: those needed for
     the states since that time, including the newest with files before it.
     """
-    bases = [place for place, each in enumerate(manifests) if each.has_files]
+    bases = [index for index, manifest in enumerate(manifests) if manifest.has_files]
     if not bases:
         return manifests
     if count is not None:
         return manifests[bases[-min(count, len(bases))] :]
     assert since is not None, "one of the two is given"
-    older = [place for place in bases if _holds_state_of(manifests[place], since)]
+    older = [index for index in bases if _holds_state_of(manifests[index], since)]
     return manifests[older[-1] if older else 0 :]
 
 

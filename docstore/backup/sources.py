@@ -81,14 +81,14 @@ def member_of(access: Access, source: Source, wanted: str | None) -> str:
     reached: dict[str, tuple[bool, int]] = {}
     for address in _members(hello):
         try:
-            said = access.member(address).admin.command("hello")
+            reply = access.member(address).admin.command("hello")
         except Exception as error:  # try another member after any error
             if len(_members(hello)) == 1:
                 raise ToolFailed(f"{address} does not answer: {error}") from error
             continue
-        if said.get("secondary") or said.get("isWritablePrimary"):
-            time = said["lastWrite"]["opTime"]["ts"]
-            reached[address] = (bool(said.get("secondary")), time.time << 32 | time.inc)
+        if reply.get("secondary") or reply.get("isWritablePrimary"):
+            time = reply["lastWrite"]["opTime"]["ts"]
+            reached[address] = (bool(reply.get("secondary")), time.time << 32 | time.inc)
     if not reached:
         raise ToolFailed(f"no member of {source.set_name} can be read from")
     if wanted in reached:

@@ -95,11 +95,15 @@ class Transfer:
         name, size, modified = file
         if "/" in name or name.startswith("."):
             raise ToolFailed(f"the server names a file that is none of a checkpoint: {name}")
-        known = None if self._earlier is None else self._earlier.find(name, size, modified)
-        if known is not None and self._earlier is not None and self._is_good(self._earlier.directory / name, known):
+        stored_file = None if self._earlier is None else self._earlier.find(name, size, modified)
+        if (
+            stored_file is not None
+            and self._earlier is not None
+            and self._is_good(self._earlier.directory / name, stored_file)
+        ):
             self.shared += 1
-            _share(self._earlier.directory / name, self._directory / name, known)
-            return known
+            _share(self._earlier.directory / name, self._directory / name, stored_file)
+            return stored_file
         written, sha256 = write_durably(self._directory / name, self._pieces(name, size))
         if written != size:
             raise ToolFailed(f"{name} has {written} bytes where the server said {size}")

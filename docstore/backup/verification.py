@@ -46,7 +46,7 @@ def verify(repository: Repository, chain: Chain, temporary: Path | None) -> Find
 
 
 def _look(store: Store, part: str, recorded: object, findings: Findings) -> None:
-    known = dict(recorded) if isinstance(recorded, dict) else {}
+    remaining = dict(recorded) if isinstance(recorded, dict) else {}
     for namespace in sorted(store.namespaces()):
         collection = store.collection(namespace)
         assert collection is not None, "it was listed"
@@ -54,16 +54,16 @@ def _look(store: Store, part: str, recorded: object, findings: Findings) -> None
         findings.errors += [f"{part}: {error}" for error in report.errors]
         findings.collections += 1
         findings.documents += report.count
-        held = known.pop(namespace, None)
-        if held is None:
+        record = remaining.pop(namespace, None)
+        if record is None:
             continue
         digest = Digest(store, collection, store.engine)
         for _ in digest.steps():
             pass
         findings.compared += 1
-        if (digest.count, digest.text) != tuple(held):
+        if (digest.count, digest.text) != tuple(record):
             findings.errors.append(
-                f"{part}: {namespace} has {digest.count} documents with the digest {digest.text}, and had {held[0]} "
-                f"with {held[1]}"
+                f"{part}: {namespace} has {digest.count} documents with the digest {digest.text}, and had {record[0]} "
+                f"with {record[1]}"
             )
-    findings.errors += [f"{part}: {namespace} is missing" for namespace in known]
+    findings.errors += [f"{part}: {namespace} is missing" for namespace in remaining]
