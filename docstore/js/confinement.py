@@ -60,10 +60,10 @@ def offered() -> Held:
 
 def warn_where_scripts_are_free() -> None:
     """Warn the operator at the start of what a script that escapes from its isolate could do here."""
-    held = offered()
-    if not held.files:
+    protection = offered()
+    if not protection.files:
         LOG.startup_warning("Users' scripts are not kept from files by this system, which has no Landlock (Linux 5.13)")
-    if not held.calls:
+    if not protection.calls:
         LOG.startup_warning(
             "Users' scripts are not kept from sockets and other processes by this system: filters of system calls are"
             " set up on Linux 3.17 and later, on x86-64 and ARM64"
@@ -121,15 +121,15 @@ def _readable() -> set[Path]:
 
 def _allow(kernel: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
         if not path.is_dir():
             rights &= _READ_FILE
-        kernel.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, _RULE.pack(rights, place), 0)
+        kernel.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, _RULE.pack(rights, descriptor), 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 # System calls, by a filter: https://docs.kernel.org/userspace-api/seccomp_filter.html
@@ -219,25 +219,25 @@ def _filter(calls: _Calls) -> bytes:
     """Return the program that allows the listed calls and nothing else. It refuses a foreign architecture, whose
     numbers differ.
     """
-    one, refused, allow = _INSTRUCTION.pack, _REFUSE | errno.EPERM, _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
-    refuse, unknown = one(_RETURN, 0, 0, refused), one(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
-    steps = [one(_LOAD, 0, 0, _AUDIT_AT), one(_EQUALS, 1, 0, calls.audit), refuse]
-    steps += [one(_LOAD, 0, 0, _NUMBER_AT), one(_AT_LEAST, 0, 1, _OTHER_NUMBERS), refuse]
+    pack, refused, allow = _INSTRUCTION.pack, _REFUSE | errno.EPERM, _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
+    refuse, unknown = pack(_RETURN, 0, 0, refused), pack(_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
+    steps = [pack(_LOAD, 0, 0, _AUDIT_AT), pack(_EQUALS, 1, 0, calls.audit), refuse]
+    steps += [pack(_LOAD, 0, 0, _NUMBER_AT), pack(_AT_LEAST, 0, 1, _OTHER_NUMBERS), refuse]
     for number in calls.allowed:
-        steps += [one(_EQUALS, 0, 1, number), allow]
+        steps += [pack(_EQUALS, 0, 1, number), allow]
     steps += _guarded(calls.ioctl, [*_loaded(1), *_one_of(_TERMINALS)])
     steps += _guarded(calls.prctl, [*_loaded(0), *_one_of(_NAMES)])
     # One's own limits: read, or, of data, set by the worker for each script.
     steps += _guarded(
         calls.prlimit,
         [
-            *_loaded(0), one(_EQUALS, 1, 0, 0), refuse, *_loaded(1), one(_EQUALS, 0, 1, resource.RLIMIT_DATA), allow,
-            *_loaded(2), one(_EQUALS, 1, 0, 0), refuse, *_loaded(2, 4), one(_EQUALS, 1, 0, 0), refuse, allow,
+            *_loaded(0), pack(_EQUALS, 1, 0, 0), refuse, *_loaded(1), pack(_EQUALS, 0, 1, resource.RLIMIT_DATA), allow,
+            *_loaded(2), pack(_EQUALS, 1, 0, 0), refuse, *_loaded(2, 4), pack(_EQUALS, 1, 0, 0), refuse, allow,
         ],
     )  # fmt: skip
     # Threads, no processes.
-    steps += _guarded(calls.clone, [*_loaded(0), one(_HAS, 0, 1, _THREAD), allow, refuse])
-    return b"".join([*steps, one(_AT_LEAST, 0, 1, _NEWER), unknown, refuse])
+    steps += _guarded(calls.clone, [*_loaded(0), pack(_HAS, 0, 1, _THREAD), allow, refuse])
+    return b"".join([*steps, pack(_AT_LEAST, 0, 1, _NEWER), unknown, refuse])
 
 
 def _loaded(argument: int, half: int = 0) -> list[bytes]:
@@ -246,9 +246,9 @@ def _loaded(argument: int, half: int = 0) -> list[bytes]:
 
 def _one_of(values: tuple[int, ...]) -> list[bytes]:
     """Return the instructions that allow the loaded value if it is one of these, else refuse."""
-    one = _INSTRUCTION.pack
-    steps = [part for value in values for part in (one(_EQUALS, 0, 1, value), one(_RETURN, 0, 0, _ALLOW))]
-    return [*steps, one(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
+    pack = _INSTRUCTION.pack
+    steps = [part for value in values for part in (pack(_EQUALS, 0, 1, value), pack(_RETURN, 0, 0, _ALLOW))]
+    return [*steps, pack(_RETURN, 0, 0, _REFUSE | errno.EPERM)]
 
 
 def _guarded(number: int, steps: list[bytes]) -> list[bytes]:

@@ -99,15 +99,15 @@ class Evaluation:
 
 
 def _results(answer: bytes) -> list[Value | CommandError]:
-    found: list[Value | CommandError] = []
+    results: list[Value | CommandError] = []
     at = 0
     while at < len(answer):
         end = at + _length(answer, at)
         record = answer[at:end]
         value = get_field(record, "v")
-        found.append(_thrown(record) if value is None else value)
+        results.append(_thrown(record) if value is None else value)
         at = end
-    return found
+    return results
 
 
 def _thrown(record: bytes) -> CommandError:

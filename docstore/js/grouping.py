@@ -56,5 +56,5 @@ async def run_group(
         async for batch in batches:
             for chunk in chunks(batch):
                 await lease.exchange(head + chunk)
-        found = split_documents(await lease.exchange(bson.encode({"way": _END})))
-    return [value for value in (get_field(each, "v") for each in found) if value is not None]
+        documents = split_documents(await lease.exchange(bson.encode({"way": _END})))
+    return [value for value in (get_field(document, "v") for document in documents) if value is not None]

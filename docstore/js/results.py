@@ -95,12 +95,12 @@ async def reduce_with_existing(
 
     async def pairs() -> AsyncIterator[list[bytes]]:
         for batch in results.batches():
-            found = await existing([_key(result) for result in batch])
-            alone = [result for result, before in zip(batch, found, strict=True) if before is None]
+            documents = await existing([_key(result) for result in batch])
+            alone = [result for result, before in zip(batch, documents, strict=True) if before is None]
             if alone:
                 await sink(alone)
             together: list[bytes] = []
-            for result, before in zip(batch, found, strict=True):
+            for result, before in zip(batch, documents, strict=True):
                 if before is not None:
                     together += (before, result)
             if together:

@@ -58,17 +58,17 @@ class Turns:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         thread = _Worker.taken()
         thread.give(partial(context.run, self._work, loop), self._to_loop)
-        said, subject = self._to_loop.get()
-        while said in (_Said.AWAITED, _Said.YIELDED):
+        kind, subject = self._to_loop.get()
+        while kind in (_Said.AWAITED, _Said.YIELDED):
             try:
-                answer = (yield from subject.__await__()) if said is _Said.AWAITED else (yield subject)
+                answer = (yield from subject.__await__()) if kind is _Said.AWAITED else (yield subject)
             except BaseException as error:  # any error belongs to the work
                 self._to_thread.put((_Said.THROWN, error))
             else:
                 self._to_thread.put((_Said.VALUE, answer))
-            said, subject = self._to_loop.get()
+            kind, subject = self._to_loop.get()
         thread.let_go()
-        if said is _Said.RAISED:
+        if kind is _Said.RAISED:
             raise subject
         return subject
 
@@ -144,7 +144,7 @@ class _Worker:
     def _run(self) -> None:
         while True:
             try:
-                given = self._given.get(timeout=_IDLE_SECONDS)
+                job = self._given.get(timeout=_IDLE_SECONDS)
             except Empty:
                 try:
                     self._idle.remove(self)
@@ -152,10 +152,10 @@ class _Worker:
                     # A request has just taken it.
                     continue
                 return
-            if given is None:
+            if job is None:
                 return
-            work, answered = given
-            del given
+            work, answered = job
+            del job
             word = work()
             del work
             answered.put(word)
@@ -168,8 +168,8 @@ async def _coroutine(awaitable: Awaitable[Any]) -> Any:
 
 def current() -> Turns | None:
     """Return the work of this thread; None on the loop's own thread."""
-    found: Turns | None = getattr(_LOCAL, "turns", None)
-    return found
+    turns: Turns | None = getattr(_LOCAL, "turns", None)
+    return turns
 
 
 def wait_on_thread(pause: Callable[[], Awaitable[None]]) -> bool:

@@ -37,17 +37,17 @@ class RunningScripts:
 
     def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
         current = _current()
-        found: list[bool | CommandError] = []
+        results: list[bool | CommandError] = []
         for piece in _pieces(documents):
-            found += current.wait(current.scripts.test(function, piece))
-        return found
+            results += current.wait(current.scripts.test(function, piece))
+        return results
 
     def call(self, function: Value, arguments: Sequence[bytes]) -> list[Value | CommandError]:
         current = _current()
-        found: list[Value | CommandError] = []
+        results: list[Value | CommandError] = []
         for piece in _pieces(arguments):
-            found += current.wait(current.scripts.call(function, piece))
-        return found
+            results += current.wait(current.scripts.call(function, piece))
+        return results
 
     def fold(self, function: Value, state: Value, arguments: Sequence[bytes]) -> Value:
         current = _current()

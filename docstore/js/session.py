@@ -126,10 +126,10 @@ class Session:
     def drain(self, operation: Operation, *, final: bool = False) -> Iterator[memoryview]:
         """Yield all groups so far, in the order of keys, in chunks of whole result documents; then forget them."""
         self._settled(operation, final=final)
-        more = True
-        while more:
+        has_more = True
+        while has_more:
             self._settled(Operation.DRAIN_MORE)
-            more = self._control[_MORE] == 1
+            has_more = self._control[_MORE] == 1
             yield self.output()
 
     def start_merge(self, *, final: bool) -> None:
@@ -172,8 +172,8 @@ class Session:
                 scopes.append(scope)
         if job.stored is not None:
             scopes.append(job.stored)  # these hide all others of their names
-        others = [text for name, text in sources.items() if name != "map"]
-        fields = None if scopes else fields_read(sources["map"], others)
+        other_texts = [text for name, text in sources.items() if name != "map"]
+        fields = None if scopes else fields_read(sources["map"], other_texts)
         definition = bson.encode(
             {**sources, "final": final, "scopes": [RawBSONDocument(scope) for scope in scopes]}
             | ({} if fields is None else {"fields": fields})
@@ -186,15 +186,15 @@ class Session:
 
     def _collate(self, collation: Collation) -> None:
         """Make a collation compare keys: JavaScript asks for the sort keys of strings."""
-        place = self._buffer("foldPlace")
+        buffer = self._buffer("foldPlace")
 
         def fold() -> None:
             length = int(self._control[_FOLDED_LENGTH])
-            key = collation.fold(string_value(bytes(place[:length]).decode()))[1][4:]
-            if len(key) > len(place):
+            key = collation.fold(string_value(bytes(buffer[:length]).decode()))[1][4:]
+            if len(key) > len(buffer):
                 self._control[_FOLDED_LENGTH] = -1
                 return
-            place[: len(key)] = key
+            buffer[: len(key)] = key
             self._control[_FOLDED_LENGTH] = len(key)
 
         self._isolate.call(self._entry["foldWith"], self._isolate.host_function(fold))

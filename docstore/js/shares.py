@@ -41,8 +41,8 @@ class FairShares:
             self._let_go(owner)
 
     def _may_hold(self, owner: Hashable) -> bool:
-        held = self._held.total()
-        return held < self._size or (held < 2 * self._size and not self._held[owner])
+        total = self._held.total()
+        return total < self._size or (total < 2 * self._size and not self._held[owner])
 
     async def _wait(self, owner: Hashable) -> None:
         waiter = _Waiter(owner, asyncio.get_running_loop().create_future())

@@ -13,12 +13,12 @@ COLLECTION = "system.js"
 
 def functions_of(documents: Iterable[bytes]) -> bytes | None:
     """A document of them all by name; None where there are none."""
-    found = []
+    fields = []
     for raw in documents:
         name, value = get_field(raw, "_id"), get_field(raw, "value")
         if name is not None and name[0] == STRING and value is not None:
-            found.append((name[1][4:-1].decode(), *value))
-    return document_from(found) if found else None
+            fields.append((name[1][4:-1].decode(), *value))
+    return document_from(fields) if fields else None
 
 
 def checked(functions: bytes) -> bytes:

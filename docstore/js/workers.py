@@ -79,8 +79,8 @@ class Workers:
     async def start(self) -> None:
         """Start one worker process so that the first operation finds it warm; others are started on demand."""
         self._spill.mkdir(parents=True, exist_ok=True)
-        for left in self._spill.glob(f"{SPILL_PREFIX}*"):  # by a server that was killed
-            shutil.rmtree(left)
+        for directory in self._spill.glob(f"{SPILL_PREFIX}*"):  # by a server that was killed
+            shutil.rmtree(directory)
         self._idle.append(await _Process.spawn(self._spill))
 
     async def close(self) -> None:
