@@ -20,8 +20,8 @@ _AT_ONCE = 512
 
 
 def _references_to_a_local() -> int:
-    thing = object()
-    return getrefcount(thing)
+    local = object()
+    return getrefcount(local)
 
 
 _ALONE = _references_to_a_local()
@@ -61,24 +61,24 @@ class DeferredFree:
 
     def _step(self) -> bool:
         """Take apart one object, or some of its members; return whether that was much."""
-        thing = self._heap.pop()
-        if getrefcount(thing) > _ALONE:
+        value = self._heap.pop()
+        if getrefcount(value) > _ALONE:
             return False
-        match thing:
+        match value:
             case list():
-                members = thing[-_AT_ONCE:]
-                del thing[-_AT_ONCE:]
+                members = value[-_AT_ONCE:]
+                del value[-_AT_ONCE:]
             case dict():
-                members = [member for _ in range(min(len(thing), _AT_ONCE)) for member in thing.popitem()]
+                members = [member for _ in range(min(len(value), _AT_ONCE)) for member in value.popitem()]
             case set() | deque():
-                members = [thing.pop() for _ in range(min(len(thing), _AT_ONCE))]
+                members = [value.pop() for _ in range(min(len(value), _AT_ONCE))]
             case _:
-                members = gc.get_referents(thing)
+                members = gc.get_referents(value)
                 # Dictionaries of plain values are not known to the garbage collector.
                 self._heap += [member for member in members if gc.is_tracked(member) or type(member) is dict]
                 return False
-        if thing:
-            self._heap.append(thing)
+        if value:
+            self._heap.append(value)
         self._heap += filter(gc.is_tracked, members)
         return len(members) > _AT_ONCE // 8
 

@@ -102,5 +102,5 @@ def last_long(key: bytes) -> int:
 
 def after_prefix(prefix: bytes) -> bytes:
     """The smallest key above every key that starts with `prefix` (which must not be all 0xff)."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1])
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1])

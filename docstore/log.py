@@ -164,8 +164,8 @@ def _second(second: int) -> tuple[str, str]:
 
 def _time(created: float) -> str:
     second = int(created)
-    before, behind = _second(second)
-    return f"{before}.{int((created - second) * 1000):03}{behind}"
+    prefix, suffix = _second(second)
+    return f"{prefix}.{int((created - second) * 1000):03}{suffix}"
 
 
 def _redacted(value: Any) -> Any:
@@ -239,8 +239,8 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: boo
     for old in list(root.handlers):
         root.removeHandler(old)
         old.close()
-    for each in (handler, RECENT, WARNINGS):
-        root.addHandler(each)
+    for root_handler in (handler, RECENT, WARNINGS):
+        root.addHandler(root_handler)
     root.setLevel(logging.INFO)
     set_verbosity(verbosity)
     set_quiet(quiet)
@@ -283,12 +283,12 @@ def set_component_verbosity(path: str, level: int) -> None:
     of its parent.
     """
     _settings.components[path] = min(max(level, INHERITED), 5)
-    for each, name in COMPONENTS.items():
-        own = component_verbosity(each)
-        if own == INHERITED and "." in each:
-            own = component_verbosity(each.partition(".")[0])
-        shown = logging.NOTSET if own == INHERITED else logging.DEBUG if own > 0 else logging.INFO
-        logging.getLogger(_PREFIX + name).setLevel(shown)
+    for component_path, name in COMPONENTS.items():
+        own = component_verbosity(component_path)
+        if own == INHERITED and "." in component_path:
+            own = component_verbosity(component_path.partition(".")[0])
+        threshold = logging.NOTSET if own == INHERITED else logging.DEBUG if own > 0 else logging.INFO
+        logging.getLogger(_PREFIX + name).setLevel(threshold)
 
 
 def component_verbosity(path: str) -> int:

@@ -28,7 +28,9 @@ def prefer_sources_above_the_kernel(*library: str) -> None:
     """Prefer the sources of all packages in the library's folders except the kernel, which has a switch of its own."""
     if os.environ.get("DOCSTORE_KERNEL") in (_INTERPRETED, _KERNEL_ALONE):
         for folder in library:
-            _prefer_sources(*(each.path for each in os.scandir(folder) if each.is_dir() and each.name not in _KERNEL))
+            _prefer_sources(
+                *(entry.path for entry in os.scandir(folder) if entry.is_dir() and entry.name not in _KERNEL)
+            )
 
 
 def _prefer_sources(*packages: str) -> None:

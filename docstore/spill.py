@@ -108,6 +108,6 @@ class SpilledRun:
                         yield key, partial(self._file.read, data_at, data_size)
                         continue
                     needed += data_size
-            more = self._file.read(where, min(max(piece, needed), self._end - where))
-            assert more, "a run ends with a whole record"
-            buffer, at, where = buffer[at:] + more, 0, where + len(more)
+            data = self._file.read(where, min(max(piece, needed), self._end - where))
+            assert data, "a run ends with a whole record"
+            buffer, at, where = buffer[at:] + data, 0, where + len(data)

@@ -25,13 +25,13 @@ def new_context(protocol: int) -> ssl.SSLContext:
 
 def trust(context: ssl.SSLContext, authorities: Place | None, revoked: Place | None) -> None:
     """Trust the certificates of a file, except those that a revocation list names. Errors: Unusable."""
-    for path, what in ((authorities, "authorities"), (revoked, "revoked certificates")):
+    for path, kind in ((authorities, "authorities"), (revoked, "revoked certificates")):
         if path is None:
             continue
         try:
             context.load_verify_locations(path)
         except OSError as error:
-            raise Unusable(f"cannot use the {what} in {path}: {_reason_of_file(error)}") from None
+            raise Unusable(f"cannot use the {kind} in {path}: {_reason_of_file(error)}") from None
     if revoked is not None:
         if not context.cert_store_stats()["crl"]:
             raise Unusable(f"cannot use the revoked certificates in {revoked}: no list of them is there")

@@ -46,8 +46,8 @@ class Cluster(Deployment):
         return f"mongodb://{','.join(router.address for router in self.routers)}/"
 
     def settle(self) -> None:
-        for each in (self.config, *self.shards.values()):
-            each.wait()
+        for member_set in (self.config, *self.shards.values()):
+            member_set.wait()
 
     def primary(self, shard: str) -> Member:
         """The member of a shard that takes writes; waits for one. Errors: KeyError, StartFailed."""
@@ -74,7 +74,7 @@ class Cluster(Deployment):
 
     def _start(self) -> None:
         sets = [self.config, *self.shards.values()]
-        nodes = [member for each in sets for member in each.members]
+        nodes = [member for member_set in sets for member in member_set.members]
         self._launch(*nodes)
         with ThreadPoolExecutor(len(sets)) as pool:
             list(pool.map(self._initiate, sets))

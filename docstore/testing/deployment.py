@@ -91,9 +91,9 @@ class Deployment:
 
     def restart(self, member: str | Member) -> None:
         """Start a server again that is down, on its port and its data; one that runs is killed first."""
-        found = self.member(member)
-        found.kill()
-        self._launch(found)
+        server = self.member(member)
+        server.kill()
+        self._launch(server)
 
     def pause(self, member: str | Member) -> None:
         """Suspend a process (SIGSTOP): its connections stay open, and nothing answers."""

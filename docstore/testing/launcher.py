@@ -98,10 +98,10 @@ class Launcher:
     def _root(self) -> Path:
         """Return the directory of all data; the zygote names it first."""
         if self._directory is None:
-            said = self._channel.recv(_ANSWER_BYTES)
-            if not said:
+            answer = self._channel.recv(_ANSWER_BYTES)
+            if not answer:
                 raise StartFailed(_ENDED)
-            self._directory = Path(said.decode())
+            self._directory = Path(answer.decode())
         return self._directory
 
     def start(self, program: str, arguments: Sequence[str], log: Path) -> Started:
@@ -131,11 +131,11 @@ class Launcher:
 
         `environment`: changes to the zygote's. Errors: StartFailed.
         """
-        asked = {"program": program, "arguments": list(arguments), "environment": dict(environment or {})}
+        request = {"program": program, "arguments": list(arguments), "environment": dict(environment or {})}
         try:
             with self._lock:
                 self._root()
-                socket.send_fds(self._channel, [json.dumps(asked).encode()], [output, errors])
+                socket.send_fds(self._channel, [json.dumps(request).encode()], [output, errors])
                 answer, descriptors, _, _ = socket.recv_fds(self._channel, _ANSWER_BYTES, 1)
         except ConnectionError:
             answer, descriptors = b"", []

@@ -86,15 +86,15 @@ class Member:
         """Return when the port answers. Errors: StartFailed with the server's output."""
         assert self._process is not None
         end = time.monotonic() + _START_SECONDS
-        while not (found := _READY.search(self._said)):
-            said = b""
+        while not (match := _READY.search(self._said)):
+            output = b""
             if _readable(self._process.output, end - time.monotonic()):
-                said = os.read(self._process.output, 1 << 16)
-            if not said:
+                output = os.read(self._process.output, 1 << 16)
+            if not output:
                 text = self._said.decode(errors="replace") + self.log()
                 raise StartFailed(f"{self.name} did not become ready:\n{text[-_SHOWN:]}")
-            self._said += said
-        self.port = int(found[1])
+            self._said += output
+        self.port = int(match[1])
 
     def kill(self) -> None:
         """kill -9, and wait until the process is gone."""

@@ -52,17 +52,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to load the servers before the first test, if one will ask for them."""
     if session.config.option.collectonly:
         return
-    wanted: set[str] = set()
+    programs: set[str] = set()
     for item in session.items:
         for fixture in getattr(item, "fixturenames", ()):
             kind = fixture.removeprefix("docstore_")
             if fixture in ("docstore_deployment", "docstore_client", "docstore_uri", "docstore_database"):
                 kind = deployment_kind(session.config)
-            wanted.update(KINDS.get(kind, ()) if fixture.startswith("docstore_") else ())
-    if wanted:
+            programs.update(KINDS.get(kind, ()) if fixture.startswith("docstore_") else ())
+    if programs:
         from docstore.testing.launcher import Launcher
 
-        Launcher.shared(sorted(wanted))
+        Launcher.shared(sorted(programs))
 
 
 def deployment_kind(config: pytest.Config) -> str:

@@ -42,14 +42,14 @@ class MemberSet:
 
     def wait_primary(self) -> Member:
         """The member that takes writes, once there is one. Errors: StartFailed."""
-        found: list[Member] = []
+        primaries: list[Member] = []
 
         def look() -> bool:
-            found[:] = filter(None, [self.primary()])
-            return bool(found)
+            primaries[:] = filter(None, [self.primary()])
+            return bool(primaries)
 
         wait_until(look, f"{self.name} has a primary")
-        return found[0]
+        return primaries[0]
 
     def primary(self) -> Member | None:
         """The member that takes writes, if there is one now."""

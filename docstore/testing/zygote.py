@@ -102,13 +102,13 @@ class Zygote:
         request, descriptors, _, _ = socket.recv_fds(self._channel, _REQUEST_BYTES, 2)
         if not request:
             return False
-        asked = json.loads(request)
-        self.load([asked["program"]])
+        start_request = json.loads(request)
+        self.load([start_request["program"]])
         child = os.fork()
         if not child:
-            self._become(asked, *descriptors)
-        for each in descriptors:
-            os.close(each)
+            self._become(start_request, *descriptors)
+        for stream in descriptors:
+            os.close(stream)
         descriptor = os.pidfd_open(child)
         self._children[descriptor] = child
         waiting.register(descriptor, select.POLLIN)
@@ -126,16 +126,16 @@ class Zygote:
             os.setsid()
             os.dup2(output, 1)
             os.dup2(errors, 2)
-            for each in (output, errors, self._parent, *self._children):
-                os.close(each)
+            for descriptor in (output, errors, self._parent, *self._children):
+                os.close(descriptor)
             self._channel.close()
             os.environ.update(asked["environment"])
             tempfile.tempdir = None
             gc.enable()
             sys.argv = [program, *arguments]
             self._programs[program](args=arguments, prog_name=program)
-        except SystemExit as left:
-            code = exit_code(left)
+        except SystemExit as error:
+            code = exit_code(error)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -177,8 +177,8 @@ def choose_base() -> Path:
     if named := os.environ.get(DIRECTORY_VARIABLE):
         return Path(named)
     if os.access(_MEMORY, os.W_OK):
-        found = os.statvfs(_MEMORY)
-        if found.f_bavail * found.f_frsize >= _ROOM_BYTES:
+        status = os.statvfs(_MEMORY)
+        if status.f_bavail * status.f_frsize >= _ROOM_BYTES:
             return _MEMORY
     return Path(tempfile.gettempdir())
 
