@@ -129,7 +129,10 @@ class SyncedMarks:
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory)
         self._turn = 0
-        self._listed_at = 0
+        self._changed = 0
+        """The directory's modification time at the last look, in nanoseconds."""
+        self._listed_at = self._settled_at = 0
+        """When the directory was last listed, and from when on a list of it is complete, by the monotonic clock."""
         self._logs: list[tuple[int, str]] = []
         self._heads: dict[int, int] = {}
         self._manifest = 0
@@ -153,9 +156,13 @@ class SyncedMarks:
 
     def observe(self) -> tuple[int, dict[int, int]]:
         """Return the current (size of the MANIFEST, sizes of the logs)."""
-        # A change within the clock tick of the listing would go unnoticed.
+        # Times of the file system are compared with each other alone: the process's clock may be set. A change within
+        # the tick of the one before leaves the time as it is, so the directory is listed until that tick is over.
         changed = os.stat(self._directory).st_mtime_ns
-        if changed + _SETTLED_NS > self._listed_at:
+        if changed != self._changed:
+            self._changed = changed
+            self._settled_at = time.monotonic_ns() + _SETTLED_NS
+        if self._listed_at < self._settled_at:
             self._list()
         try:
             return self._sizes()
@@ -164,7 +171,7 @@ class SyncedMarks:
             return self._sizes()
 
     def _list(self) -> None:
-        self._listed_at = time.time_ns()
+        self._listed_at = time.monotonic_ns()
         directory = self._directory
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
         self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]

@@ -360,7 +360,8 @@ def read_log(path: Path, number: int, logless: set[int] | None = None, mark: Syn
                 reading.readable, reading.sequence = record.end, last
     if not is_damaged:
         reading.readable = reading.size
-    if mark is not None and mark.identity and not mark.logs.get(number):
+    if mark is not None and mark.identity and not mark.logs.get(number) and number >= min(mark.logs, default=0):
+        # A mark names the newest logs, and those alone that had something in them.
         is_foreign = 0 < reading.first_sequence <= mark.sequence
     # The first block may also be another block of this log.
     reading.is_foreign = is_foreign and reading.disorder is None

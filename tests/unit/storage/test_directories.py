@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -393,6 +394,15 @@ class TestSyncedMarks:
         (path / "000006.log").write_bytes(b"x")
         (path / "000005.log").unlink()
         assert marks.observe() == (10, {6: 1})
+        marks.close()
+
+    def test_a_new_log_is_noticed_though_the_clock_is_ahead(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: 1 << 62)
+        monkeypatch.setattr(time, "time", lambda: 4e9)
+        marks = SyncedMarks(path)
+        assert marks.observe() == (10, {5: 20})
+        (path / "000006.log").write_bytes(b"x")
+        assert marks.observe() == (10, {5: 20, 6: 1})
         marks.close()
 
     def test_a_disk_that_takes_no_mark_stops_nothing(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
