@@ -4,6 +4,7 @@
 |---|---|
 | `local.system.replset` | the configuration, as stored by `ReplicaSetConfig.to_document(stored=True)` |
 | `local.replset.election` | `{term, candidateIndex}`: the last vote |
+| `local.replset.oplogLimits` | `{maxBytes, minRetentionHours}`: where an operator has set them |
 | `local.replset.minvalid` | `{initialSyncFlag: true}` in an initial sync; then `copiedUntil` until that is committed |
 | `local.system.rollback.id` | `{_id: "rollbackId", rollbackId}`: grows with each rollback |
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 CONFIG_NS = "local.system.replset"
 ELECTION_NS = "local.replset.election"
 INITIAL_SYNC_NS = "local.replset.minvalid"
+OPLOG_LIMITS_NS = "local.replset.oplogLimits"
 ROLLBACK_ID_NS = "local.system.rollback.id"
 
 
@@ -60,6 +62,14 @@ class LocalState:
 
     def write_vote(self, vote: LastVote) -> None:
         self._write(ELECTION_NS, {"term": bson.Int64(vote.term), "candidateIndex": bson.Int64(vote.candidate)})
+
+    @property
+    def oplog_limits(self) -> dict[str, Any]:
+        """`maxBytes` and `minRetentionHours` of the oplog; empty where nobody has set them."""
+        return self._read(OPLOG_LIMITS_NS)
+
+    def write_oplog_limits(self, max_bytes: int, retention_hours: float) -> None:
+        self._write(OPLOG_LIMITS_NS, {"maxBytes": bson.Int64(max_bytes), "minRetentionHours": float(retention_hours)})
 
     @property
     def initial_sync(self) -> bool:

@@ -25,6 +25,7 @@ from docstore.replicaset.concern_defaults import ConcernDefaults
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.hello import hello_fields, topology_seen
 from docstore.replicaset.membership import MemberIdentity, Membership
+from docstore.replicaset.oplog_limits import OplogLimits
 from docstore.replicaset.read.read_concern import ReadConcernWaiters
 from docstore.replicaset.waiters import Waiters
 from docstore.replicaset.write_concern import WriteConcernWaiters
@@ -98,14 +99,14 @@ class ReplicaSet:
             on_stepped_down=on_step_down,
             on_primary=on_primary,
         )
+        self.oplog_limits = OplogLimits(self._oplog, self.membership.local, time.time)
         self._acknowledging = WriteConcernWaiters(
             lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
         )
         self._reading = ReadConcernWaiters(store, lambda: self.membership.state)
         self.leases = self._reading.leases
-        self._events = Waiters()
+        self._events, self._topology = Waiters(), Waiters()
         self._tails: list[asyncio.Future[None]] = []
-        self._topology = Waiters()
         self._topology_counter = 0
         self._appearance: tuple[object, ...] = ()
         self._shown = MemberState.STARTUP

@@ -22,6 +22,7 @@ from docstore.replicaset.flusher import GroupFlusher
 if TYPE_CHECKING:
     from docstore.collection.store import Store
     from docstore.commands.concerns import ReadConcern, ReadPreference, WriteConcern
+    from docstore.replicaset.oplog_limits import OplogLimits
     from docstore.replicaset.read.snapshot_leases import SnapshotLeases
     from docstore.storage.engine import Reader
 
@@ -32,6 +33,7 @@ class Standalone:
     set_name: str | None = None
     leases: SnapshotLeases | None = None
     """None: its states have no timestamps."""
+    oplog_limits: OplogLimits | None = None
 
     def __init__(self, store: Store, *, engine_flush: Callable[[], None], snapshot: Callable[[], Any]) -> None:
         self._store = store

@@ -214,6 +214,7 @@ ON_ADMIN: tuple[dict[str, Any], ...] = (
     {"replSetInitiate": {}},
     {"replSetMaintenance": 1},
     {"replSetReconfig": {}},
+    {"replSetResizeOplog": 1},
     {"replSetStepUp": 1},
     {"replSetSyncFrom": "h:1"},
     {"shutdown": 1},

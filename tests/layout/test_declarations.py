@@ -51,8 +51,8 @@ ACTIONS = {
     "invalidateUserCache", "killAnySession", "killCursors", "killop", "listCollections", "listDatabases",
     "listIndexes", "listShards", "logRotate", "moveChunk", "planCacheIndexFilter", "planCacheWrite", "reIndex",
     "remove", "removeShard", "renameCollectionSameDB", "replSetConfigure", "replSetGetConfig", "replSetGetStatus",
-    "replSetStateChange", "revokeRole", "rotateCertificates", "serverStatus", "setClusterParameter",
-    "setDefaultRWConcern", "setFeatureCompatibilityVersion",
+    "replSetResizeOplog", "replSetStateChange", "revokeRole", "rotateCertificates", "serverStatus",
+    "setClusterParameter", "setDefaultRWConcern", "setFeatureCompatibilityVersion",
     "setParameter", "shutdown", "splitChunk", "splitVector", "top", "unlock", "update", "validate", "viewRole",
     "viewUser",
 }  # fmt: skip

@@ -58,6 +58,7 @@ from docstore.node.commands import (
     profile,
     re_index,
     rename_collection,
+    repl_set_resize_oplog,
     server_status,
     set_cluster_parameter,
     set_default_rw_concern,
@@ -82,8 +83,8 @@ _MODULES = (
     fsync, fsync_unlock, get_cmd_line_opts, get_cluster_parameter, get_default_rw_concern, get_more, hello, host_info,
     insert, is_master, kill_op, list_collections, list_databases, list_indexes, plan_cache_clear,
     plan_cache_clear_filters, plan_cache_list_filters, plan_cache_set_filter, profile, re_index,
-    rename_collection, server_status, set_cluster_parameter, set_default_rw_concern, set_index_commit_quorum, shutdown,
-    top, update, validate, validate_db_metadata,
+    rename_collection, repl_set_resize_oplog, server_status, set_cluster_parameter, set_default_rw_concern,
+    set_index_commit_quorum, shutdown, top, update, validate, validate_db_metadata,
 )  # fmt: skip
 
 _OF_DOCUMENTS = frozenset(

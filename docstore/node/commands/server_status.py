@@ -201,6 +201,11 @@ def _oplog(context: Context, node: DataNode) -> dict[str, Any] | None:
     return {"latestOptime": unpack_timestamp(last.timestamp), "earliestOptime": unpack_timestamp(first.timestamp)}
 
 
+def _oplog_truncation(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    limits = node.replication.oplog_limits
+    return None if limits is None else limits.document()
+
+
 def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
     cursors = context.services.cursors
     return {
@@ -232,6 +237,7 @@ SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
     "oplog": _oplog,
+    "oplogTruncation": _oplog_truncation,
     "queues": _queues,
     "repl": _replication,
     "scheduler": lambda _context, node: node.scheduler.status(),

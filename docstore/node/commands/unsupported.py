@@ -63,7 +63,6 @@ UNSUPPORTED = (
     ),
     unsupported("splitVector", Privilege("splitVector", Resource.COLLECTION), _SHARDING, "keyPattern"),
     unsupported("waitForFailPoint", PUBLIC, "fail points are waited for by nobody", admin_only=True),
-    _cluster("replSetResizeOplog", "the oplog keeps the size that it was made with", "replSetResizeOplog"),
     _cluster("serverStatus", "diagnostic data are not collected", "getDiagnosticData"),
     _cluster("setFreeMonitoring", _MONITORING, "setFreeMonitoring", "action", user_first=True),
     _cluster(

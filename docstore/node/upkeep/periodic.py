@@ -88,9 +88,10 @@ class Housekeeping(PeriodicTask):
         store = node.store
         transactions_of(node).expire()
         ended = int(node.wall_clock() * 1000) - SESSION_DAYS * _DAY_MS
-        if store.oplog is not None:
+        limits = node.replication.oplog_limits
+        if store.oplog is not None and limits is not None:
             oplog = store.oplog
-            await self._carry_out(lambda until: not oplog.truncate_old(until, needed=node.store.sessions.oldest_needed))
+            await self._carry_out(lambda until: limits.truncate(until, store.sessions.oldest_needed))
             oldest, before = oplog.first.timestamp, expired_before(store, node.wall_clock())
             await self._carry_out(lambda until: not remove_pre_images(store.engine, oldest, before, until))
         await self._carry_out(store.reclaim)

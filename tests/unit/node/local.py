@@ -41,6 +41,8 @@ from docstore.node.process.start import translate_storage_error
 from docstore.node.transactions.registry import TransactionRegistry, transactions_of
 from docstore.node.upkeep.catalog_audit import CatalogAudit
 from docstore.optime import OpTime
+from docstore.replicaset.local_state import LocalState
+from docstore.replicaset.oplog_limits import OplogLimits
 from docstore.replicaset.standalone import Standalone
 from docstore.storage import Engine, open_engine
 from docstore.wire.message import Message
@@ -54,7 +56,7 @@ class LonePrimary(Standalone):
     def __init__(self, store: Store, engine: Any) -> None:
         super().__init__(store, engine_flush=engine.flush, snapshot=engine.snapshot)
         self.primary = True
-        store.attach_oplog(1 << 20)
+        self.oplog_limits = OplogLimits(store.attach_oplog(1 << 20), LocalState(store), time.time)
         self._store = store
         self.held_back: OpTime | None = None
         self.watchers: list[Callable[[], None]] = []

@@ -117,6 +117,7 @@ ELSEWHERE = {
     "backupRead",
     "commitTransaction",
     "getDefaultRWConcern",
+    "replSetResizeOplog",
     "saslContinue",
     "saslStart",
     "setClusterParameter",
