@@ -5,7 +5,6 @@ from __future__ import annotations
 from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.write import target_of, without_target
-from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
@@ -130,10 +129,7 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     if collection is not None:
         if not pipeline.needs_collection:
             raise CommandError(Code.InvalidNamespace, "the pipeline can only be run with {aggregate: 1}")
-        namespace = f"{context.db}.{collection}"
-        if namespace == OPLOG_NS and not pipeline.has_source:
-            raise CommandError(Code.NotImplemented, "the oplog can be read by find, not by aggregate")
-        return namespace
+        return f"{context.db}.{collection}"
     if pipeline.needs_collection:
         raise CommandError(Code.InvalidNamespace, "{aggregate: 1} is for pipelines that read no collection")
     return f"{context.db}.$cmd.aggregate"

@@ -18,6 +18,7 @@ from docstore.bson import NULL, Value
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import resolve_view
 from docstore.collection.collection import Collection
+from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.access import PlanStats, count_uses
 from docstore.collection.read.execute import open_find
 from docstore.collection.read.fetch import fetched_by_keys
@@ -28,6 +29,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import node_of
 from docstore.node.pipeline.process_stages import process_documents
+from docstore.node.read.oplog import OplogRange
 from docstore.node.read.requests import indexes_of, query_context_at
 from docstore.node.read.sources import DocumentSource
 from docstore.node.upkeep.execution import execution_of
@@ -122,6 +124,8 @@ class LocalCollections:
 
     def split(self, namespace: str, pipeline: Pipeline, hint: Hint | None) -> tuple[FindQuery, Pipeline]:
         """Split a pipeline into its find and the stages over it; the find sorts only if an index provides the order."""
+        if namespace == OPLOG_NS:
+            return pipeline.find_query(hint, with_sort=False)
         pipeline = located(pipeline, self._node.store.collection(namespace), namespace)
         query, remaining = pipeline.find_query(hint)
         if query.sort.fields and not query.sort.measures:
@@ -134,6 +138,9 @@ class LocalCollections:
 
     def find(self, namespace: str, query: FindQuery, owned: Predicate | None = None) -> DocumentSource:
         """Return the source of a pipeline's leading find."""
+        oplog = self._node.store.oplog
+        if namespace == OPLOG_NS and oplog is not None:
+            return OplogRange(self._node, oplog, query)
         collection = self._node.store.collection(namespace)
         execution = execution_of(self._context)
         source = open_find(

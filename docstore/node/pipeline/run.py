@@ -10,6 +10,7 @@ from docstore.aggregation.stages.geo_near import nearest_limit
 from docstore.aggregation.streams import DocumentList, Stream
 from docstore.bson.build import bytes_of
 from docstore.buffers import OperationBuffers
+from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
 from docstore.deferred_free import free_later
@@ -115,7 +116,7 @@ def open_pipeline(
         own = pipeline.open_own(environment)
         return PipelineSource(own, buffers, partial(_close, None, spill), node.clock, long=long)
     query, remaining = collections.split(context.namespace, pipeline, hint)
-    counted = counted_group(remaining.stages)
+    counted = None if context.namespace == OPLOG_NS else counted_group(remaining.stages)
     if counted is not None:
         collection = node.store.collection(context.namespace)
         clock, newest = node.clock, view.newest

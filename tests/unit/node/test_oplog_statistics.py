@@ -35,6 +35,36 @@ def test_the_log_has_the_statistics_of_a_capped_collection() -> None:
     loop(work())
 
 
+def test_pipelines_read_the_log() -> None:
+    async def work() -> None:
+        node = LocalNode(replicated=True)
+        await node.insert("c", *({"_id": number} for number in range(5)))
+        await node.run({"delete": "c", "deletes": [{"q": {"_id": 3}, "limit": 1}]})
+        entries = (await node.run({"find": "oplog.rs"}, "local"))["cursor"]["firstBatch"]
+
+        async def results(*stages: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+            command = {"aggregate": "oplog.rs", "pipeline": list(stages), "cursor": {}, **options}
+            first: list[dict[str, Any]] = (await node.run(command, "local"))["cursor"]["firstBatch"]
+            return first
+
+        assert await results() == entries
+        assert await results({"$count": "n"}) == [{"n": len(entries)}]
+        grouped = {"$group": {"_id": "$op", "n": {"$sum": 1}}}
+        assert await results({"$match": {"ns": "test.c", "op": {"$ne": "c"}}}, grouped, {"$sort": {"_id": 1}}) == [
+            {"_id": "d", "n": 1},
+            {"_id": "i", "n": 5},
+        ]
+        assert await results({"$sort": {"ts": -1}}, {"$limit": 1}) == entries[-1:]
+        assert await results({"$limit": 1}, hint={"$natural": -1}) == entries[-1:]
+        assert await results({"$match": {"ts": {"$gt": entries[1]["ts"]}}}, {"$skip": 1}) == entries[3:]
+        assert await results({"$sample": {"size": 2}}, {"$count": "n"}) == [{"n": 2}]
+        looked = {"$lookup": {"from": "oplog.rs", "localField": "ts", "foreignField": "ts", "as": "same"}}
+        (joined,) = await results({"$limit": 1}, looked)
+        assert joined["same"] == entries[:1]
+
+    loop(work())
+
+
 def test_what_the_log_does_not_answer_is_refused() -> None:
     async def work() -> None:
         node = LocalNode(replicated=True)
