@@ -64,13 +64,17 @@ class DiskSpace:
         free, reserve = self._look()
         if batch.urgency is Urgency.CONSENSUS or free - weight >= reserve:
             return
-        if any(value is not None for family in _FAMILIES for value in batch.changes[family].values()):
+        values = [value for family in _FAMILIES for value in batch.changes[family].values()]
+        if any(value is not None for value in values):
             limit = reserve >> _SHIFTS[batch.urgency]
             refused = self._is_full and free < limit
-        else:
+        elif values or batch.ranges:
             # The size of a range is unknown: it may be large.
             self._removed_bytes += reserve if batch.ranges else weight
             refused = batch.urgency is Urgency.ORDINARY and free < min(reserve // 2, weight * _MIN_REMOVALS)
+        else:
+            # Entries of the oplog that change no document, and the catalog's: a new primary cannot begin without.
+            return
         if refused:
             raise self._refusal(free)
 
