@@ -132,6 +132,8 @@ def _election(state: State, clock: _Clock) -> dict[str, Any]:
     }
     if record.caught_up_at is not None:
         metrics["newTermStartDate"] = clock.date(record.caught_up_at)
+    if record.majority_at is not None:
+        metrics["wMajorityWriteAvailabilityDate"] = clock.date(record.majority_at)
     return {"electionCandidateMetrics": metrics}
 
 

@@ -107,6 +107,7 @@ def start(state: State, now: float, out: Effects, reason: str, *, dry_run: bool 
     assert state.role is Role.FOLLOWER
     assert state.me is not None
     state.role = Role.CANDIDATE
+    state.counts.call(reason)
     state.candidacy.takeover_at = NEVER
     out.append(_why(state, reason))
     if reason != BY_REFUSED_PORT:

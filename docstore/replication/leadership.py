@@ -15,6 +15,7 @@ from docstore.errors import Code, CommandError
 from docstore.optime import OpTime
 from docstore.replication import following, progress, reconfig
 from docstore.replication.effects import BecomePrimary, Drain, Effects, Follow, Reply, Send, log
+from docstore.replication.election_counts import CatchUpEnd
 from docstore.replication.messages import (
     NO_MEMBER,
     AbortCatchUp,
@@ -53,6 +54,7 @@ def begin_primary(state: State, now: float, out: Effects) -> None:
     out.append(log("ELECTION", "Election succeeded, assuming primary role", term=state.term))
     out.append(log("REPL", "Entering primary catch-up mode"))
     state.role = Role.LEADER
+    state.counts.win(election.reason)
     state.primary_state, state.leadership.since = PrimaryState.CATCHING_UP, now
     state.leadership.count_silence_anew()
     state.primary_id = NO_MEMBER
@@ -96,7 +98,7 @@ def tick(state: State, now: float, out: Effects) -> None:
         return
     if state.primary_state is PrimaryState.CATCHING_UP:
         if now >= state.leadership.catch_up_until:
-            _drain(state, out)
+            _drain(state, out, CatchUpEnd.TIMED_OUT)
         elif now >= state.leadership.patient_until:
             _catch_up(state, now, out)
     if now >= state.leadership.commit_push_at:
@@ -186,14 +188,14 @@ def _primary_seen(state: State, now: float) -> int:
 def end_catch_up(state: State, event: CatchUpEnded, out: Effects) -> None:
     """End catch-up: there is nothing more to fetch."""
     if state.primary_state is PrimaryState.CATCHING_UP and event.term == state.term:
-        _drain(state, out)
+        _drain(state, out, CatchUpEnd.FAILED)
 
 
 def abort_catch_up(state: State, event: AbortCatchUp, out: Effects) -> None:
     """End catch-up by an administrator's request, abandoning entries that only others have."""
     if state.primary_state is PrimaryState.CATCHING_UP:
         out.append(Reply(token=event.token, result=None))
-        _drain(state, out)
+        _drain(state, out, CatchUpEnd.ABORTED)
     else:
         refusal = CommandError(Code.IllegalOperation, "The node is not in catch-up mode.")
         out.append(Reply(token=event.token, result=refusal))
@@ -260,12 +262,23 @@ def _catch_up(state: State, now: float, out: Effects) -> None:
         return
     ahead = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
     if progress.newest(ahead, state.applied) <= state.applied:
-        _drain(state, out)
-    elif state.sync_source.host is None:
+        _drain(state, out, _caught_up(state))
+        return
+    if not leadership.catches_up:
+        leadership.begin_catch_up()
+        state.counts.catch_up()
+    if state.sync_source.host is None:
         following.review(state, now, out)
 
 
-def _drain(state: State, out: Effects) -> None:
+def _caught_up(state: State) -> CatchUpEnd:
+    if not state.peers:
+        return CatchUpEnd.SKIPPED
+    return CatchUpEnd.SUCCEEDED if state.leadership.catches_up else CatchUpEnd.ALREADY_CAUGHT_UP
+
+
+def _drain(state: State, out: Effects, end: CatchUpEnd) -> None:
+    state.counts.end_catch_up(end)
     out.append(log("REPL", "Exited primary catch-up mode", lastApplied=str(state.applied)))
     state.primary_state = PrimaryState.DRAINING
     state.leadership.end_catch_up()
@@ -280,6 +293,9 @@ def _commit(state: State, now: float) -> None:
     reached = progress.commit_point(state.config, positions(state), state.term, state.commit_point)
     if reached > state.commit_point:
         state.commit_point = reached
+        election = state.leadership.last_election
+        if election is not None and election.majority_at is None and reached.term == election.term:
+            election.reached_majority(now)
         if state.peers:
             state.leadership.commit_push_at = min(state.leadership.commit_push_at, now + COMMIT_PUSH_SECONDS)
 

@@ -162,6 +162,12 @@ class ElectionRecord:
     votes_needed: int
     priority: float
     caught_up_at: float | None = None
+    majority_at: float | None = None
+    """Time at which a majority had the first entry of the term."""
+
+    def reached_majority(self, now: float) -> None:
+        """Record that a majority has the first entry of the term."""
+        self.majority_at = now
 
 
 @dataclass(slots=True)
@@ -174,6 +180,8 @@ class Leadership:
     catch_up_until: float = NEVER
     catch_up_awaits: set[str] = field(default_factory=set)
     """Members without a reply to a heartbeat sent since the election."""
+    catches_up: bool = False
+    """True after a member was found to be ahead of this one."""
     patient_until: float = NEVER
     """Until then, members among them that are believed down are awaited too."""
     step_down: PendingStepDown | None = None
@@ -193,9 +201,14 @@ class Leadership:
         """Recompute the contact limit: the voters or the timeout may have changed."""
         self.heard_until = -math.inf
 
+    def begin_catch_up(self) -> None:
+        """Record that a member is ahead of this one."""
+        self.catches_up = True
+
     def end_catch_up(self) -> None:
         """Stop waiting for members' replies."""
         self.catch_up_awaits = set()
+        self.catches_up = False
         self.catch_up_until = self.patient_until = NEVER
 
     def heard_of(self, host: str) -> None:

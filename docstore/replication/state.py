@@ -18,6 +18,7 @@ from bson.objectid import ObjectId
 
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replication.config import ConfigVersion, MemberConfig, ReplicaSetConfig
+from docstore.replication.election_counts import ElectionCounts
 from docstore.replication.messages import NO_CONFIG, NO_MEMBER, NO_VOTE, LastVote, Term
 from docstore.replication.peers import Peer
 from docstore.replication.roles import Candidacy, Leadership, PrimaryLoss, SyncSource
@@ -57,6 +58,7 @@ class State:
     primary_loss: PrimaryLoss = field(default_factory=PrimaryLoss)
     leadership: Leadership = field(default_factory=Leadership)
     sync_source: SyncSource = field(default_factory=SyncSource)
+    counts: ElectionCounts = field(default_factory=ElectionCounts)
 
     @property
     def member_state(self) -> MemberState:

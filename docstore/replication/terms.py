@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docstore.errors import Code, CommandError
 from docstore.replication.effects import Effects, Reply, SteppedDown
 from docstore.replication.messages import NO_MEMBER, Term
-from docstore.replication.states import Role
+from docstore.replication.states import PrimaryState, Role
 
 if TYPE_CHECKING:
     from docstore.replication.state import State
@@ -26,6 +26,7 @@ def adopt_term(state: State, term: Term, now: float, out: Effects) -> bool:
     state.primary_id = NO_MEMBER
     state.candidacy.drop_takeover()
     if state.role is Role.LEADER:
+        state.counts.step_down(catching_up=state.primary_state is PrimaryState.CATCHING_UP)
         stop_being_primary(state, now, out, f"Stepping down from primary, because a new term has begun: {term}")
     elif state.role is Role.CANDIDATE:
         abandon_election(state, now)

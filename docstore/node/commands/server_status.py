@@ -21,7 +21,9 @@ from docstore.node.node import DataNode, node_of
 from docstore.node.transactions.registry import transactions_of
 from docstore.node.upkeep.collection_stats import number
 from docstore.optime import unpack_timestamp
+from docstore.replicaset.election_metrics import election_metrics
 from docstore.replicaset.replicaset import ReplicaSet
+from docstore.replicaset.sync.sync_counts import SyncCounts
 
 MEBIBYTE = 1024 * 1024
 _INTERNAL = frozenset(("admin", "config", "local"))
@@ -221,21 +223,43 @@ def _metrics(context: Context, node: DataNode) -> dict[str, Any]:
         },
         "commands": context.services.metrics.by_command([command.name for command in context.services.table]),
         "flushes": Int64(node.replication.flusher.flushes),
+        **_repl_metrics(node),
         **{name: section() for name, section in node.status.items()},
         "ttl": {"deletedDocuments": Int64(node.expiry.deleted), "passes": Int64(node.expiry.passes)},
     }
+
+
+def _elections(_context: Context, node: DataNode) -> dict[str, Any] | None:
+    replication = node.replication
+    return election_metrics(replication.membership.state.counts) if isinstance(replication, ReplicaSet) else None
+
+
+def _applied_operations(_context: Context, node: DataNode) -> dict[str, Any]:
+    replication = node.replication
+    counts = replication.membership.syncing.counts if isinstance(replication, ReplicaSet) else SyncCounts()
+    return counts.opcounters()
+
+
+def _repl_metrics(node: DataNode) -> dict[str, Any]:
+    replication = node.replication
+    if not isinstance(replication, ReplicaSet):
+        return {}
+    syncing = replication.membership.syncing
+    return {"repl": syncing.counts.metrics(len(syncing.progress.failures))}
 
 
 SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {
     "asserts": _refusals,
     "catalogStats": _catalog,
     "connections": _connections,
+    "electionMetrics": _elections,
     "extra_info": _usage,
     "globalLock": _locks,
     "logicalSessionRecordCache": lambda context, _node: {"activeSessionsCount": len(context.services.sessions)},
     "network": _network,
     "opLatencies": lambda context, _node: context.services.metrics.latencies(),
     "opcounters": _operations,
+    "opcountersRepl": _applied_operations,
     "oplog": _oplog,
     "oplogTruncation": _oplog_truncation,
     "queues": _queues,

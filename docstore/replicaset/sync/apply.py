@@ -14,6 +14,7 @@ from docstore.bson import get_field
 from docstore.collection.oplog.apply import EntryUnit, apply_entry, begin_build
 from docstore.collection.oplog.inserts import groups_inserts
 from docstore.collection.oplog.oplog import entry_optime
+from docstore.replicaset.sync.sync_counts import SyncCounts
 
 if TYPE_CHECKING:
     from docstore.collection.store import Store
@@ -37,17 +38,17 @@ class Applier:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         progressed: Callable[[], None],
+        counts: SyncCounts | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._wall_clock = wall_clock
         self._progressed = progressed
-        self.applied = 0
-        """Entries applied since the start."""
+        self._counts = counts or SyncCounts()
 
     async def apply(self, entries: list[bytes], *, tolerant: bool = False, delay_seconds: int = 0) -> None:
         """Apply entries, oldest first. `tolerant`: they may have been applied before (initial sync)."""
-        done = 0
+        done, began = 0, self._clock()
         while done < len(entries):
             await self._store.write_lock.wait()
             ready = len(entries)
@@ -57,6 +58,7 @@ class Applier:
             self._progressed()
             if done < len(entries):
                 await asyncio.sleep(0)
+        self._counts.applied_batch(self._clock() - began)
 
     async def _build(self, entry: bytes, position: int, tolerant: bool) -> int:
         """Apply an entry that builds an index over documents, in slices.
@@ -76,7 +78,7 @@ class Applier:
         except asyncio.CancelledError:
             build.abort()
             raise
-        self.applied += 1
+        self._counts.applied([entry])
         return position + 1
 
     def _slice(self, entries: list[bytes], start: int, end: int, tolerant: bool) -> int:
@@ -96,7 +98,7 @@ class Applier:
                         if self._clock() >= until:
                             break
                 unit.commit()
-        self.applied += position - start
+        self._counts.applied(entries[start:position])
         return position
 
     async def _wait_until_old_enough(self, entries: Sequence[bytes], start: int, delay_seconds: int) -> int:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -31,6 +30,7 @@ from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docstore.bson import document_to_python, get_field
+from docstore.bson.build import bytes_of
 from docstore.collection.catalog.options import NO_OPTIONS, CollectionOptions, parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.oplog.oplog import COUNTERS_KEY, END_KEY, MIN_KEY, entry_optime
@@ -44,8 +44,10 @@ from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import SLICE_SECONDS, Applier
 from docstore.replicaset.sync.oplog_fetch import OUTAGE_SECONDS, RETRY_SECONDS, AttemptFailed, OplogFetch
+from docstore.replicaset.sync.progress import CollectionProgress, SyncProgress
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.session_rows import copy_rows, log_begin
+from docstore.replicaset.sync.sync_counts import SyncCounts
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -58,28 +60,6 @@ _CURSOR_LOST = (Code.CursorNotFound, Code.QueryPlanKilled, Code.InterruptedAtShu
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS, uuid_representation=UuidRepresentation.STANDARD
 )
-
-
-@dataclass(slots=True)
-class SyncProgress:
-    """Progress of the current attempt, for replSetGetStatus."""
-
-    attempts: int = 0
-    collections: int = 0
-    cloned: int = 0
-    documents: int = 0
-    applied: int = 0
-    failures: list[str] = field(default_factory=list)
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "failedInitialSyncAttempts": len(self.failures),
-            "totalCollections": self.collections,
-            "clonedCollections": self.cloned,
-            "clonedDocuments": self.documents,
-            "appliedOps": self.applied,
-            "initialSyncAttempts": [{"status": reason} for reason in self.failures[-10:]],
-        }
 
 
 class InitialSync:
@@ -95,6 +75,7 @@ class InitialSync:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         progress: SyncProgress,
+        sync_counts: SyncCounts,
         directory: Path,
         counts: Callable[[OpTime], bool],
     ) -> None:
@@ -111,12 +92,12 @@ class InitialSync:
         self._remote = remote
         self._flush = flush
         self._clock = clock
-        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=lambda: None)
+        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=lambda: None, counts=sync_counts)
         self._progress = progress
 
     async def run(self) -> None:
         """Run the attempt. Errors: NetworkError, CommandError, AttemptFailed; the next attempt starts over."""
-        self._progress.attempts += 1
+        self._progress.begin(self._remote.address)
         LOG.info("Starting initial sync", source=self._remote.address, attempt=self._progress.attempts)
         self._local.write_initial_sync(True)
         if self._store.last_optime != NULL_OPTIME:
@@ -128,6 +109,7 @@ class InitialSync:
         begin = await log_begin(self._remote)
         if begin is None:
             raise AttemptFailed("the source has no oplog")
+        self._progress.log_begin = begin
         fetch = OplogFetch(self._remote, begin, self._directory, self._clock)
         try:
             await self._clone_all(fetch)
@@ -154,10 +136,13 @@ class InitialSync:
     async def _clone_all(self, fetch: OplogFetch) -> None:
         before = await self._list_collections()
         LOG.info("Initial sync: cloning", collections=len(before))
-        self._progress.collections, self._progress.cloned, self._progress.documents = len(before), 0, 0
+        self._progress.to_clone.update(namespace.partition(".")[0] for namespace, _, _ in before)
+        for database in self._progress.to_clone:
+            stats = await self._remote.command(database, {"dbStats": 1})
+            self._progress.total_bytes += int(document_to_python(stats)["dataSize"])
         for namespace, options, uuid in before:
             await self._clone_until_done(fetch, namespace, options, uuid)
-            self._progress.cloned += 1
+            self._progress.end_clone(namespace)
         names = {uuid: namespace for namespace, _, uuid in before}
         for namespace, _, uuid in await self._list_collections():
             if names.get(uuid, namespace) != namespace or uuid in self._gone:
@@ -167,7 +152,7 @@ class InitialSync:
         self, fetch: OplogFetch, namespace: str, options: CollectionOptions, uuid: UUID
     ) -> None:
         """Clone a collection; retry for some seconds if the source was unreachable or has lost the cursor."""
-        began, counted = self._clock(), self._progress.documents
+        began = self._clock()
         while True:
             fetch.check()
             try:
@@ -184,7 +169,6 @@ class InitialSync:
             else:
                 LOG.debug("Initial sync: collection cloned", ns=namespace)
                 return
-            self._progress.documents = counted
             await self._remote.kill_unfinished()
             if self._store.collection(namespace) is not None:
                 with self._store.unit(replicated=False) as unit:
@@ -234,12 +218,16 @@ class InitialSync:
 
     async def _clone(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
         database, _, name = namespace.partition(".")
+        progress = self._progress.clone(namespace)
         if options.family is not None or options.keyspace is not None:
-            await self._clone_rows(namespace, options, uuid)
+            await self._clone_rows(namespace, options, uuid, progress)
             return
         specs = []
         async for batch in self._remote.cursor(database, {"listIndexes": name, "cursor": {}}):
             specs += [parse_index_spec(raw) for raw in batch if get_field(raw, "clustered") is None]
+        progress.indexes = len(specs)
+        stats = document_to_python(await self._remote.command(database, {"collStats": name}))
+        progress.documents_to_copy, progress.bytes_to_copy = int(stats["count"]), int(stats["size"])
         with self._store.unit(replicated=False) as unit:
             collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
             for spec in specs:
@@ -248,8 +236,11 @@ class InitialSync:
             unit.commit()
         async for batch in self._remote.cursor(database, {"find": name}):
             await self._insert(collection, batch)
+            progress.copied(len(batch), bytes_of(batch))
 
-    async def _clone_rows(self, namespace: str, options: CollectionOptions, uuid: UUID) -> None:
+    async def _clone_rows(
+        self, namespace: str, options: CollectionOptions, uuid: UUID, progress: CollectionProgress
+    ) -> None:
         """Create a column family, or the marker of a keyspace, and copy its rows."""
         with self._store.unit(replicated=False) as unit:
             collection = self._store.create_collection(unit, namespace, options, uuid=uuid)
@@ -259,9 +250,10 @@ class InitialSync:
         mode = mode_of(self._store, collection)
         request = mode.page_request(collection.name, None)
         while request is not None:
-            page = document_to_python(await self._remote.command(collection.database, request))
+            raw = await self._remote.command(collection.database, request)
+            page = document_to_python(raw)
             with self._store.unit(replicated=False) as unit:
-                self._progress.documents += mode.store_page(unit, collection, page)
+                progress.copied(mode.store_page(unit, collection, page), len(raw))
                 unit.commit()
             request = mode.page_request(collection.name, page)
             await asyncio.sleep(0)
@@ -280,12 +272,11 @@ class InitialSync:
                 unit.commit()
             await asyncio.sleep(0)
         self._reached = self._clock()
-        self._progress.documents += len(documents)
 
     async def _apply(self, begin: OpTime, fetch: OplogFetch) -> None:
         """Apply entries from `begin`, inclusive, to the source's present end, and on until the copy counts."""
         batches, entries = fetch.batches(), list[bytes]()
-        stop = await self._end_of_source(begin)
+        self._progress.log_end = stop = await self._end_of_source(begin)
         LOG.info("Initial sync: applying the log", begin=str(begin), end=str(stop))
         moved = self._clock()
         while True:
@@ -305,7 +296,7 @@ class InitialSync:
                 raise AttemptFailed("the source holds less than the primary, or there is none")
             await asyncio.sleep(RETRY_SECONDS)
             fetch.check()
-            stop = await self._end_of_source(begin)
+            self._progress.log_end = stop = await self._end_of_source(begin)
 
     async def _end_of_source(self, begin: OpTime) -> OpTime:
         last = await self._remote.last_optime()

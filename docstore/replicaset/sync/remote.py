@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -19,6 +20,7 @@ from docstore.bson import array_documents, document_to_python, get_field
 from docstore.errors import Code, CommandError
 from docstore.net.errors import NetworkError
 from docstore.optime import OpTime, unpack_timestamp
+from docstore.replicaset.sync.sync_counts import SyncCounts
 from docstore.replication.config import different_sets, is_foreign
 
 if TYPE_CHECKING:
@@ -37,8 +39,17 @@ _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocumen
 class RemoteMember:
     """One member as a source of data."""
 
-    def __init__(self, pool: Pool, address: str, *, timeout: float, replica_set_id: ObjectId | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        address: str,
+        *,
+        timeout: float,
+        replica_set_id: ObjectId | None = None,
+        counts: SyncCounts | None = None,
+    ) -> None:
         """`timeout`: seconds per command, besides waits for new data. `replica_set_id`: that of this set."""
+        self._counts = counts or SyncCounts()
         self._pool = pool
         self._replica_set_id = replica_set_id
         self.address = address
@@ -95,7 +106,10 @@ class RemoteMember:
             "tailable": True,
             "awaitData": True,
         }
+        self._counts.readers += 1
+        began = monotonic()
         cursor, documents = batch_of(await self.command("local", find_command))
+        self._counts.fetched(documents, monotonic() - began)
         yield documents
         while cursor:
             get_more = {
@@ -107,9 +121,12 @@ class RemoteMember:
             }
             timeout = await_seconds + SLACK_SECONDS
             async with aclosing(self._pool.stream(self.address, "local", get_more, timeout=timeout)) as replies:
+                began = monotonic()
                 async for reply in replies:
                     cursor, documents = batch_of(reply)
+                    self._counts.fetched(documents, monotonic() - began)
                     yield documents
+                    began = monotonic()
 
     async def log_backwards(self, before: OpTime) -> AsyncIterator[list[OpTime]]:
         """Yield positions of its oplog up to the timestamp of `before`, newest first, in batches.

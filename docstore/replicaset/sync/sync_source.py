@@ -23,11 +23,13 @@ from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
-from docstore.replicaset.sync.initial_sync import InitialSync, SyncProgress
+from docstore.replicaset.sync.initial_sync import InitialSync
 from docstore.replicaset.sync.oplog_fetch import AttemptFailed
+from docstore.replicaset.sync.progress import SyncProgress
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.rollback import NoCommonPoint, find_common_point, roll_back
 from docstore.replicaset.sync.rollback_files import RollbackFiles
+from docstore.replicaset.sync.sync_counts import SyncCounts
 from docstore.replication.following import copy_counts
 from docstore.replication.matching import Verdict, judge
 from docstore.replication.messages import CatchUpEnded, Drained, Event, FollowerState, SourceFailed
@@ -91,14 +93,17 @@ class SyncSourceFollower:
         self._clock = clock
         self._wall_clock = wall_clock
         self._directory = dbpath
-        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=member.log_advanced)
+        self.counts = SyncCounts()
+        self._applier = Applier(
+            store, clock=clock, wall_clock=wall_clock, progressed=member.log_advanced, counts=self.counts
+        )
         self._task: asyncio.Task[None] | None = None
         self._runner: asyncio.Task[None] | None = None
         self._next: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._may_apply = asyncio.Event()
         self._may_apply.set()
         self.needs_initial_sync = needs_initial_sync
-        self.progress = SyncProgress()
+        self.progress = SyncProgress(wall_clock)
 
     def follow(self, source: str | None) -> None:
         """End the current work, then fetch from `source`."""
@@ -156,6 +161,7 @@ class SyncSourceFollower:
                 source,
                 timeout=max(settings.settings.election_timeout, RETRY_SECONDS),
                 replica_set_id=settings.settings.replica_set_id,
+                counts=self.counts,
             )
             if self.needs_initial_sync:
                 # Nothing is deleted here on behalf of another set's member.
@@ -166,7 +172,7 @@ class SyncSourceFollower:
             reason = str(error)
         except AttemptFailed as error:
             reason = str(error)
-            self.progress.failures.append(reason)
+            self.progress.fail(reason)
         LOG.info("Sync source given up", source=source, reason=reason)
         if reason:
             self._member.deliver(SourceFailed(peer=source, seconds=seconds, reason=reason))
@@ -180,10 +186,12 @@ class SyncSourceFollower:
             clock=self._clock,
             wall_clock=self._wall_clock,
             progress=self.progress,
+            sync_counts=self.counts,
             directory=self._directory,
             counts=lambda last: copy_counts(self._member.state, last),
         )
         await attempt.run()
+        self.counts.initial_syncs += 1
         self.needs_initial_sync = False
         self._member.initial_sync_done()
 
@@ -222,10 +230,13 @@ class SyncSourceFollower:
         while True:
             following = asyncio.ensure_future(anext(tail, None))
             try:
+                self.counts.buffer(entries)
                 await self._may_apply.wait()
                 await self.apply_fetched(remote, rollback_id, entries)
+                self.counts.buffer([])
                 batch = await following
             except BaseException:
+                self.counts.buffer([])
                 following.cancel()
                 await asyncio.wait([following])
                 raise

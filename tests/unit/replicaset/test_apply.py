@@ -18,6 +18,7 @@ from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import AttemptFailed
 from docstore.replicaset.sync.remote import RemoteMember
+from docstore.replicaset.sync.sync_counts import SyncCounts
 from docstore.replicaset.sync.sync_source import SyncSourceFollower
 from docstore.replication.messages import Event
 from docstore.replication.state import State
@@ -130,12 +131,16 @@ def test_entries_are_applied_in_slices_that_let_others_run() -> None:
                 await asyncio.sleep(0)
 
         running = asyncio.ensure_future(other())
-        applier = Applier(copy, clock=time.monotonic, wall_clock=time.time, progressed=progressed)
+        counts = SyncCounts()
+        applier = Applier(copy, clock=time.monotonic, wall_clock=time.time, progressed=progressed, counts=counts)
         await applier.apply(entries_of(source))
         running.cancel()
         assert slices > 2
         assert turns >= slices - 1
-        assert applier.applied == len(entries_of(source))
+        assert counts.applied_entries == len(entries_of(source))
+        assert counts.opcounters() == {
+            "insert": DOCUMENTS, "query": 0, "update": 0, "delete": 0, "getmore": 0, "command": 2,
+        }  # fmt: skip
         assert documents(copy, "test.c") == documents(source, "test.c")
         copied = copy.collection("test.c")
         assert copied is not None

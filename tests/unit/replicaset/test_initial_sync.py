@@ -104,6 +104,45 @@ def test_a_clone_may_take_longer_than_the_source_keeps_its_log(tmp_path: Path, m
     run(scenario(), 60)
 
 
+def test_a_copy_tells_how_far_it_is_and_what_it_has_applied(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with in_memory_set(tmp_path, 3) as members:
+            await members.initiate(2)
+            await members[0].insert("c", *range(50), w=2)
+            await members[0].insert("d", 1, w=2)
+            shown = []
+
+            async def ask_meanwhile(address: str, command: dict[str, Any]) -> None:
+                if "replSetFetchSessions" not in command:
+                    return
+                shown.append((await members[2].run({"replSetGetStatus": 1}, "admin"))["initialSyncStatus"])
+                if len(shown) == 2:
+                    await members[0].insert("c", *range(100, 110), w=1)
+
+            interfere(members[2], ask_meanwhile)
+            await add_third(members)
+            status = shown[-1]
+            clone = status["databases"]["test"]
+            assert (clone["collections"], clone["clonedCollections"]) == (2, 2)
+            copied = clone["test.c"]
+            assert copied["documentsToCopy"] == copied["documentsCopied"] == 50
+            assert copied["bytesToCopy"] == copied["approxBytesCopied"] > 0
+            assert status["approxTotalBytesCopied"] <= status["approxTotalDataSize"]
+            assert status["remainingInitialSyncEstimatedMillis"] >= 0
+            assert status["databases"]["databasesToClone"] == 0
+            assert "initialSyncStatus" not in await members[2].run({"replSetGetStatus": 1}, "admin")
+            told = await members[2].run({"serverStatus": 1}, "admin")
+            assert told["metrics"]["repl"]["initialSync"] == {"completed": 1, "failedAttempts": 0}
+            assert told["opcountersRepl"]["insert"] >= 10
+            assert told["metrics"]["repl"]["apply"]["ops"] <= told["metrics"]["repl"]["network"]["ops"]
+            primary = await members[0].run({"serverStatus": 1}, "admin")
+            assert primary["electionMetrics"]["electionTimeout"] == {"called": 1, "successful": 1}
+            metrics = (await members[0].run({"replSetGetStatus": 1}, "admin"))["electionCandidateMetrics"]
+            assert metrics["newTermStartDate"] <= metrics["wMajorityWriteAvailabilityDate"]
+
+    run(scenario(), 60)
+
+
 @pytest.mark.parametrize("kind", ["documents", "log"])
 def test_a_source_out_of_reach_for_a_moment_costs_no_new_attempt(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:

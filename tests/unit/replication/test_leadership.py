@@ -8,6 +8,7 @@ from docstore.errors import Code
 from docstore.optime import NULL_OPTIME
 from docstore.replication.config import ConfigVersion
 from docstore.replication.effects import BecomePrimary, Drain, Effect, Reply, Send, SteppedDown
+from docstore.replication.election_counts import CatchUpEnd
 from docstore.replication.leadership import DOWN_PATIENCE_SECONDS
 from docstore.replication.messages import (
     AbortCatchUp,
@@ -21,6 +22,7 @@ from docstore.replication.messages import (
     StepUpRequest,
     VoteReply,
 )
+from docstore.replication.roles import BY_STEP_UP
 from docstore.replication.states import MemberState, PrimaryState, Role
 from tests.unit.replication.members import (
     NOW,
@@ -117,6 +119,35 @@ def test_a_winner_fetches_from_the_newest_and_drains_when_it_is_there() -> None:
     assert core.state.sync_source.host == "e:1"
     assert not every(core.receive(Progress(applied=op(1, 14), durable=op(1, 10)), NOW), Drain)
     assert every(core.receive(Progress(applied=op(1, 15), durable=op(1, 10)), NOW), Drain)
+
+
+def test_catch_ups_are_counted_by_their_end() -> None:
+    core, _ = winner(15)
+    for host in "bcd":
+        hear(core, f"{host}:1", term=2)
+    hear(core, "e:1", term=2, applied=op(1, 15))
+    counts = core.state.counts
+    assert (counts.catch_ups, counts.catch_up_ends) == (1, {})
+    core.receive(Progress(applied=op(1, 15), durable=op(1, 10)), NOW)
+    assert (counts.called, counts.won) == ({BY_STEP_UP: 1}, {BY_STEP_UP: 1})
+    assert counts.catch_up_ends == {CatchUpEnd.SUCCEEDED: 1}
+    alone = leader(config_of("a"), op(0, 1)).state
+    assert alone.counts.catch_up_ends == {CatchUpEnd.SKIPPED: 1}
+    equal = leader(THREE, op(0, 1)).state
+    assert equal.counts.catch_up_ends == {CatchUpEnd.ALREADY_CAUGHT_UP: 1}
+    late, _ = winner(15)
+    hear(late, "e:1", term=3)
+    assert late.state.counts.catch_up_ends == {CatchUpEnd.NEW_TERM: 1}
+    assert late.state.counts.step_downs_by_higher_term == 1
+
+
+def test_the_first_majority_of_the_term_has_its_time() -> None:
+    core = leader(THREE, op(0, 1))
+    election = core.state.leadership.last_election
+    assert election is not None
+    assert election.majority_at is None
+    report(core, 1, core.state.applied)
+    assert election.majority_at == NOW
 
 
 def test_catching_up_ends_when_the_driver_says_so() -> None:
