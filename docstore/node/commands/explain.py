@@ -20,6 +20,7 @@ from docstore.commands.specs.reads import EXPLAIN
 from docstore.errors import Code, CommandError
 from docstore.node.explain.change_stream import explain_change_stream, explain_run_of_change_stream
 from docstore.node.explain.command import VERBOSITIES, Subject, explain_query
+from docstore.node.explain.map_reduce import explain_map_reduce
 from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
@@ -69,6 +70,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
         return await explain_aggregate(
             context, parse_pipeline(inner["pipeline"], query_context=query_context), hint_of(inner["hint"]), verbosity
         )
+    if name == "mapReduce":
+        return await explain_map_reduce(context, inner, query_context, verbosity)
     query_context = _of_statement(name, inner, query_context)
     return await explain_query(
         context, replace(SUBJECTS[name](inner, query_context), collation=query_context.collation), verbosity
@@ -174,7 +177,7 @@ SUBJECTS: dict[str, Callable[[Arguments, QueryContext], Subject]] = {
     "findAndModify": _find_and_modify,
     "update": _update,
 }
-"""Functions that return the subject of explain by command, except for aggregate."""
-_EXPLAINABLE = frozenset(("aggregate", *SUBJECTS))
+"""Functions that return the subject of explain by command, except for aggregate and mapReduce."""
+_EXPLAINABLE = frozenset(("aggregate", "mapReduce", *SUBJECTS))
 
 COMMAND = EXPLAIN.command(run)
