@@ -36,6 +36,7 @@ from mongos.commands import (
     find_and_modify,
     flush_router_config,
     get_cmd_line_opts,
+    get_default_rw_concern,
     get_more,
     get_shard_map,
     get_shard_version,
@@ -59,6 +60,7 @@ from mongos.commands import (
     remove_shard,
     rename_collection,
     server_status,
+    set_default_rw_concern,
     shard_collection,
     shutdown,
     split,
@@ -75,11 +77,11 @@ _MODULES = (
     clone_collection_as_capped, coll_mod, coll_stats, conn_pool_stats, convert_to_capped, count, create, create_indexes,
     current_op, db_stats, delete, distinct, drop, drop_database, drop_indexes, enable_sharding, explain, file_md5, find,
     find_and_modify,
-    flush_router_config, get_cmd_line_opts, get_more, get_shard_map, get_shard_version, group, hello, insert,
-    is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards, map_reduce,
-    move_chunk, move_primary, plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters,
-    plan_cache_set_filter, remove_shard, rename_collection, server_status, shard_collection, shutdown, split, update,
-    validate,
+    flush_router_config, get_cmd_line_opts, get_default_rw_concern, get_more, get_shard_map, get_shard_version, group,
+    hello, insert, is_db_grid, is_master, kill_op, list_collections, list_databases, list_indexes, list_shards,
+    map_reduce, move_chunk, move_primary, plan_cache_clear, plan_cache_clear_filters, plan_cache_list_filters,
+    plan_cache_set_filter, remove_shard, rename_collection, server_status, set_default_rw_concern,
+    shard_collection, shutdown, split, update, validate,
 )  # fmt: skip
 
 _OWN = {module.COMMAND.name: module.COMMAND for module in _MODULES}

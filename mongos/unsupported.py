@@ -15,7 +15,6 @@ _ON_CLUSTER = (
     ("removeShardFromZone", "enableSharding", _ZONES),
     ("updateZoneKeyRange", "enableSharding", _ZONES),
     ("cleanupOrphaned", "cleanupOrphaned", "shards delete the documents that they gave away by themselves"),
-    ("setDefaultRWConcern", "setDefaultRWConcern", "default concerns cannot be set for a sharded cluster"),
     ("netstat", "netstat", "connections to shards are not tested by a command"),
     ("replSetGetStatus", "replSetGetStatus", "a router is not a member of a replica set: ask a shard's member"),
     ("replSetInitiate", "replSetConfigure", "a router is not a member of a replica set: ask the future member"),

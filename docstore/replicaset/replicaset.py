@@ -155,7 +155,8 @@ class ReplicaSet:
     def default_write_concern(self) -> WriteConcern:
         """The write concern of a write that has none."""
         concern = self.concern_defaults.write
-        if concern is not None:
+        # The document on config servers is the cluster's: its default applies to writes on shards only.
+        if concern is not None and not self.membership.identity.config_server:
             return concern
         return MAJORITY if self.defaults_to_majority else DEFAULT_WRITE_CONCERN
 

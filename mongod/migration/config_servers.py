@@ -12,6 +12,7 @@ from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.replicaset.concern_defaults import DOCUMENT_ID
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
 from mongod.migration.identity import ShardIdentity
@@ -75,6 +76,12 @@ class ConfigServers:
         }  # fmt: skip
         rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
         return {row["_id"]: row["version"]["timestamp"] for row in rows}
+
+    async def concern_defaults(self) -> dict[str, Any] | None:
+        """Return the document of the cluster's default concerns; None if none were set. Errors: those of `command`."""
+        command = {"find": "settings", "filter": {"_id": DOCUMENT_ID}, "readConcern": {"level": "majority"}}
+        rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
+        return rows[0] if rows else None
 
     async def is_removed(self, shard: str) -> bool:
         """True if the cluster has no shard of that name.

@@ -26,6 +26,7 @@ from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
 from docstore.sharding.version import DatabaseVersion
+from mongod.migration.concern_defaults import ConcernDefaultsWatch
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.database_notes import DatabaseNotes
 from mongod.migration.deletions import RangeDeleter
@@ -65,6 +66,7 @@ class Shard:
         self._watch: asyncio.Task[None] | None = None
         self._removal = RemovalWatch(self, self.recipient)
         self._database_notes = DatabaseNotes(self)
+        self._concern_defaults = ConcernDefaultsWatch(self)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:
@@ -74,6 +76,7 @@ class Shard:
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
         await self._removal.start()
         await self._database_notes.start()
+        await self._concern_defaults.start()
 
     async def stop(self) -> None:
         """Stop all work; it resumes from the durable documents."""
@@ -86,6 +89,7 @@ class Shard:
                 await task
         await self._removal.stop()
         await self._database_notes.stop()
+        await self._concern_defaults.stop()
         await self.recipient.stop()
         await self.deleter.stop()
         await self.shard_filter.stop()

@@ -331,3 +331,41 @@ def test_a_time_series_collection_moves_with_its_database(cluster):
     assert sorted(row["_id"] for row in database.series.find({"m": 0})) == [0, 3, 6, 9]
     assert [each["type"] for each in database.list_collections(filter={"name": "series"})] == ["timeseries"]
     database.series.drop()
+
+
+def test_default_concerns_are_those_of_the_cluster(cluster):
+    admin, other = cluster.client.admin, cluster.clients[1]
+    assert admin.command("getDefaultRWConcern")["defaultWriteConcern"] == {"w": "majority", "wtimeout": 0}
+    for wrong, code in (
+        ({}, 2), ({"defaultWriteConcern": {"w": 0}}, 2), ({"defaultReadConcern": {"level": "snapshot"}}, 2),
+        ({"defaultWriteConcern": {"w": 1}, "more": 1}, 40415),
+    ):  # fmt: skip
+        with pytest.raises(OperationFailure) as refused:
+            admin.command("setDefaultRWConcern", **wrong)
+        assert refused.value.code == code
+    defaulted = cluster.shard("defaulted", {"k": 1})
+    cluster.split_and_move("defaulted", {"k": 50})
+
+    def failures(client: Any) -> list[int]:
+        """Return the write concern errors' codes of a write without a concern on each shard; 0 for none."""
+        replies = [client.test.command("insert", "defaulted", documents=[{"k": k}], check=False) for k in (0, 70)]
+        return [reply.get("writeConcernError", {}).get("code", 0) for reply in replies]
+
+    try:
+        shown = admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 2, "wtimeout": 10})
+        assert (shown["defaultWriteConcern"]["w"], shown["defaultWriteConcernSource"]) == (2, "global")
+        assert other.admin.command("getDefaultRWConcern")["defaultWriteConcern"] == {"w": 2, "wtimeout": 10}
+        wait_until(lambda: all(code == 100 for code in failures(other)), 20)
+        defaulted.with_options(write_concern=WriteConcern(w=1)).insert_many([{"k": 0}, {"k": 70}])
+        with pytest.raises(OperationFailure) as unset:
+            admin.command("setDefaultRWConcern", defaultWriteConcern={})
+        assert unset.value.code == 20
+    finally:
+        admin.command("setDefaultRWConcern", defaultWriteConcern={"w": "majority"})
+    wait_until(lambda: failures(cluster.client) == [0, 0], 20)
+    (shard,) = (row for row in cluster.client.config.shards.find() if row["_id"] == "one")
+    with pymongo.MongoClient(shard["host"].partition("/")[2], directConnection=True) as client:
+        for command in ("getDefaultRWConcern", "setDefaultRWConcern"):
+            with pytest.raises(OperationFailure) as refused:
+                client.admin.command(command)
+            assert refused.value.code == 51301

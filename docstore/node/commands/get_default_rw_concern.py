@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.concerns import GET_DEFAULT_RW_CONCERN
 from docstore.errors import CommandError
 from docstore.node.concern_defaults import shown_defaults
 from docstore.node.node import node_of
+from docstore.node.process.settings import ClusterRole
 from docstore.replicaset.standalone import Standalone
 
 
@@ -18,6 +20,8 @@ def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
     if isinstance(node.replication, Standalone):
         raise CommandError(51300, "'getDefaultRWConcern' is not supported on standalone nodes.")
+    if node.settings.role is ClusterRole.SHARD:
+        raise CommandError(51301, "'getDefaultRWConcern' is not supported on shard nodes.")
     defaults = shown_defaults(node)
     if arguments["inMemory"]:
         time = defaults.pop("localUpdateWallClockTime")
@@ -25,8 +29,4 @@ def run(context: Context, arguments: Arguments) -> Result:
     return defaults
 
 
-COMMAND = Command(
-    "getDefaultRWConcern", run, privilege=Privilege("getDefaultRWConcern", Resource.CLUSTER), role=Role.ANY,
-    admin_only=True, parameters=(Parameter("inMemory", Type.BOOL, default=False),),
-    help="the concerns of commands that name none",
-)  # fmt: skip
+COMMAND = GET_DEFAULT_RW_CONCERN.command(run)

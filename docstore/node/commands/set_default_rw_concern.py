@@ -1,4 +1,4 @@
-"""setDefaultRWConcern: set the default read and write concerns of a set."""
+"""setDefaultRWConcern: set the default read and write concerns of a set or, on config servers, of a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel, WriteConcern, parse_read_concern, parse_write_concern
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.concerns import SET_DEFAULT_RW_CONCERN
 from docstore.errors import Code, CommandError
 from docstore.node.concern_defaults import shown_defaults
 from docstore.node.ddl.catalog_changes import change
@@ -25,8 +26,6 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(51300, "'setDefaultRWConcern' is not supported on standalone nodes.")
     if node.settings.role is ClusterRole.SHARD:
         raise CommandError(51301, "'setDefaultRWConcern' is not supported on shard nodes.")
-    if node.settings.role is ClusterRole.CONFIG:
-        raise CommandError(Code.NotImplemented, "default concerns cannot be set for a sharded cluster")
     write, read = arguments["defaultWriteConcern"], arguments["defaultReadConcern"]
     if write is None and read is None:
         raise CommandError(
@@ -36,7 +35,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if write is not None:
         concern = _checked_write(write, replication.concern_defaults.write)
         if concern is not None:
-            if not isinstance(concern.w, int) and concern.w != "majority":
+            of_set = node.settings.role is not ClusterRole.CONFIG
+            if of_set and not isinstance(concern.w, int) and concern.w != "majority":
                 replication.check_satisfiable(concern)
             changes["defaultWriteConcern"] = concern.document()
     if read is not None:
@@ -72,9 +72,4 @@ def _checked_read(given: bytes) -> dict[str, Any] | None:
     return {"level": level.value}
 
 
-COMMAND = Command(
-    "setDefaultRWConcern", run, privilege=Privilege("setDefaultRWConcern", Resource.CLUSTER), role=Role.PRIMARY,
-    admin_only=True, write_concern=True,
-    parameters=(Parameter("defaultWriteConcern", Type.OBJECT), Parameter("defaultReadConcern", Type.OBJECT)),
-    help="set the concerns of commands that name none",
-)  # fmt: skip
+COMMAND = SET_DEFAULT_RW_CONCERN.command(run)
