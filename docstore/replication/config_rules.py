@@ -16,7 +16,7 @@ from docstore.replication.config import MemberConfig, ReplicaSetConfig, invalid
 
 MAX_MEMBERS = 50
 MAX_VOTERS = 7
-MAX_MEMBER_ID = 255
+MAX_MEMBER_ID = 2**31 - 1
 MAX_VERSION = 2**31 - 1
 MAX_DELAY_SECONDS = 366 * 24 * 3600
 

@@ -104,6 +104,14 @@ def test_a_wrong_document_is_refused_with_its_reason(fields: dict[str, Any], par
     assert part in refusal(**fields)
 
 
+@pytest.mark.parametrize("number", [255, 256, 2**31 - 1])
+def test_members_may_have_any_id_of_31_bits(number: int) -> None:
+    members = [{"_id": 0, "host": "a:1"}, {"_id": number, "host": "b:1"}]
+    config = parsed(members=members)
+    assert config.members[1].id == number
+    assert config.to_document()["members"][1]["_id"] == number
+
+
 def test_arbiters_and_newly_added_members_do_not_count_towards_what_they_cannot_do() -> None:
     config = with_member(config_of("a", "b", "c", "d"), 3, arbiter_only=True, priority=0.0)
     assert (config.majority_votes, config.writable_voters, config.write_majority) == (3, 3, 3)
@@ -140,7 +148,7 @@ WRONG_BY_ITSELF: list[dict[str, Any]] = [
     *({"secondaryDelaySecs": seconds} for seconds in (5, -1, 366 * 24 * 3600 + 1)),
     {"arbiterOnly": True, "votes": 0},
     {"arbiterOnly": True, "tags": {"a": "b"}},
-    {"_id": -1},
+    *({"_id": number} for number in (-1, 2**31)),
     *({"host": host} for host in ("", "b:x", "b:0", "b:70000")),
     {"newlyAdded": False},
 ]
