@@ -61,6 +61,11 @@ def _written(out: Any) -> list[Command]:
 
 ACCUMULATORS: dict[str, Command] = {
     "plain": accumulate(),
+    "this": accumulate(
+        init="function () { this.calls = 7; return {n: 0} }",
+        accumulate="function (state, s) { this.calls = (this.calls || 0) + 1; return {n: this.calls} }",
+        finalize="function (state) { return [state.n, this.calls] }",
+    ),
     "by field": accumulate(key="$s"),
     "by expression": accumulate(key={"$type": "$n"}),
     "finalize": accumulate(finalize="function (state) { return state.n }"),

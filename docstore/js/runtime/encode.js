@@ -241,7 +241,7 @@ function writeDate(name, value) {
   const milliseconds = Date.prototype.getTime.call(value);
   let exact = value[RAW_DATE];
   if (milliseconds === milliseconds) exact = BigInt(milliseconds);
-  else if (exact === undefined) throw new Refusal(2, "cannot convert an invalid date to BSON");
+  else if (exact === undefined) exact = 0n; // an invalid date
   reserve(8);
   outputView.setBigInt64(end, exact, true);
   end += 8;

@@ -105,9 +105,10 @@ function callWith(learned, values) {
   return apply(ready(learned), {}, values);
 }
 
+// `$accumulator` functions are called without a receiver: `this` is the global object, which calls share.
 function fold(learned, limit) {
   let state = readDocument().v;
   const run = ready(learned);
-  while (at < limit) state = apply(run, {}, [state, ...readArguments()]);
+  while (at < limit) state = apply(run, undefined, [state, ...readArguments()]);
   return state;
 }
