@@ -199,6 +199,7 @@ KEYS = {
 }
 
 REDUCES = {
+    "this": "function (k, v) { return typeof this + Object.keys(this).length }",
     "sum": SUM,
     "count": COUNT,
     "list": "function (k, v) { return {list: v.sort()} }",
@@ -214,6 +215,7 @@ REDUCES = {
 }
 
 FINALIZES = {
+    "this": "function (k, v) { this.calls = (this.calls || 0) + 1; return this.calls }",
     "wrap": "function (k, v) { return {k: k, v: v} }",
     "undefined": "function (k, v) { }",
     "null": "function (k, v) { return null }",

@@ -53,14 +53,14 @@ function groupDocuments(limit) {
       groupsByKey.set(index, result);
       groupResults.push(result);
     }
-    grouping.reduce(document, result);
+    grouping.reduce.call({}, document, result);
   }
 }
 
 // A finalize function that returns something puts it in the place of the result.
 function writeGroups() {
   for (const result of groupResults) {
-    const finished = grouping.finalize === undefined ? undefined : grouping.finalize(result);
+    const finished = grouping.finalize === undefined ? undefined : grouping.finalize.call({}, result);
     const start = end;
     reserve(5);
     end += 4;

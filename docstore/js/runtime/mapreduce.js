@@ -90,7 +90,7 @@ function reduceGroup(group) {
   const values = group.values;
   if (integersKept) for (let i = 0; i < values.length; i++) values[i] = plainInteger(values[i]);
   group.values = [];
-  const outcome = job.reduce(plainInteger(group.key), values);
+  const outcome = job.reduce.call({}, plainInteger(group.key), values);
   copiedWeight = 0;
   group.values.push(copyOf(outcome ?? null, 1));
   weight += copiedWeight - group.weight;
@@ -191,7 +191,7 @@ function drain() {
 function writeResult(key, value) {
   if (counting) written++;
   if (finishing && job.finalize !== undefined) {
-    value = copyOf(job.finalize(plainInteger(key), plainInteger(value)), 1);
+    value = copyOf(job.finalize.call({}, plainInteger(key), plainInteger(value)), 1);
   }
   reserve(5);
   const start = end;
