@@ -356,6 +356,9 @@ def test_default_concerns_are_those_of_the_cluster(cluster):
         assert (shown["defaultWriteConcern"]["w"], shown["defaultWriteConcernSource"]) == (2, "global")
         assert other.admin.command("getDefaultRWConcern")["defaultWriteConcern"] == {"w": 2, "wtimeout": 10}
         wait_until(lambda: all(code == 100 for code in failures(other)), 20)
+        # What config servers keep waits for a majority, whatever the default is.
+        assert "writeConcernError" not in admin.command("createUser", "defaulted", pwd="p", roles=[])
+        admin.command("dropUser", "defaulted")
         defaulted.with_options(write_concern=WriteConcern(w=1)).insert_many([{"k": 0}, {"k": 70}])
         with pytest.raises(OperationFailure) as unset:
             admin.command("setDefaultRWConcern", defaultWriteConcern={})

@@ -9,6 +9,20 @@ _FILTER = "mongod.migration.shard_filter"
 
 PLANTS = (
     Plant(
+        "a shard learns of the first default concern alone",
+        "concern-defaults",
+        "mongod.migration.concern_defaults:ConcernDefaultsWatch.run_pass",
+        "if document is not None and document != replication.concern_defaults.document:",
+        "if document is not None and not replication.concern_defaults.document:",
+    ),
+    Plant(
+        "a member goes on with the default concern that it read first",
+        "concern-defaults",
+        "docstore.replicaset.concern_defaults:ConcernDefaults._refresh",
+        "if generation == self._generation:",
+        "if self._document:",
+    ),
+    Plant(
         "writes go on in the critical section",
         "handover",
         _DONOR,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.scenarios import (
     acknowledged,
+    concern_defaults,
     ddl,
     definitions,
     deposed,
@@ -45,7 +46,7 @@ MODULES = (
     elections, same_term, deposed, undoing, unsynced, disks, membership, voters, sliced, heirs, silent,
     moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
     special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
-    routed_streams, hints, prepared_changes, repeated_commits, retries, waiting,
+    routed_streams, hints, prepared_changes, repeated_commits, retries, waiting, concern_defaults,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
