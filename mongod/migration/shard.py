@@ -26,17 +26,17 @@ from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
 from docstore.sharding.version import DatabaseVersion
-from mongod.migration.concern_defaults import ConcernDefaultsWatch
 from mongod.migration.config_servers import ConfigServers
-from mongod.migration.database_notes import DatabaseNotes
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity, stored_identity
 from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
-from mongod.migration.removal import RemovalWatch
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
+from mongod.migration.upkeep.concern_defaults import ConcernDefaultsWatch
+from mongod.migration.upkeep.database_notes import DatabaseNotes
+from mongod.migration.upkeep.removal import RemovalWatch
 
 LOG = component("SHARDING")
 _LOOK_SECONDS = 0.5

@@ -52,13 +52,13 @@ from docstore.sharding.targeting import KeyRanges
 from docstore.sharding.version import Lastmod, ShardVersion, stale_config
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.critical_section import CriticalSection, CriticalSections
-from mongod.migration.database_fence import Confirmations, stored_fence
 from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
 from mongod.migration.records import ROUTING_SIGNALS, MigrationRecords
 from mongod.migration.statements import Hold, RunningStatements
 from mongod.migration.transaction_filter import TransactionShardFilter
+from mongod.migration.upkeep.database_fence import Confirmations, stored_fence
 
 LOG = component("SHARDING")
 _ACCEPTED_VERSIONS = 16

@@ -16,8 +16,8 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.errors import Code, CommandError
 from mongod.migration.identity import SYSTEM_VERSION, ShardIdentity
-from mongod.migration.removal import undecided
 from mongod.migration.shard import shard_of
+from mongod.migration.upkeep.removal import undecided
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:

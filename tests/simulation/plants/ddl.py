@@ -61,7 +61,7 @@ PLANTS = (
     Plant(
         "a database older than the fence is not confirmed",
         "drops-joined",
-        "mongod.migration.database_fence:Confirmations.is_current",
+        "mongod.migration.upkeep.database_fence:Confirmations.is_current",
         "if not is_fenced(routing, fence):",
         "if True:",
     ),
@@ -103,7 +103,7 @@ PLANTS = (
     Plant(
         "a removed shard keeps its holds",
         "drain-held",
-        "mongod.migration.removal:RemovalWatch.run_pass",
+        "mongod.migration.upkeep.removal:RemovalWatch.run_pass",
         "holds.release(shard.records, hold)",
         "pass",
     ),

@@ -11,7 +11,7 @@ PLANTS = (
     Plant(
         "a shard learns of the first default concern alone",
         "concern-defaults",
-        "mongod.migration.concern_defaults:ConcernDefaultsWatch.run_pass",
+        "mongod.migration.upkeep.concern_defaults:ConcernDefaultsWatch.run_pass",
         "if document is not None and document != replication.concern_defaults.document:",
         "if document is not None and not replication.concern_defaults.document:",
     ),

@@ -20,7 +20,7 @@ from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.node.upkeep import periodic
 from docstore.sharding.ddl import incarnations
-from mongod.migration import database_notes
+from mongod.migration.upkeep import database_notes
 from tests.checkers.drops import check_drops
 from tests.checkers.history import History, Kind, Operation
 from tests.simulation.clients import quietly

@@ -16,8 +16,8 @@ from docstore.sharding.ddl.incarnations import DATABASES, FENCE, joinable, joine
 from docstore.sharding.ddl.requests import drop_database
 from docstore.sharding.routing import Routing
 from mongod.migration.config_servers import ConfigServers
-from mongod.migration.database_fence import stored_fence
-from mongod.migration.database_notes import join_some
+from mongod.migration.upkeep.database_fence import stored_fence
+from mongod.migration.upkeep.database_notes import join_some
 from tests.unit.ddl.test_drops import SHARDS, code_of, insert, run, version_of
 from tests.unit.migration.local_cluster import Cluster
 

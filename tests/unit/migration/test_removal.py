@@ -16,7 +16,7 @@ from docstore.node.upkeep import periodic
 from docstore.sharding import requests
 from docstore.sharding.ddl.operation import Blocks
 from docstore.sharding.ddl.requests import drop_collection
-from mongod.migration import removal
+from mongod.migration.upkeep import removal
 from tests.unit.ddl.test_drops import code_of, nothing_is_left, run
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 

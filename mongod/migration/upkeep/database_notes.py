@@ -14,7 +14,7 @@ from docstore.log import component
 from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.sharding.ddl import incarnations
 from docstore.sharding.ddl.incarnations import DATABASES, FENCE, joinable, joined
-from mongod.migration.database_fence import stored_fence, stored_note
+from mongod.migration.upkeep.database_fence import stored_fence, stored_note
 
 if TYPE_CHECKING:
     from mongod.migration.shard_parts import ShardParts
