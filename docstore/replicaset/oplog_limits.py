@@ -1,4 +1,4 @@
-"""How long a member's oplog may get: its size, and how many hours of it are kept whatever their size.
+"""Limits of a member's oplog: its maximum size, and the hours of entries that are kept even beyond that size.
 
 Each member has limits of its own. Those that an operator has set stand in `local.replset.oplogLimits` and take the
 place of the size that the process was started with.

@@ -45,7 +45,7 @@ _SLOT_BYTES = 4096
 _MAX_LOGS = 80
 """Maximum number of logs per slot, at 40 bytes each."""
 _SETTLED_NS = 50_000_000
-"""Age in nanoseconds from which a directory's modification time proves that a listing saw the change."""
+"""Nanoseconds after a new modification time of the directory, from which on a listing of it is complete."""
 _SYNC_SECONDS = 1.0
 """Interval of syncs of the mark itself, besides one at the end: a flush waits only for the log."""
 

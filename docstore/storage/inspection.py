@@ -88,7 +88,7 @@ class LogReading:
 
 @dataclass(slots=True)
 class Inspection:
-    """The result of an inspection. `damage`: problems found; `torn`: unsynced and unreadable ends of logs."""
+    """The result of an inspection. `damage`: problems found; `torn`: unsynced, unreadable ends of files."""
 
     kind: Kind
     marker: Marker | None = None

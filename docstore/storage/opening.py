@@ -115,9 +115,9 @@ def make_directory(directory: Path, *, identity: str | None = None, cache_bytes:
     return engine
 
 
-def _adopt(directory: Path, begun: Marker | None, cache_bytes: int) -> RocksEngine:
-    """Open a directory of an earlier version and give it a marker; `begun` is that of an interrupted attempt."""
-    identity = new_identity() if begun is None else begun.identity
+def _adopt(directory: Path, interrupted: Marker | None, cache_bytes: int) -> RocksEngine:
+    """Open a directory of an earlier version and give it a marker, that of an `interrupted` attempt if there is one."""
+    identity = new_identity() if interrupted is None else interrupted.identity
     Marker(identity, ADOPTING).write(directory)
     engine = RocksEngine(str(directory), cache_bytes=cache_bytes, create=True)
     try:

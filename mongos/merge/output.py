@@ -90,9 +90,9 @@ async def on_primary(
     return (await shard.command(database, body, sequences=sequences, deadline=context.deadline)).body
 
 
-def filling(made: str) -> dict[str, Any]:
+def filling(temporary: str) -> dict[str, Any]:
     """The insert of results into the collection that was made for them."""
-    return {"insert": made, "ordered": False, "intoOutput": True}
+    return {"insert": temporary, "ordered": False, "intoOutput": True}
 
 
 _INSERTS = Kind("documents", insert_target, len)
@@ -117,9 +117,9 @@ class RoutedTarget:
     async def ask(self, command: dict[str, Any]) -> bytes:
         return await on_primary(self._context, self._routing, self._database, command)
 
-    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
+    async def fill(self, temporary: str, documents: Sequence[bytes]) -> dict[str, Any]:
         fields = [field for field in elements(self._context.raw) if field[0] in WRITE_FIELDS]
-        command = document_from([*elements(bson.encode(filling(made))), *fields])
+        command = document_from([*elements(bson.encode(filling(temporary))), *fields])
         reply = await on_primary(self._context, self._routing, self._database, command, documents)
         return checked(document_to_python(reply))
 

@@ -38,7 +38,7 @@ class Target(Protocol):
         """Return the reply to a command on the target's database. Errors: those of the command."""
         ...
 
-    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
+    async def fill(self, temporary: str, documents: Sequence[bytes]) -> dict[str, Any]:
         """Insert documents, unordered, into a collection that was made for them; the reply. Errors: the first refusal,
         those of `docstore.node.remote_outputs`."""
         ...

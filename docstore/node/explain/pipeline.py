@@ -124,14 +124,14 @@ class RunningPipeline:
             documents.append(shown_stage(self._target) | (stage_stats(0, 0.0) if runs else {}))
         return documents
 
-    def _stage_figures(self, place: int) -> dict[str, Any]:
-        stream = self._streams[place]
+    def _stage_figures(self, position: int) -> dict[str, Any]:
+        stream = self._streams[position]
         # The last stage of each segment has the time of that segment alone.
-        segments = self._streams[SEGMENT_STAGES - 1 : place : SEGMENT_STAGES]
+        segments = self._streams[SEGMENT_STAGES - 1 : position : SEGMENT_STAGES]
         execution_stats = stage_stats(stream.returned, stream.seconds + sum(segment.seconds for segment in segments))
         disk = {"usedDisk": stream.spills > 0, "spills": Int64(stream.spills)}
         if isinstance(stream.stage, SortStage):
-            size = self._streams[place - 1].size if place else stream.size
+            size = self._streams[position - 1].size if position else stream.size
             return {"totalDataSizeSortedBytesEstimate": Int64(size), **disk, **execution_stats}
         if isinstance(stream.stage, Group):
             return {"totalOutputDataSizeBytes": Int64(stream.size), **disk, **execution_stats}

@@ -53,8 +53,8 @@ class PrimaryTarget:
     async def ask(self, command: dict[str, Any]) -> bytes:
         return await self._sent(self._database, command)
 
-    async def fill(self, made: str, documents: Sequence[bytes]) -> dict[str, Any]:
-        return await self._written({"insert": made, "intoOutput": True}, {"documents": list(documents)})
+    async def fill(self, temporary: str, documents: Sequence[bytes]) -> dict[str, Any]:
+        return await self._written({"insert": temporary, "intoOutput": True}, {"documents": list(documents)})
 
     async def insert(self, documents: Sequence[bytes]) -> dict[str, Any]:
         return await self._written({"insert": self._collection}, {"documents": list(documents)})

@@ -105,8 +105,8 @@ class SyncProgress:
         """Record the failure of the current attempt."""
         self.failures.append(reason)
         elapsed = self.wall_clock() - self.began
-        shown = {"durationMillis": int(elapsed * 1000), "status": reason, "syncSource": self.source}
-        self._shown_failures = [*self._shown_failures, shown][-SHOWN_ATTEMPTS:]
+        attempt = {"durationMillis": int(elapsed * 1000), "status": reason, "syncSource": self.source}
+        self._shown_failures = [*self._shown_failures, attempt][-SHOWN_ATTEMPTS:]
 
     def clone(self, namespace: str) -> CollectionProgress:
         """Begin the clone of a collection, or restart it; return its progress."""
@@ -123,7 +123,7 @@ class SyncProgress:
         elapsed = max(now - self.began, 0.0) if self.attempts else 0.0
         copied = sum(collection.bytes for collection in self.collections.values())
         databases = {database: self._database(database, now) for database in self.to_clone}
-        cloned = sum(shown["clonedCollections"] == shown["collections"] for shown in databases.values())
+        cloned = sum(counts["clonedCollections"] == counts["collections"] for counts in databases.values())
         fields: dict[str, Any] = {"method": "logical", "failedInitialSyncAttempts": len(self.failures)}
         if self.attempts:
             fields["initialSyncStart"] = datetime.fromtimestamp(self.began, UTC)
@@ -140,19 +140,21 @@ class SyncProgress:
         for name, optime in (("initialSyncOplogStart", self.log_begin), ("initialSyncOplogEnd", self.log_end)):
             if optime != NULL_OPTIME:
                 fields[name] = unpack_timestamp(optime.timestamp)
-        counts = {"databasesToClone": len(databases) - cloned, "databasesCloned": cloned}
-        return {**fields, "databases": counts | databases}
+        totals = {"databasesToClone": len(databases) - cloned, "databasesCloned": cloned}
+        return {**fields, "databases": totals | databases}
 
     def _database(self, database: str, now: float) -> dict[str, Any]:
-        shown = {
+        progress_by_namespace = {
             namespace: collection
             for namespace, collection in self.collections.items()
             if namespace.partition(".")[0] == database
         }
-        ended = [collection.span.ended for collection in shown.values() if collection.span.ended is not None]
+        ended = [
+            collection.span.ended for collection in progress_by_namespace.values() if collection.span.ended is not None
+        ]
         fields: dict[str, Any] = {"collections": self.to_clone[database], "clonedCollections": len(ended)}
-        if shown:
-            began = min(collection.span.began for collection in shown.values())
-            whole = len(ended) == self.to_clone[database]
-            fields |= _Span(began, max(ended) if whole else None).document(now)
-        return fields | {namespace: collection.document(now) for namespace, collection in shown.items()}
+        if progress_by_namespace:
+            began = min(collection.span.began for collection in progress_by_namespace.values())
+            is_cloned = len(ended) == self.to_clone[database]
+            fields |= _Span(began, max(ended) if is_cloned else None).document(now)
+        return fields | {namespace: collection.document(now) for namespace, collection in progress_by_namespace.items()}

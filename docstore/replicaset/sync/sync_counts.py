@@ -7,7 +7,7 @@ and entries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,13 +25,12 @@ def _kind_of(operation: bytes) -> bytes:
     return b"" if kind is None else kind[1][4:-1]
 
 
-def _operations_of(entry: bytes) -> Sequence[bytes]:
-    """Return the operations of an entry's `applyOps`; without one, the entry itself."""
-    if _kind_of(entry) != b"c":
-        return (entry,)
-    o = get_field(entry, "o")
-    inner = None if o is None else get_field(o[1], "applyOps")
-    return (entry,) if inner is None else array_documents(inner[1])
+def _kinds_of(entry: bytes) -> Iterable[bytes]:
+    """Return the kinds of the operations of an entry's `applyOps`; without one, the kind of the entry itself."""
+    kind = _kind_of(entry)
+    body = get_field(entry, "o") if kind == b"c" else None
+    operations = None if body is None else get_field(body[1], "applyOps")
+    return (kind,) if operations is None else map(_kind_of, array_documents(operations[1]))
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class SyncCounts:
     def applied(self, entries: Sequence[bytes]) -> None:
         """Count entries applied in one slice."""
         self.applied_entries += len(entries)
-        self.operations.update(_kind_of(operation) for entry in entries for operation in _operations_of(entry))
+        self.operations.update(kind for entry in entries for kind in _kinds_of(entry))
 
     def applied_batch(self, seconds: float) -> None:
         """Count an applied batch."""

@@ -78,7 +78,7 @@ class Cloning:
         batches = self._source.take_changes()
         await self._recipient.push_collections(self._source.new_definitions())
         await self._send_history()
-        if majority or any(each.documents or each.gone for each in batches):
+        if majority or any(batch.documents or batch.gone for batch in batches):
             await self._push(batches, majority=majority)
         return self._source.left()
 
