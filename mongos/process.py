@@ -49,7 +49,7 @@ from mongos.stored_functions import stored_functions
 from mongos.table import TABLE
 from mongos.widecolumn.hints.handoff import Hints
 from mongos.widecolumn.hints.log import HintLog, HintsInUse
-from mongos.widecolumn.hints.rows import owners_of_command
+from mongos.widecolumn.hints.rows import targets_of_command
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
@@ -137,7 +137,7 @@ def _listener(dispatcher: Dispatcher, options: Options, certificates: TlsCertifi
 
 
 def _hints(router: Router, pool: Pool, log: HintLog) -> Hints:
-    return Hints(log, partial(_carry_out, router, pool), partial(owners_of_command, router), time, monotonic)
+    return Hints(log, partial(_carry_out, router, pool), partial(targets_of_command, router), time, monotonic)
 
 
 def _hint_log(options: Options) -> HintLog | None:

@@ -16,7 +16,7 @@ NEW_SEEDS = {
     "primaries-late": 3, "primaries-deaths": 3, "primaries-many": 3, "primaries-transactions": 3, "primaries-away": 3,
     "routed-streams": 4, "routed-streams-faults": 3, "repeated-commits": 6, "waiting": 2,
     "prepared-changes": 3, "commits-away": 2,
-    "hints": 3,
+    "hints": 3, "hints-held": 2, "families-remade": 3,
     "retries-short-log": 4, "retries-rollback": 3, "retries-copied": 3, "retries-primaries": 4,
     "retries-many-sessions": 2, "concern-defaults": 2,
 }  # fmt: skip

@@ -255,7 +255,7 @@ def reply_ranges(query: RowQuery, asked: RangeQuery, wanted: SliceQuery) -> Step
 
 def list_row_keys(query: RowQuery, needed: int, start: bytes, end: bytes, limit: int) -> Steps[list[bytes]]:
     """Return the next rows of the ring, as the furthest of the members that the level requires has them."""
-    view = yield from viewed(query.context, query.level)
+    view = yield from viewed(query.context, query.found, query.level)
     try:
         if needed == 1:
             return (yield from find_row_keys(query.found, view.reader, view.owned, start, end, limit))
@@ -276,7 +276,7 @@ def _rows(
             key = decode_row_key(family.keyspace.partitioner, row_key)
             rows.append((key, (yield from row_documents(query, key, wanted))))
         return rows
-    view = yield from viewed(query.context, query.level)
+    view = yield from viewed(query.context, query.found, query.level)
     try:
         cells = WideCells(view.reader)
         for row_key in row_keys:

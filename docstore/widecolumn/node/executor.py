@@ -111,9 +111,11 @@ class NodeExecutor:
         if not rows:
             return []
         ((family, key, _),) = rows
-        prefix = family_prefix(family.collection.ident) + encode_row_key(family.keyspace.partitioner, key)
+        row_key = encode_row_key(family.keyspace.partitioner, key)
 
         def unchanged() -> bool:
+            # A truncation while the write waited has given the family another ident.
+            prefix = family_prefix(family.collection.ident) + row_key
             return all(same_page(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
 
         try:
@@ -127,25 +129,24 @@ class NodeExecutor:
         row_key = encode_row_key(family.keyspace.partitioner, wanted.key)
         if needed > 1:
             return await read_merged(_quorum(self._context, family, level, needed), row_key, wanted)
-        prefix = family_prefix(family.collection.ident) + row_key
 
         def page_in(view: View) -> Steps[RecordPage]:
             check_owned(family, view.owned, wanted.key)
-            return page_steps(view.reader, prefix, wanted)
+            return page_steps(view.reader, family_prefix(family.collection.ident) + row_key, wanted)
 
-        return await self._read_own(level, page_in)
+        return await self._read_own(family, level, page_in)
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         family = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, family.keyspace, level)
         if needed > 1:
             return await self._scan_merged(family, wanted, level, needed)
-        return await self._read_own(level, lambda view: scan_steps(family, view.reader, view.owned, wanted))
+        return await self._read_own(family, level, lambda view: scan_steps(family, view.reader, view.owned, wanted))
 
     async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Return a page of rows, each as the furthest of several members has it."""
         quorum = _quorum(self._context, found, level, needed)
-        view = await finish_steps(self._context, viewed(self._context, level))
+        view = await finish_steps(self._context, viewed(self._context, found, level))
         view.release()
         rows: list[tuple[bytes, list[Stored]]] = []
         remaining = wanted.limit
@@ -173,11 +174,11 @@ class NodeExecutor:
         self._context = self._context.about(family.collection.ns)
         return family
 
-    def _read_own(self, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
+    def _read_own(self, found: FamilyStore, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
         """Run `read` on the snapshot that one member shows, and return its result."""
 
         def steps() -> Steps[T]:
-            view = yield from viewed(self._context, level)
+            view = yield from viewed(self._context, found, level)
             try:
                 return (yield from read(view))
             finally:

@@ -21,6 +21,7 @@ from docstore.widecolumn.model.internal_requests import bytes_of
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.values import binary_value
 from docstore.widecolumn.node.record_pages import read_page
+from docstore.widecolumn.node.replicas import check_current
 from docstore.widecolumn.node.row_keys import find_row_keys
 
 if TYPE_CHECKING:
@@ -65,12 +66,13 @@ class RowKeyList(NamedTuple):
     optime: OpTime
 
 
-def _state(context: Context, node: DataNode, namespace: str) -> Steps[Snapshot]:
+def _state(context: Context, node: DataNode, collection: Collection) -> Steps[Snapshot]:
     """The newest state, taken where the ownership lets the request in: nothing that moves away is deleted in it yet.
 
-    Errors: StaleConfig.
+    Errors: StaleConfig; those of `check_current`.
     """
-    yield from enter_read(context, namespace)
+    yield from enter_read(context, collection.ns)
+    check_current(context, collection)
     return node.engine.snapshot()
 
 
@@ -84,7 +86,7 @@ async def read_record_range(
 def _record_range(
     context: Context, node: DataNode, collection: Collection, record_range: RecordRange
 ) -> Steps[RecordRangeReply]:
-    snapshot = yield from _state(context, node, collection.ns)
+    snapshot = yield from _state(context, node, collection)
     optime = node.store.last_optime
     prefix = family_prefix(collection.ident) + record_range.row_key
     try:
@@ -149,7 +151,7 @@ async def list_rows(
 def _listing(
     context: Context, node: DataNode, found: FamilyStore, bounds: tuple[bytes, bytes, int]
 ) -> Steps[RowKeyList]:
-    snapshot = yield from _state(context, node, found.collection.ns)
+    snapshot = yield from _state(context, node, found.collection)
     optime = node.store.last_optime
     try:
         return RowKeyList((yield from find_row_keys(found, snapshot, None, *bounds)), optime)

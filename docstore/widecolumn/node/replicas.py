@@ -26,10 +26,11 @@ from docstore.widecolumn.model.consistency import (
     check_write_level,
     members_needed,
 )
-from docstore.widecolumn.model.errors import read_timed_out, unavailable, write_timed_out
-from docstore.widecolumn.node.keyspaces import wide_of
+from docstore.widecolumn.model.errors import family_absent, read_timed_out, stale_schema, unavailable, write_timed_out
+from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
 
 if TYPE_CHECKING:
+    from docstore.collection.collection import Collection
     from docstore.commands.context import Context
     from docstore.optime import OpTime
     from docstore.widecolumn.model.column_families import Keyspace
@@ -147,8 +148,30 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
     return needed
 
 
-def viewed(context: Context, level: Level) -> Steps[View]:
-    """Return the snapshot that a read of one member sees. Errors: those of `view_of`; TimedOut."""
+def viewed(context: Context, found: FamilyStore, level: Level) -> Steps[View]:
+    """Return the snapshot of a column family that a read of one member sees. Errors: those of `view_of` and
+    `check_current`; TimedOut.
+    """
+    view = yield from _view(context, level)
+    try:
+        check_current(context, found.collection)
+    except CommandError:
+        view.release()
+        raise
+    return view
+
+
+def check_current(context: Context, collection: Collection) -> None:
+    """Check that a column family is still the one of its name: call it in the step that takes the state to be read.
+
+    It may have been dropped, and another made, while the request waited; records of a dropped one stay for a while.
+    Errors: StaleConfig, so that a router asks again; NamespaceNotFound if no router asks.
+    """
+    if node_of(context).store.catalog.collections.get(collection.ns) is not collection:
+        raise family_absent(collection.name) if context.shard_version is None else stale_schema(collection.ns)
+
+
+def _view(context: Context, level: Level) -> Steps[View]:
     node = node_of(context)
     if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
         return (yield from view_of(context))

@@ -97,7 +97,7 @@ def read_row(
     row_key = encode_row_key(family.keyspace.partitioner, key)
     if needed > 1:
         return (yield from _read_merged(query, row_key, needed, act, points))
-    view = yield from viewed(query.context, query.level)
+    view = yield from viewed(query.context, family, query.level)
     try:
         check_owned(family, view.owned, key)
         return (yield from act(row_reader(query, WideCells(view.reader), row_key)))

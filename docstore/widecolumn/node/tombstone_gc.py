@@ -77,8 +77,8 @@ class TombstoneCollector(PeriodicTask):
 
     async def _collect(self, found: FamilyStore) -> None:
         node = self._node
-        base = family_prefix(found.collection.ident)
-        position = base
+        ident = found.collection.ident
+        position = family_prefix(ident)
         row: _Row | None = None
         name_end = name_end_of(found)
         shard_filter = node.shard_filter
@@ -92,6 +92,8 @@ class TombstoneCollector(PeriodicTask):
                     optime, MAJORITY, node.clock() + _COMMIT_SECONDS
                 ):
                     return
+                if found.collection.ident != ident:
+                    return  # truncated: the position is in the old tree
                 filter = None if owned is None else owned.owned
                 row, position = self._look(_FamilyPass(found, name_end, filter), snapshot, row, position)
             finally:
@@ -133,6 +135,7 @@ class TombstoneCollector(PeriodicTask):
     async def _remove(self, found: FamilyStore, row: _Row, owned: Owned | None) -> bool:
         """Remove the purgeable records; False when the pass must end."""
         node, collection = self._node, found.collection
+        ident = collection.ident
         purgeable, row.purge.purgeable = row.purge.purgeable, []
         counts = row.owned and row.ended and row.purge.names != row.size.rows
         if not purgeable and not counts:
@@ -140,7 +143,7 @@ class TombstoneCollector(PeriodicTask):
         await finish_work(node, enter_write(node, collection.ns))
         if node.shard_filter is not None and not node.shard_filter.is_known(collection.ns, owned):
             return False
-        if node.store.catalog.collections.get(collection.ns) is not collection:
+        if node.store.catalog.collections.get(collection.ns) is not collection or collection.ident != ident:
             return False
         size = row_size(node.engine, collection, row.row_key)
         if size != row.size:

@@ -6,7 +6,8 @@ should not. Invariants:
 
 * a hint is forgotten when a majority of its shard has the write, when it is outdated or no valid request, or when it
   has waited for longer than `max_age_seconds`;
-* hints wait for their own shards alone. Their order is free, since timestamps decide;
+* hints wait for their own column families and shards alone: one whose family is being dropped, which needs all shards,
+  holds back no hint of another family. Their order is free, since timestamps decide;
 * a hint is never an acknowledgement of ONE.
 """
 
@@ -34,8 +35,8 @@ _LOOK_SECONDS = 0.5
 _LOOK_SECONDS_PER_HINT = 1e-4
 """Looking at one takes about a fifth of that, so the router has time for others however many are pending."""
 MAX_PASS_HINTS = 1000
-_SHARD_BACKOFF_SECONDS = 2.0
-"""A shard that could not carry a hint out is left alone for so long."""
+_BACKOFF_SECONDS = 2.0
+"""Targets of a hint that could not be carried out are left alone for so long."""
 _REFUSALS = ("InvalidRequestException", "ConfigurationException")
 _REFUSED = (
     Code.NamespaceNotFound, Code.CommandNotSupported, Code.TypeMismatch, Code.BadValue, Code.BSONObjectTooLarge,
@@ -44,8 +45,10 @@ _REFUSED = (
 
 Ask = Callable[[str, bytes], Awaitable[object]]
 """Runs a command on a database. Errors: CommandError, NetworkError."""
-Owners = Callable[[str, bytes], Awaitable[frozenset[str]]]
-"""The shards that own the rows of a keyspace which a command writes. Errors: CommandError, NetworkError."""
+Targets = frozenset[tuple[str, str]]
+"""(namespace, shard) of the rows that a command writes."""
+FindTargets = Callable[[str, bytes], Awaitable[Targets]]
+"""Returns the targets of a keyspace's command. Errors: CommandError, NetworkError."""
 
 
 @dataclass(slots=True)
@@ -64,20 +67,25 @@ class Hints:
     """`clock` gives seconds since 1970, `monotonic` those since any moment."""
 
     def __init__(
-        self, log: HintLog, ask: Ask, owners: Owners, clock: Callable[[], float], monotonic: Callable[[], float]
+        self,
+        log: HintLog,
+        ask: Ask,
+        find_targets: FindTargets,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self.max_bytes = 64 * 1024 * 1024
         self.max_age_seconds = 3 * 3600
         self.metrics = HintMetrics()
         self._log = log
         self._ask = ask
-        self._owners = owners
+        self._find_targets = find_targets
         self._clock = clock
         self._monotonic = monotonic
-        self._next_trials: dict[frozenset[str], float] = {}
-        """The times of the next attempts, by shards whose hints could not be replayed."""
-        self._trials: dict[frozenset[str], asyncio.Future[None]] = {}
-        """The tasks that carry hints out, by the shards that those wait for."""
+        self._next_trials: dict[Targets, float] = {}
+        """The times of the next attempts, by targets whose hints could not be replayed."""
+        self._trials: dict[Targets, asyncio.Future[None]] = {}
+        """The tasks that carry hints out, by the targets that those wait for."""
         self._tried: set[HintRef] = set()
         """The hints that are being carried out, so that they neither expire nor are tried twice."""
 
@@ -134,24 +142,24 @@ class Hints:
                 trial.cancel()
 
     async def replay(self) -> None:
-        """Try every pending hint once, except those of shards that have just failed."""
+        """Try every pending hint once, except those of targets that have just failed."""
         await self.look()
         await asyncio.gather(*self._trials.values())
 
     async def look(self) -> None:
-        """Drop the expired hints and start replaying the others, except those of shards that are being tried or have
-        just failed. Shards do not wait for each other.
+        """Drop the expired hints and start replaying the others, except those of targets that are being tried or have
+        just failed. Targets do not wait for each other.
         """
         refs = self._log.pending()
         for start in range(0, len(refs), MAX_PASS_HINTS):
-            groups: dict[frozenset[str], list[HintRef]] = {}
+            groups: dict[Targets, list[HintRef]] = {}
             for ref in refs[start : start + MAX_PASS_HINTS]:
                 hint = None if ref in self._tried else await self._unexpired(ref)
                 if hint is not None:
-                    groups.setdefault(await self._owners_of(ref.keyspace, hint), []).append(ref)
-            for owners, group in groups.items():
-                if owners not in self._trials and self._monotonic() >= self._next_trials.get(owners, 0.0):
-                    self._trials[owners] = asyncio.ensure_future(self._try(owners, group))
+                    groups.setdefault(await self._targets_of(ref.keyspace, hint), []).append(ref)
+            for targets, group in groups.items():
+                if targets not in self._trials and self._monotonic() >= self._next_trials.get(targets, 0.0):
+                    self._trials[targets] = asyncio.ensure_future(self._try(targets, group))
             await asyncio.sleep(0)
 
     async def _unexpired(self, ref: HintRef) -> Hint | None:
@@ -166,15 +174,15 @@ class Hints:
     def _age(self, hint: Hint) -> int:
         return max(int(self._clock()) - hint.at, 0)
 
-    async def _owners_of(self, keyspace: str, hint: Hint) -> frozenset[str]:
-        """Return the shards for which a hint waits; none if they are unknown at present."""
+    async def _targets_of(self, keyspace: str, hint: Hint) -> Targets:
+        """Return the targets for which a hint waits; none if they are unknown at present."""
         try:
-            return await self._owners(keyspace, hint.command)
+            return await self._find_targets(keyspace, hint.command)
         except (CommandError, NetworkError):
             return frozenset()
 
-    async def _try(self, owners: frozenset[str], refs: list[HintRef]) -> None:
-        """Replay hints of the same shards until one has to wait."""
+    async def _try(self, targets: Targets, refs: list[HintRef]) -> None:
+        """Replay hints of the same targets until one has to wait."""
         try:
             for ref in refs:
                 hint = await self._unexpired(ref)
@@ -186,12 +194,12 @@ class Hints:
                 finally:
                     self._tried.discard(ref)
                 if not done:
-                    self._next_trials[owners] = self._monotonic() + _SHARD_BACKOFF_SECONDS
+                    self._next_trials[targets] = self._monotonic() + _BACKOFF_SECONDS
                     return
                 await self._log.forget(ref)
-            self._next_trials.pop(owners, None)
+            self._next_trials.pop(targets, None)
         finally:
-            del self._trials[owners]
+            del self._trials[targets]
 
     async def _carry_out(self, keyspace: str, command: bytes) -> bool:
         """Execute a hint; return whether it is finished, that is, needs no further attempt."""

@@ -62,13 +62,14 @@ def _key_of(document: bytes) -> bytes | None:
         return None
 
 
-async def owners_of_command(router: Router, keyspace: str, command: bytes) -> frozenset[str]:
-    """Return the shards that own rows of a stored command. Errors: CommandError."""
-    owners: set[str] = set()
+async def targets_of_command(router: Router, keyspace: str, command: bytes) -> frozenset[tuple[str, str]]:
+    """Return (namespace, shard) of the rows that a stored command writes. Errors: CommandError."""
+    targets: set[tuple[str, str]] = set()
     for family, key in rows_of_command(command):
-        routing = await router.cache.get(f"{keyspace}.{family}")
-        owners.update(owner_of(routing, key).shards)
-    return frozenset(owners)
+        namespace = f"{keyspace}.{family}"
+        routing = await router.cache.get(namespace)
+        targets.update((namespace, shard) for shard in owner_of(routing, key).shards)
+    return frozenset(targets)
 
 
 async def family_identity(schema: RouterSchema, keyspace: str, name: str) -> UUID:

@@ -38,9 +38,23 @@ PLANTS = (
     Plant(
         "hints wait for the shards of others",
         "hints",
-        "mongos.widecolumn.hints.handoff:Hints._owners_of",
-        "return await self._owners(keyspace, hint.command)",
+        "mongos.widecolumn.hints.handoff:Hints._targets_of",
+        "return await self._find_targets(keyspace, hint.command)",
         "return frozenset()",
+    ),
+    Plant(
+        "hints wait for the column families of others",
+        "hints-held",
+        "mongos.widecolumn.hints.rows:targets_of_command",
+        "targets.update((namespace, shard) for shard",
+        "targets.update((keyspace, shard) for shard",
+    ),
+    Plant(
+        "a read sees the column family that had the name before",
+        "families-remade",
+        "docstore.widecolumn.node.replicas:check_current",
+        "is not collection:",
+        "is None:",
     ),
     Plant(
         "a truncation that one shard may lose is acknowledged",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import bson
@@ -124,6 +125,17 @@ class Clients:
         cells = [(BRIEF, key, column) for key in KEYS for column in COLUMNS]
         await asyncio.gather(*(self._write(pool, machine, cell, "QUORUM", removes=True) for cell in cells))
 
+    async def fill(self, machine: Machine) -> None:
+        """Write all cells of the family that is cleared, as far as that can be done."""
+        pool = Pool(application="client", connect_timeout=1.0)
+        cells = [(CLEARED, key, column) for key in KEYS for column in COLUMNS]
+        await asyncio.gather(*(self._write(pool, machine, cell, "QUORUM", removes=False) for cell in cells))
+
+    async def read_all(self, machine: Machine) -> None:
+        """Read all rows of the family that is cleared, as far as that can be done."""
+        pool = Pool(application="client", connect_timeout=1.0)
+        await asyncio.gather(*(self.read(pool, machine, CLEARED, key) for key in KEYS))
+
     async def read(self, pool: Pool, machine: Machine, family: str, key: str) -> bool:
         """A row at QUORUM; whether it could be read."""
         start = self.world.now
@@ -145,12 +157,16 @@ class Clients:
             if dice.random() < 0.6:
                 await self.truncate(machine)
                 continue
-            clearance = self.histories[CLEARED].clear()
-            dropped = await self._admin({"dropColumnFamily": CLEARED}, machine)
-            await self.make(machine)
-            if dropped:
-                # One that was given up may come at any time.
-                clearance.end = self.world.now
+            await self.drop(machine)
+
+    async def drop(self, machine: Machine) -> None:
+        """Drop the family that is cleared, and make it anew."""
+        clearance = self.histories[CLEARED].clear()
+        dropped = await self._admin({"dropColumnFamily": CLEARED}, machine)
+        await self.make(machine)
+        if dropped:
+            # One that was given up may come at any time.
+            clearance.end = self.world.now
 
     async def truncate(self, machine: Machine) -> None:
         """Truncate the family that is cleared, whatever comes of it."""
@@ -257,6 +273,59 @@ async def owners_of_rows(cluster: SimulatedCluster) -> dict[str, str]:
 
 async def kept(world: World, cluster: SimulatedCluster) -> None:
     dice = world.fault_dice
+    names = sorted(cluster.shards)
+    victims = dice.choice((names, names, names[:1], names[1:]))
+
+    async def outages(clients: Clients, watch: Watch) -> None:
+        long = [number > 0 and dice.random() < 0.6 for number in range(len(victims))]
+        await asyncio.gather(
+            *(outage(clients, watch, name, long=lasts) for name, lasts in zip(victims, long, strict=True))
+        )
+
+    await among_clients(world, cluster, outages)
+
+
+async def held(world: World, cluster: SimulatedCluster) -> None:
+    """A column family is dropped while a shard is down for long; the other one, which is back soon, holds its rows."""
+    dice = world.fault_dice
+    brief, lasting = sorted(cluster.shards)
+
+    async def outages(clients: Clients, watch: Watch) -> None:
+        away = asyncio.ensure_future(outage(clients, watch, lasting, long=True))
+        dropping = asyncio.ensure_future(clients.drop(dice.choice(cluster.routers)))
+        await asyncio.sleep(dice.uniform(0.2, 1.0))
+        await outage(clients, watch, brief, long=False)
+        await dropping
+        await away
+
+    await among_clients(world, cluster, outages)
+
+
+async def remade(world: World, cluster: SimulatedCluster) -> None:
+    """A column family is truncated, or dropped and made anew, again and again, while members are behind."""
+    dice = world.fault_dice
+    clients = Clients(cluster)
+    for _ in range(dice.randint(4, 8)):
+        for members in cluster.shards.values():
+            late = dice.choice(members.machines)
+            for one in members.machines:
+                lag = dice.uniform(0.05, 0.3) if one is late else 0.0
+                for other in members.machines:
+                    if one is not other:
+                        world.network.slow[one.name, other.name] = world.network.slow[other.name, one.name] = lag
+        machine = dice.choice(cluster.routers)
+        await clients.fill(machine)
+        await (clients.truncate(machine) if dice.random() < 0.3 else clients.drop(machine))
+        await clients.read_all(machine)
+    world.network.slow.clear()
+    await judge(cluster, clients)
+
+
+async def among_clients(
+    world: World, cluster: SimulatedCluster, outages: Callable[[Clients, Watch], Awaitable[None]]
+) -> None:
+    """Run outages beside clients; in the end all hints are done and what was acknowledged is there."""
+    dice = world.fault_dice
     world.network.base, world.network.jitter = dice.choice(((3e-4, 5e-4), (1e-3, 5e-3)))
     watch = Watch(cluster, await owners_of_rows(cluster))
     watching = asyncio.ensure_future(watch.run())
@@ -264,9 +333,7 @@ async def kept(world: World, cluster: SimulatedCluster) -> None:
     clients = Clients(cluster)
     clients.start(4)
     await asyncio.sleep(0.3)
-    names = sorted(cluster.shards)
-    victims = dice.choice((names, names, names[:1], names[1:]))
-    await asyncio.gather(*(outage(clients, watch, name, first=number == 0) for number, name in enumerate(victims)))
+    await outages(clients, watch)
     await asyncio.sleep(dice.uniform(1.0, 4.0))
     await clients.stop()
     for machine in world.machines.values():
@@ -295,11 +362,10 @@ async def collect(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(0.2)
 
 
-async def outage(clients: Clients, watch: Watch, name: str, *, first: bool) -> None:
+async def outage(clients: Clients, watch: Watch, name: str, *, long: bool) -> None:
     """A shard is down. When it is back its primary may be alone for a while; a router may be down then."""
     cluster, world, dice = clients.cluster, clients.world, clients.world.fault_dice
     members = cluster.shards[name]
-    long = not first and dice.random() < 0.6
     for machine in members.machines:
         machine.kill("an outage of the shard")
     # One that lasts shows whether hints of the other one wait.
@@ -364,5 +430,17 @@ SCENARIOS = (
         what="two shards of three: writes at ANY are kept as hints while shards are down, beside truncations and drops",
         topology=a_cluster,
         run=kept,
+    ),
+    Scenario(
+        name="hints-held",
+        what="the same, while a drop of a column family waits for a shard that is down",
+        topology=a_cluster,
+        run=held,
+    ),
+    Scenario(
+        name="families-remade",
+        what="two shards of three: a column family is cleared and made anew while members are behind",
+        topology=a_cluster,
+        run=remade,
     ),
 )

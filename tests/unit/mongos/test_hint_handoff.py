@@ -18,7 +18,7 @@ from mongos.widecolumn.hints.log import HintLog
 
 
 class Cluster:
-    """Shards named by the key that a hint writes; `errors`: what those of a shard are answered."""
+    """Shards named by the hints; `errors`: what those of a column family or shard are answered."""
 
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
@@ -29,12 +29,14 @@ class Cluster:
     async def ask(self, keyspace: str, command: bytes) -> None:
         self.asked += 1
         fields = bson.decode(command)
-        if fields["shard"] in self.errors:
-            raise self.errors[fields["shard"]]
+        for name in (fields["wcInsert"], fields["shard"]):
+            if name in self.errors:
+                raise self.errors[name]
         self.done.append(fields["key"])
 
-    async def owners(self, keyspace: str, command: bytes) -> frozenset[str]:
-        return frozenset((bson.decode(command)["shard"],))
+    async def targets(self, keyspace: str, command: bytes) -> frozenset[tuple[str, str]]:
+        fields = bson.decode(command)
+        return frozenset(((f"{keyspace}.{fields['wcInsert']}", fields["shard"]),))
 
 
 @pytest.fixture
@@ -45,12 +47,12 @@ def cluster() -> Cluster:
 @pytest.fixture
 def hints(tmp_path: Path, cluster: Cluster) -> Iterator[Hints]:
     log = HintLog(tmp_path)
-    yield Hints(log, cluster.ask, cluster.owners, lambda: cluster.now, lambda: cluster.now)
+    yield Hints(log, cluster.ask, cluster.targets, lambda: cluster.now, lambda: cluster.now)
     log.close()
 
 
-def keep(hints: Hints, key: str, shard: str) -> None:
-    asyncio.run(hints.keep("ks", bson.encode({"wcInsert": "F", "key": key, "shard": shard})))
+def keep(hints: Hints, key: str, shard: str, family: str = "F") -> None:
+    asyncio.run(hints.keep("ks", bson.encode({"wcInsert": family, "key": key, "shard": shard})))
 
 
 def replay(hints: Hints) -> int:
@@ -77,6 +79,15 @@ def test_a_shard_that_is_down_holds_back_its_own_hints_alone(hints: Hints, clust
     assert replay(hints) == 3
     assert cluster.done[3:] == ["down0", "down1", "down2"]
     assert status(hints, "pending", "replayed") == (0, 6)
+
+
+def test_a_column_family_that_takes_no_writes_holds_back_its_own_hints_alone(hints: Hints, cluster: Cluster) -> None:
+    cluster.errors["F"] = CommandError(Code.LockTimeout, "being dropped")
+    for number in range(2):
+        keep(hints, f"held{number}", "one")
+        keep(hints, f"free{number}", "one", "G")
+    assert replay(hints) == 2
+    assert cluster.done == ["free0", "free1"]
 
 
 @pytest.mark.parametrize(
