@@ -53,16 +53,7 @@ from docstore.storage.disk_space import DiskSpace
 from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
 from docstore.storage.removed_keys import RemovedKeys, merge_removed_keys
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
-from docstore.storage.rocks_snapshot import (
-    RocksSnapshot,
-    Versions,
-    items_of,
-    keys_of,
-    read_error,
-    sought,
-    values_of,
-    within,
-)
+from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, check_status, read_error, sought, within
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
@@ -155,13 +146,13 @@ class RocksEngine:
         return self._gets[family]
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        return items_of(self._families[family], start, end, reverse)
+        return self._versions.walk(family, "items", start, end, reverse)
 
     def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return keys_of(self._families[family], start, end, reverse)
+        return self._versions.walk(family, "keys", start, end, reverse)
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
-        return values_of(self._families[family], start, end, reverse)
+        return self._versions.walk(family, "values", start, end, reverse)
 
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         """Return the keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
@@ -351,9 +342,13 @@ def read_unopened(
         try:
             database = Rdict(links, options, column_families={name: options}, access_type=AccessType.read_only())
             try:
-                for key, value in items_of(database.get_column_family(name), b"", b"\xff" * 16, False):
+                walk = database.get_column_family(name).iter()
+                walk.seek_to_first()
+                while (key := walk.key()) is not None:
                     if key in keys:
-                        stored[key] = value
+                        stored[key] = walk.value()
+                    walk.next()
+                check_status(walk)
             finally:
                 database.close()
         except Exception as error:  # rocksdict raises nothing narrower

@@ -20,6 +20,7 @@ cdef class Versions:
 
     cpdef _Version hold(self)
     cpdef object before_write(self, Batch batch)
+    cpdef object walk(self, object family, str yields, bytes start, bytes end, bint reverse)
     cpdef bint may_differ(self, _Version version, object family, bytes key)
 
 cdef class _Differences:

@@ -31,7 +31,7 @@ from rocksdict import ReadOptions
 
 from docstore.kernel.log.batches import note_keys
 from docstore.kernel.scan.kept import CurrentValues
-from docstore.kernel.scan.watched import Moved, Sought, Watched
+from docstore.kernel.scan.watched import Moved, Sought, Walk
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,
@@ -157,6 +157,23 @@ class Versions:
         """Return the column family that iterates the newest state."""
         return self._families[family]
 
+    def walk(self, family: Family, yields: str, start: bytes, end: bytes, reverse: bool) -> Iterator[Any]:
+        """Return the `keys`, `values` or `items` of a range in the newest state."""
+        source = self._families[family]
+        options = ReadOptions()
+        options.set_iterate_upper_bound(end)
+        return Walk(
+            source.iter(options),
+            options,
+            start,
+            end,
+            reverse,
+            yields,
+            check_status,
+            partial(_newest_walk, self, self.writes, source, options, yields, reverse),
+            partial(_check_end, yields, start, end, reverse),
+        )
+
     def close(self) -> None:
         """Release all snapshots and iterators."""
         version = self._newest
@@ -237,17 +254,17 @@ class RocksSnapshot:
 
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         if not self._open_version().written:
-            return items_of(self._versions.base(family), start, end, reverse)
+            return self._versions.walk(family, "items", start, end, reverse)
         return self._changed_items(family, start, end, reverse)
 
     def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         if not self._open_version().written:
-            return keys_of(self._versions.base(family), start, end, reverse)
+            return self._versions.walk(family, "keys", start, end, reverse)
         return (key for key, _ in self._changed_items(family, start, end, reverse))
 
     def values(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         if not self._open_version().written:
-            return values_of(self._versions.base(family), start, end, reverse)
+            return self._versions.walk(family, "values", start, end, reverse)
         return (value for _, value in self._changed_items(family, start, end, reverse))
 
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
@@ -297,7 +314,7 @@ class RocksSnapshot:
         keys = self._changed_keys(family)
         pinned = self._versions.base_of(self._open_version(), family)
         if pinned is None:
-            stored = items_of(self._versions.base(family), start, end, reverse)
+            stored = self._versions.walk(family, "items", start, end, reverse)
         else:
             stored = _pinned_items(pinned, start, end, reverse)
         own = keys[bisect_left(keys, start) : bisect_left(keys, end)]
@@ -356,35 +373,29 @@ def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterato
         place = chunk[-1][0] if reverse else chunk[-1][0] + b"\0"
 
 
-def _watched(source: Any, make: str, start: bytes, end: bytes, reverse: bool, **traits: bool) -> Iterator[Any]:
-    """Iterate `[start, end)` by rocksdict's method `make`; end only at the end of the range.
-
-    rocksdict's iterators end silently at a damaged block. So when the iterator ends, a second one over the same state
-    checks that the last result was really the last of the range.
-    """
-    options = ReadOptions()
-    options.set_iterate_upper_bound(end)
-    walk = getattr(source, make)(reverse, end if reverse else start, options)
-    # The iterator reads the bound from the options: referring to them here keeps them alive.
-    at_end = partial(_check_end, options, source.iter(), make, start, end, reverse)
-    return Watched(walk, at_end, start if reverse else None, **traits)
+def _newest_walk(
+    versions: Versions, writes: int, source: Any, options: ReadOptions, yields: str, reverse: bool, key: bytes
+) -> Iterator[Any] | None:
+    """Return rocksdict's iterator from the key on; None if more was written than `writes`."""
+    if versions.writes != writes:
+        return None
+    walk: Iterator[Any] = getattr(source, "items" if reverse and yields == "values" else yields)(reverse, key, options)
+    return walk
 
 
-def _check_end(
-    _options: ReadOptions, probe: Any, make: str, start: bytes, end: bytes, reverse: bool, newest: Any
-) -> None:
-    """Check that `newest` is the last result of the range in the state of `probe`. Errors: DataCorrupted."""
+def _check_end(yields: str, start: bytes, end: bytes, reverse: bool, walk: Any, newest: Any) -> None:
+    """Check that `newest` is the last item of the range in the state of `walk`. Errors: DataCorrupted."""
     if reverse:
-        probe.seek(start)
+        walk.seek(start)
     else:
-        probe.seek_for_prev(end)
-        if probe.valid() and probe.key() >= end:
-            probe.prev()
+        walk.seek_for_prev(end)
     last = None
-    if not probe.valid():
-        check_status(probe)
-    elif start <= (key := probe.key()) < end:
-        last = key if make == "keys" else probe.value() if make == "values" else (key, probe.value())
+    key = walk.key()
+    if key is None:
+        check_status(walk)
+    elif start <= key < end:
+        pair = (key, walk.value())
+        last = key if yields == "keys" else pair if reverse or yields == "items" else pair[1]
     if last != newest:
         raise DataCorrupted("a read ended before the end of its range: the disk holds a damaged block")
 
@@ -401,20 +412,6 @@ def read_error(error: Exception) -> StorageError:
     """Return this package's error for a failed read in rocksdict."""
     text = str(error)
     return DataCorrupted(text) if text.startswith("Corruption") else StorageError(f"a read failed: {text}")
-
-
-def items_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    return _watched(source, "items", start, end, reverse, pairs=True)
-
-
-def keys_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    return _watched(source, "keys", start, end, reverse)
-
-
-def values_of(source: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[bytes]:
-    if not reverse:
-        return _watched(source, "values", start, end, reverse)
-    return _watched(source, "items", start, end, reverse, second=True)
 
 
 def within(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:

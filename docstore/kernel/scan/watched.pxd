@@ -1,11 +1,21 @@
-cdef class Watched:
-    cdef object _source
-    cdef object _at_end
-    cdef bytes _floor
-    cdef bint _second
-    cdef bint _pairs
+cdef class Walk:
+    cdef object _walk
+    cdef object _options
+    cdef bytes _start
+    cdef bytes _end
+    cdef bint _reverse
+    cdef bint _keys
+    cdef bint _values
+    cdef object _check
+    cdef object _take_over
+    cdef object _check_end
+    cdef int _count
+    cdef object _rest
     cdef object _newest
     cdef bint _ended
+    cdef bytes _move(self)
+    cdef object _next_of_rest(self)
+    cdef bint _is_below(self, object item)
 
 cdef class Moved:
     cdef object _walk

@@ -13,53 +13,123 @@ from typing import Any
 
 import cython
 
+_MANY = 128
+"""The number of items after which an iterator that yields by itself is worth its creation."""
 
-class Watched:
-    """Yields the items of `source`; calls `at_end(last item, or None)` when there is no more.
 
-    `source` yields pairs, keys or values. With a `floor` (keys and pairs, downwards) the first key below it ends the
-    iteration like the end of the source, and is not yielded. `second` yields only the second half of pairs.
+class Walk:
+    """Yields the entries of `[start, end)` in the state in which it was made, downwards if `reverse`.
+
+    `yields` names what it yields: `keys`, `values` or `items`, which are (key, value). `walk` is an iterator that is
+    moved by calls, with the options `options`, whose bound is `end`; they must live as long. `check(walk)` raises its
+    error.
+
+    After many items an iterator takes over that yields by itself, which takes a fifth less time. `take_over(key)`
+    returns it, from that key on; None if the state is not the newest any more. Downwards it yields (key, value) instead
+    of values, and those below `start` too. It ends silently at damage, so at its end `check_end(walk, last item)` looks
+    by `walk` whether that was the last of the range.
     """
 
-    _source: Iterator[Any]
-    _at_end: Callable[[Any], None]
-    _floor: bytes | None
-    _second: cython.bint
-    _pairs: cython.bint
+    _walk: Any
+    _options: Any
+    _start: bytes
+    _end: bytes
+    _reverse: cython.bint
+    _keys: cython.bint
+    _values: cython.bint
+    _check: Callable[[Any], None]
+    _take_over: Callable[[bytes], Iterator[Any] | None]
+    _check_end: Callable[[Any, Any], None]
+    _count: cython.int
+    _rest: Iterator[Any] | None
     _newest: object
     _ended: cython.bint
 
     def __init__(
         self,
-        source: Iterator[Any],
-        at_end: Callable[[Any], None],
-        floor: bytes | None = None,
-        *,
-        pairs: bool = False,
-        second: bool = False,
+        walk: Any,
+        options: Any,
+        start: bytes,
+        end: bytes,
+        reverse: bool,
+        yields: str,
+        check: Callable[[Any], None],
+        take_over: Callable[[bytes], Iterator[Any] | None],
+        check_end: Callable[[Any, Any], None],
     ) -> None:
-        self._source = source
-        self._at_end = at_end
-        self._floor = floor
-        self._pairs = pairs or second
-        self._second = second
+        self._walk = walk
+        self._options = options
+        self._start = start
+        self._end = end
+        self._reverse = reverse
+        self._keys = yields == "keys"
+        self._values = yields == "values"
+        self._check = check
+        self._take_over = take_over
+        self._check_end = check_end
+        self._count = 0
+        self._rest = None
         self._newest = None
         self._ended = False
 
-    def __iter__(self) -> Watched:
+    def __iter__(self) -> Walk:
         return self
 
     def __next__(self) -> Any:
-        if self._ended:
+        key: bytes | None
+        if self._rest is not None:
+            return self._next_of_rest()
+        key = self._move()
+        if key is None:
             raise StopIteration
-        item = next(self._source, None)
-        if item is not None and (self._floor is None or (item[0] if self._pairs else item) >= self._floor):
+        if self._count == _MANY:
+            self._rest = self._take_over(key)
+            if self._rest is not None:
+                return self._next_of_rest()
+        if self._keys:
+            return key
+        return self._walk.value() if self._values else (key, self._walk.value())
+
+    def _move(self) -> bytes | None:
+        """Go to the next entry and return its key; None at the end of the range."""
+        walk = self._walk
+        key: bytes | None
+        if self._ended:
+            return None
+        if self._reverse:
+            if self._count:
+                walk.prev()
+            else:
+                walk.seek_for_prev(self._end)
+        elif self._count:
+            walk.next()
+        else:
+            walk.seek(self._start)
+        self._count += 1
+        key = walk.key()
+        if key is None:
+            self._ended = True
+            self._check(walk)
+        elif self._reverse and key < self._start:
+            self._ended = True
+            return None
+        return key
+
+    def _next_of_rest(self) -> Any:
+        item: Any = next(self._rest, None)  # type: ignore[arg-type]
+        if item is not None and not (self._reverse and self._is_below(item)):
             self._newest = item
-            return item[1] if self._second else item
+            return item[1] if self._values and self._reverse else item
+        self._rest = None
         self._ended = True
-        self._at_end(self._newest)
+        self._check_end(self._walk, self._newest)
         self._newest = None
         raise StopIteration
+
+    def _is_below(self, item: Any) -> bool:
+        """Return True for an item below the range, where a walk downwards ends."""
+        key: bytes = item if self._keys else item[0]
+        return key < self._start
 
 
 class Moved:

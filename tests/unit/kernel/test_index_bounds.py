@@ -16,7 +16,7 @@ from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
 from tests.unit.kernel.kernels import Kernel
-from tests.unit.kernel.test_watched import Walk
+from tests.unit.kernel.test_watched import Cursor
 
 PREFIX = b"\0\0\0\7"
 END = b"\0\0\0\x08"
@@ -70,7 +70,7 @@ def test_bounds_hold_what_looking_at_all_finds(kernel: Kernel, seed: int) -> Non
     examined = kernel.scan.fetch.Examined()
     source = Entries(entries, reverse=reverse, pairs=pairs)
 
-    sought = None if reverse or rng.random() < 0.5 else kernel.Sought(Walk(entries), None, pairs, lambda _: None)
+    sought = None if reverse or rng.random() < 0.5 else kernel.Sought(Cursor(entries), None, pairs, lambda _: None)
     bounded = kernel.scan.index_bounds.Bounded(
         source.open, PREFIX, END, ranges, descending, reverse, pairs, examined, min(once, fields), sought
     )
@@ -149,7 +149,7 @@ def test_few_entries_are_looked_at(kernel: Kernel) -> None:
 def test_an_iterator_is_moved_about_once_for_each_of_many_entries(kernel: Kernel, each: int, most_moved: int) -> None:
     keys = [kernel.encode_key(value(first)) for first in range(400) for _ in range(each)]
     entries = sorted(PREFIX + key + number.to_bytes(8, "big") for number, key in enumerate(keys))
-    walk = Walk(entries)
+    walk = Cursor(entries)
     sought = kernel.Sought(walk, None, False, lambda _: None)
     source, examined = Entries(entries, reverse=False, pairs=False), kernel.scan.fetch.Examined()
     bounded = kernel.scan.index_bounds.Bounded(source.open, PREFIX, END, [], [False], False, False, examined, 1, sought)

@@ -9,37 +9,7 @@ import pytest
 from tests.unit.kernel.kernels import Kernel
 
 
-def watched(kernel: Kernel, items: list[Any], *arguments: Any, **traits: Any) -> tuple[list[Any], list[Any]]:
-    ends: list[Any] = []
-    walk = kernel.Watched(iter(items), ends.append, *arguments, **traits)
-    found = list(walk)
-    assert list(walk) == []
-    return found, ends
-
-
-def test_the_end_is_looked_at_once_with_the_newest_item(kernel: Kernel) -> None:
-    assert watched(kernel, [b"a", b"b"]) == ([b"a", b"b"], [b"b"])
-    assert watched(kernel, []) == ([], [None])
-
-
-def test_the_floor_ends_a_walk_downwards(kernel: Kernel) -> None:
-    assert watched(kernel, [b"c", b"b", b"a"], b"b") == ([b"c", b"b"], [b"b"])
-    pairs = [(b"c", b"1"), (b"b", b"2"), (b"a", b"3")]
-    assert watched(kernel, pairs, b"b", pairs=True) == (pairs[:2], [pairs[1]])
-    assert watched(kernel, pairs, b"b", second=True) == ([b"1", b"2"], [pairs[1]])
-
-
-def test_what_the_look_at_the_end_raises_is_raised(kernel: Kernel) -> None:
-    def refuse(_newest: object) -> None:
-        raise ValueError("damaged")
-
-    walk = kernel.Watched(iter([b"a"]), refuse)
-    assert next(walk) == b"a"
-    with pytest.raises(ValueError, match="damaged"):
-        next(walk)
-
-
-class Walk:
+class Cursor:
     """An iterator of an engine over sorted keys, whose values are the same in capitals. `moved`: how often it was."""
 
     def __init__(self, keys: list[bytes]) -> None:
@@ -51,19 +21,109 @@ class Walk:
         self._at = bisect_left(self._keys, key)
         self.moved += 1
 
+    def seek_for_prev(self, key: bytes) -> None:
+        # The engine's keeps below its bound.
+        self._at = bisect_left(self._keys, key) - 1
+        self.moved += 1
+
+    def prev(self) -> None:
+        self._at -= 1
+        self.moved += 1
+
     def next(self) -> None:
         self._at += 1
         self.moved += 1
 
     def key(self) -> bytes | None:
-        return self._keys[self._at] if self._at < len(self._keys) else None
+        return self._keys[self._at] if 0 <= self._at < len(self._keys) else None
 
     def value(self) -> bytes:
         return self._keys[self._at].upper()
 
 
+class Walked:
+    """A walk over keys; `taken`: from where an iterator took over, `ends`: the last items that were judged."""
+
+    def __init__(self, kernel: Kernel, keys: list[bytes], yields: str, *, reverse: bool, newest: bool = True) -> None:
+        self.keys = keys
+        self.taken: list[bytes] = []
+        self.ends: list[Any] = []
+        # An iterator ends at its bound.
+        self.cursor = Cursor([key for key in keys if key < b"y"])
+        self._items = yields == "items" or (yields == "values" and reverse)
+        self._reverse, self._newest, self._yields = reverse, newest, yields
+        self.walk = kernel.Walk(
+            self.cursor,
+            None,
+            b"b",
+            b"y",
+            reverse,
+            yields,
+            lambda _: None,
+            self._take_over,
+            lambda _, last: self.ends.append(last),
+        )
+
+    def _take_over(self, key: bytes) -> Any:
+        self.taken.append(key)
+        if not self._newest:
+            return None
+        rest = [one for one in self.keys if (one <= key if self._reverse else key <= one < b"y")]
+        if self._reverse:
+            rest.reverse()
+        if self._items:
+            return iter([(one, one.upper()) for one in rest])
+        return iter([one.upper() for one in rest] if self._yields == "values" else rest)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("yields", ["keys", "values", "items"])
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 400])
+def test_a_walk_yields_what_lies_in_its_range(
+    kernel: Kernel, count: int, yields: str, reverse: bool, newest: bool
+) -> None:
+    within = [b"c%04d" % number for number in range(count)]
+    walked = Walked(kernel, [b"a", *within, b"y", b"z"], yields, reverse=reverse, newest=newest)
+    if reverse:
+        within.reverse()
+    forms = {"keys": list, "values": lambda keys: [key.upper() for key in keys]}
+    items = [(key, key.upper()) for key in within]
+    wanted = forms[yields](within) if yields in forms else items
+    assert list(walked.walk) == wanted
+    assert list(walked.walk) == []
+    assert walked.taken == ([within[127]] if count >= 128 else [])
+    last = items if reverse and yields == "values" else wanted
+    assert walked.ends == ([last[-1]] if count >= 128 and newest else [])
+
+
+def test_an_iterator_that_took_over_and_ended_early_is_noticed(kernel: Kernel) -> None:
+    def refuse(_walk: object, last: bytes) -> None:
+        raise ValueError(f"{last!r} is not the last")
+
+    keys = [b"%03d" % number for number in range(200)]
+    cursor = Cursor(keys)
+    walk = kernel.Walk(cursor, None, b"", b"9", False, "keys", lambda _: None, lambda _: iter([b"127", b"128"]), refuse)
+    assert [next(walk) for _ in range(129)] == keys[:129]
+    with pytest.raises(ValueError, match="b'128' is not the last"):
+        next(walk)
+
+
+def test_a_walk_says_why_it_has_ended(kernel: Kernel) -> None:
+    def damaged(_walk: object) -> None:
+        raise ValueError("damaged")
+
+    for reverse in (False, True):
+        walk = kernel.Walk(
+            Cursor([b"a"]), None, b"", b"b", reverse, "keys", damaged, lambda _: None, lambda _, __: None
+        )
+        assert next(walk) == b"a"
+        with pytest.raises(ValueError, match="damaged"):
+            next(walk)
+
+
 def moved(kernel: Kernel, keys: list[bytes], ranges: list[tuple[bytes, bytes]], *, values: bool = False) -> Any:
-    walk = Walk(keys)
+    walk = Cursor(keys)
     return list(kernel.Moved(walk, None, ranges, values, lambda _: None)), walk.moved
 
 
@@ -86,7 +146,7 @@ def test_what_lies_before_the_place_is_not_sought(kernel: Kernel) -> None:
 
 
 def test_an_iterator_goes_on_from_the_place_that_was_sought_last(kernel: Kernel) -> None:
-    sought = kernel.Sought(Walk([b"a", b"b", b"c", b"d"]), None, False, lambda _: None)
+    sought = kernel.Sought(Cursor([b"a", b"b", b"c", b"d"]), None, False, lambda _: None)
     sought.seek(b"b")
     assert [next(sought), next(sought)] == [b"b", b"c"]
     sought.seek(b"bb")
@@ -94,7 +154,7 @@ def test_an_iterator_goes_on_from_the_place_that_was_sought_last(kernel: Kernel)
     sought.seek(b"a")
     assert next(sought) == b"a"
 
-    pairs = kernel.Sought(Walk([b"a", b"b"]), None, True, lambda _: None)
+    pairs = kernel.Sought(Cursor([b"a", b"b"]), None, True, lambda _: None)
     pairs.seek(b"")
     assert list(pairs) == [(b"a", b"A"), (b"b", b"B")]
 
@@ -103,7 +163,7 @@ def test_an_iterator_that_is_moved_says_why_it_has_ended(kernel: Kernel) -> None
     def damaged(_walk: object) -> None:
         raise ValueError("damaged")
 
-    sought = kernel.Sought(Walk([b"a"]), None, False, damaged)
+    sought = kernel.Sought(Cursor([b"a"]), None, False, damaged)
     sought.seek(b"a")
     assert next(sought) == b"a"
     with pytest.raises(ValueError, match="damaged"):
