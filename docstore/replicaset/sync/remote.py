@@ -5,6 +5,7 @@ All use `secondaryPreferred`, because a source may be a secondary. Errors: Netwo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from time import monotonic
@@ -56,6 +57,8 @@ class RemoteMember:
         self._timeout = timeout
         self._unfinished: dict[int, tuple[str, str]] = {}
         """Unfinished cursors of `cursor`: database and collection by id."""
+        self._openings: dict[asyncio.Future[bytes], str] = {}
+        """Commands whose cursor is not known yet, with their databases: they go on when their reader is cancelled."""
 
     async def command(self, database: str, command: Mapping[str, Any], *, timeout: float | None = None) -> bytes:
         """Run a command; return the raw reply."""
@@ -153,11 +156,12 @@ class RemoteMember:
 
     async def cursor(self, database: str, command: Mapping[str, Any]) -> AsyncIterator[list[bytes]]:
         """Yield the batches of a command that opens a cursor."""
-        reply = await self.command(database, command)
-        collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
-        cursor, documents = batch_of(reply)
-        opened = cursor
-        self._unfinished[opened] = (database, collection)
+        opening = asyncio.ensure_future(self.command(database, command))
+        self._openings[opening] = database
+        await asyncio.wait((opening,))
+        opened = self._note_opened(opening)
+        cursor, documents = batch_of(opening.result())
+        collection = self._unfinished[opened][1]
         yield documents
         while cursor:
             reply = await self.command(database, {"getMore": Int64(cursor), "collection": collection})
@@ -165,8 +169,25 @@ class RemoteMember:
             yield documents
         del self._unfinished[opened]
 
+    def _note_opened(self, opening: asyncio.Future[bytes]) -> int:
+        """Note the cursor that a finished command has opened; return its id. Errors: those of the command."""
+        database = self._openings.pop(opening)
+        reply = opening.result()
+        collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
+        opened, _ = batch_of(reply)
+        self._unfinished[opened] = (database, collection)
+        return opened
+
     async def kill_unfinished(self) -> None:
         """Kill unfinished cursors; those of an unreachable member time out there."""
+        while self._openings:
+            opening = next(iter(self._openings))
+            await asyncio.wait((opening,), timeout=KILL_SECONDS)
+            if not opening.done():
+                opening.cancel()
+                await asyncio.wait((opening,))
+            with suppress(NetworkError, CommandError, asyncio.CancelledError):
+                self._note_opened(opening)
         while self._unfinished:
             cursor, (database, collection) = self._unfinished.popitem()
             with suppress(NetworkError, CommandError):
