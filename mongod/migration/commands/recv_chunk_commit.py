@@ -11,7 +11,8 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Type
+from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -20,16 +21,10 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkCommit",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("last", Type.LONG, required=True, internal=True),
-    ),
-    help="make what was received of a chunk permanent",
+    MIGRATION_ID,
+    required("last", Type.LONG),
+    summary="make what was received of a chunk permanent",
 )

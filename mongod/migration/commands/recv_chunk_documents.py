@@ -14,8 +14,9 @@ from typing import Any
 from docstore.bson import values
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.sharding.recipient_messages import TakeDocuments
+from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -36,21 +37,15 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkDocuments",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("ns", Type.STRING, required=True, internal=True),
-        Parameter("number", Type.LONG, required=True, internal=True),
-        Parameter("clone", Type.BOOL, default=False, internal=True),
-        Parameter("majority", Type.BOOL, default=False, internal=True),
-        Parameter("deleted", Type.ARRAY, internal=True),
-        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
-    ),
-    help="store documents of a chunk that comes to this shard",
+    MIGRATION_ID,
+    required("ns", Type.STRING),
+    NUMBER,
+    Parameter("clone", Type.BOOL, default=False, internal=True),
+    Parameter("majority", Type.BOOL, default=False, internal=True),
+    Parameter("deleted", Type.ARRAY, internal=True),
+    Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    summary="store documents of a chunk that comes to this shard",
 )

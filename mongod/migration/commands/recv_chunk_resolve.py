@@ -13,9 +13,10 @@ from bson.binary import Binary
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision
+from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -28,17 +29,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkResolve",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("ns", Type.STRING, required=True, internal=True),
-        Parameter("decision", Type.STRING, required=True, internal=True),
-    ),
-    help="how a migration to this shard ended",
+    MIGRATION_ID,
+    required("ns", Type.STRING),
+    required("decision", Type.STRING),
+    summary="how a migration to this shard ended",
 )

@@ -16,9 +16,10 @@ from docstore.collection.catalog.options import parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.sharding.migration import migration_from
 from docstore.sharding.recipient_messages import Definition
+from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -33,27 +34,21 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"state": status.state.name.lower()}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkStart",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("ns", Type.NAMESPACE, required=True, internal=True),
-        Parameter("uuid", Type.UUID, required=True, internal=True),
-        Parameter("epoch", Type.OBJECT_ID, required=True, internal=True),
-        Parameter("keyPattern", Type.OBJECT, required=True, internal=True),
-        Parameter("min", Type.OBJECT, required=True, internal=True),
-        Parameter("max", Type.OBJECT, required=True, internal=True),
-        Parameter("lastmod", Type.TIMESTAMP, required=True, internal=True),
-        Parameter("fromShard", Type.STRING, required=True, internal=True),
-        Parameter("toShard", Type.STRING, required=True, internal=True),
-        Parameter("options", Type.OBJECT, required=True, internal=True),
-        Parameter("indexes", Type.DOCUMENTS, required=True, internal=True),
-        Parameter("keyspace", Type.OBJECT, internal=True),
-    ),
-    help="begin to receive a chunk",
+    MIGRATION_ID,
+    required("ns", Type.NAMESPACE),
+    required("uuid", Type.UUID),
+    required("epoch", Type.OBJECT_ID),
+    required("keyPattern", Type.OBJECT),
+    required("min", Type.OBJECT),
+    required("max", Type.OBJECT),
+    required("lastmod", Type.TIMESTAMP),
+    required("fromShard", Type.STRING),
+    required("toShard", Type.STRING),
+    required("options", Type.OBJECT),
+    required("indexes", Type.DOCUMENTS),
+    Parameter("keyspace", Type.OBJECT, internal=True),
+    summary="begin to receive a chunk",
 )

@@ -11,8 +11,9 @@ from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Type
 from docstore.sharding.recipient_messages import TakeStatements
+from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -24,17 +25,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkStatements",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("number", Type.LONG, required=True, internal=True),
-        Parameter("statements", Type.DOCUMENTS, required=True, internal=True),
-    ),
-    help="remember retryable writes of a chunk that comes to this shard",
+    MIGRATION_ID,
+    NUMBER,
+    required("statements", Type.DOCUMENTS),
+    summary="remember retryable writes of a chunk that comes to this shard",
 )

@@ -13,8 +13,9 @@ from typing import Any
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.sharding.migration import DatabaseMigration
+from mongod.migration.recipient_command import MIGRATION_ID, recipient_command
 from mongod.migration.shard import shard_of
 
 
@@ -28,16 +29,10 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {**reply, "min": document_to_python(bounds.min.raw), "max": document_to_python(bounds.max.raw)}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvChunkStatus",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("waitMillis", Type.INT, default=0, minimum=0, maximum=30_000, internal=True),
-    ),
-    help="how far a migration to this shard is",
+    MIGRATION_ID,
+    Parameter("waitMillis", Type.INT, default=0, minimum=0, maximum=30_000, internal=True),
+    summary="how far a migration to this shard is",
 )

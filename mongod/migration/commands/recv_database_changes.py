@@ -15,9 +15,10 @@ from docstore.bson import document_to_python, get_field, values
 from docstore.bson.walk import ARRAY
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.recipient_messages import CollectionChanges, TakeChanges
+from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command
 from mongod.migration.shard import shard_of
 
 
@@ -39,19 +40,13 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvDatabaseChanges",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("number", Type.LONG, required=True, internal=True),
-        Parameter("majority", Type.BOOL, default=False, internal=True),
-        Parameter("collections", Type.DOCUMENTS, default=(), internal=True),
-        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
-    ),
-    help="store changes of a database that comes to this shard",
+    MIGRATION_ID,
+    NUMBER,
+    Parameter("majority", Type.BOOL, default=False, internal=True),
+    Parameter("collections", Type.DOCUMENTS, default=(), internal=True),
+    Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    summary="store changes of a database that comes to this shard",
 )

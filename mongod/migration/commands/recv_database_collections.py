@@ -18,10 +18,11 @@ from docstore.collection.catalog.options import parse_options
 from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Type
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import raw_field
 from docstore.sharding.recipient_messages import CollectionDefinition, TakeCollections
+from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -54,17 +55,11 @@ def _definition(raw: bytes) -> CollectionDefinition:
     return definition
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvDatabaseCollections",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(
-        Parameter("migrationId", Type.UUID, required=True, internal=True),
-        Parameter("number", Type.LONG, required=True, internal=True),
-        Parameter("collections", Type.DOCUMENTS, required=True, internal=True),
-    ),
-    help="make collections of a database that comes to this shard",
+    MIGRATION_ID,
+    NUMBER,
+    required("collections", Type.DOCUMENTS),
+    summary="make collections of a database that comes to this shard",
 )

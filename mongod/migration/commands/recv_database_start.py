@@ -14,8 +14,9 @@ from typing import Any
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Type
 from docstore.sharding.migration import DatabaseMigration
+from mongod.migration.recipient_command import recipient_command, required
 from mongod.migration.shard import shard_of
 
 
@@ -25,13 +26,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"state": status.state.name.lower()}
 
 
-COMMAND = Command(
+COMMAND = recipient_command(
     "_recvDatabaseStart",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
-    admin_only=True,
-    parameters=(Parameter("migration", Type.OBJECT, required=True, internal=True),),
-    help="begin to receive a database",
+    required("migration", Type.OBJECT),
+    summary="begin to receive a database",
 )
