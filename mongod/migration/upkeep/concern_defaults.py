@@ -12,27 +12,20 @@ from typing import TYPE_CHECKING
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.namespace import SETTINGS_NS
-from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.replicaset.replicaset import ReplicaSet
+from mongod.migration.upkeep.shard_task import ShardTask
 
 if TYPE_CHECKING:
-    from mongod.migration.shard_parts import ShardParts
+    pass
 
 LOG = component("SHARDING")
-POLL_SECONDS = 1.0
 
 
-class ConcernDefaultsWatch(PeriodicTask):
+class ConcernDefaultsWatch(ShardTask):
     """Copies the cluster's defaults periodically, on a primary, when they have changed."""
 
     name = "concern defaults"
-
-    def __init__(self, shard: ShardParts) -> None:
-        super().__init__(shard.node)
-        self._shard = shard
-
-    def interval(self) -> float:
-        return POLL_SECONDS
+    seconds = 1.0
 
     async def run_pass(self) -> None:
         shard, replication = self._shard, self._node.replication

@@ -11,30 +11,22 @@ from typing import TYPE_CHECKING
 from docstore.bson import document_to_python
 from docstore.errors import CommandError
 from docstore.log import component
-from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.sharding.ddl import incarnations
 from docstore.sharding.ddl.incarnations import DATABASES, FENCE, joinable, joined
 from mongod.migration.upkeep.database_fence import stored_fence, stored_note
+from mongod.migration.upkeep.shard_task import ShardTask
 
 if TYPE_CHECKING:
     from mongod.migration.shard_parts import ShardParts
 
 LOG = component("SHARDING")
-LOOK_SECONDS = 5.0
 JOINED_AT_ONCE = 500
 
 
-class DatabaseNotes(PeriodicTask):
+class DatabaseNotes(ShardTask):
     """Joins notes now and then, while there are more than `MAX_DATABASE_NOTES`."""
 
     name = "database notes"
-
-    def __init__(self, shard: ShardParts) -> None:
-        super().__init__(shard.node)
-        self._shard = shard
-
-    def interval(self) -> float:
-        return LOOK_SECONDS
 
     async def run_pass(self) -> None:
         if self._shard.identity is None:

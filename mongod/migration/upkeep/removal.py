@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from docstore.errors import CommandError
 from docstore.log import component
-from docstore.node.upkeep.periodic import PeriodicTask
 from docstore.sharding.migration import Decision
+from mongod.migration.upkeep.shard_task import ShardTask
 
 if TYPE_CHECKING:
     from docstore.sharding.migration import Deletion
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mongod.migration.shard_parts import ShardParts
 
 LOG = component("SHARDING")
-LOOK_SECONDS = 5.0
 
 
 def undecided(shard: ShardParts) -> list[Deletion]:
@@ -29,18 +28,14 @@ def undecided(shard: ShardParts) -> list[Deletion]:
     return [deletion for deletion in deletions if deletion.pending and deletion.donor != shard.name]
 
 
-class RemovalWatch(PeriodicTask):
+class RemovalWatch(ShardTask):
     """Checks periodically, while a hold or an undecided range exists, that this shard is still in the cluster."""
 
     name = "removal"
 
     def __init__(self, shard: ShardParts, recipient: RecipientDriver) -> None:
-        super().__init__(shard.node)
-        self._shard = shard
+        super().__init__(shard)
         self._recipient = recipient
-
-    def interval(self) -> float:
-        return LOOK_SECONDS
 
     async def run_pass(self) -> None:
         shard, holds = self._shard, self._shard.shard_filter.holds

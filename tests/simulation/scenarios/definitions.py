@@ -20,7 +20,7 @@ from docstore.errors import CommandError
 from docstore.net import NetworkError
 from docstore.node.upkeep import periodic
 from docstore.sharding.ddl import incarnations
-from mongod.migration.upkeep import database_notes
+from mongod.migration.upkeep.database_notes import DatabaseNotes
 from tests.checkers.drops import check_drops
 from tests.checkers.history import History, Kind, Operation
 from tests.simulation.clients import quietly
@@ -170,7 +170,7 @@ async def joined(world: World, cluster: SimulatedCluster, history: History) -> N
     """
     with (
         mock.patch.object(incarnations, "MAX_DATABASE_NOTES", 0),
-        mock.patch.object(database_notes, "LOOK_SECONDS", 0.0),
+        mock.patch.object(DatabaseNotes, "seconds", 0.0),
         mock.patch.object(periodic, "_LOOK_SECONDS", 0.02),
     ):
         await _joined(world, cluster, history)

@@ -16,7 +16,7 @@ from docstore.node.upkeep import periodic
 from docstore.sharding import requests
 from docstore.sharding.ddl.operation import Blocks
 from docstore.sharding.ddl.requests import drop_collection
-from mongod.migration.upkeep import removal
+from mongod.migration.upkeep.removal import RemovalWatch
 from tests.unit.ddl.test_drops import code_of, nothing_is_left, run
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster
 
@@ -27,7 +27,7 @@ LOOK = ("config:1", "find")
 @asynccontextmanager
 async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     """Shard2 owns nothing, and an operation holds a collection there."""
-    monkeypatch.setattr(removal, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(RemovalWatch, "seconds", 0.01)
     monkeypatch.setattr(periodic, "_LOOK_SECONDS", 0.01)
     made = await Cluster().build()
     try:
@@ -106,7 +106,7 @@ def test_a_shard_is_added_again_only_when_nothing_is_held_there(monkeypatch: pyt
 
 def test_what_a_shard_was_being_sent_when_it_was_removed_is_deleted_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The donor dies with the decision, and whoever takes the migration up finds no shard to tell it to."""
-    monkeypatch.setattr(removal, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(RemovalWatch, "seconds", 0.01)
     monkeypatch.setattr(periodic, "_LOOK_SECONDS", 0.01)
 
     async def test() -> None:
