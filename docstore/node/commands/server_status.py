@@ -245,7 +245,7 @@ def _repl_metrics(node: DataNode) -> dict[str, Any]:
     if not isinstance(replication, ReplicaSet):
         return {}
     syncing = replication.membership.syncing
-    return {"repl": syncing.counts.metrics(len(syncing.progress.failures))}
+    return {"repl": syncing.counts.metrics(syncing.progress.failures)}
 
 
 SECTIONS: dict[str, Callable[[Context, DataNode], dict[str, Any] | None]] = {

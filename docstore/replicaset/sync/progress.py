@@ -79,7 +79,7 @@ class SyncProgress:
     """Number of collections by database."""
     collections: dict[str, CollectionProgress] = field(default_factory=dict)
     """Collections cloned or in progress, by namespace."""
-    failures: list[str] = field(default_factory=list)
+    failures: int = 0
     _shown_failures: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -103,7 +103,7 @@ class SyncProgress:
 
     def fail(self, reason: str) -> None:
         """Record the failure of the current attempt."""
-        self.failures.append(reason)
+        self.failures += 1
         elapsed = self.wall_clock() - self.began
         attempt = {"durationMillis": int(elapsed * 1000), "status": reason, "syncSource": self.source}
         self._shown_failures = [*self._shown_failures, attempt][-SHOWN_ATTEMPTS:]
@@ -124,7 +124,7 @@ class SyncProgress:
         copied = sum(collection.bytes for collection in self.collections.values())
         databases = {database: self._database(database, now) for database in self.to_clone}
         cloned = sum(counts["clonedCollections"] == counts["collections"] for counts in databases.values())
-        fields: dict[str, Any] = {"method": "logical", "failedInitialSyncAttempts": len(self.failures)}
+        fields: dict[str, Any] = {"method": "logical", "failedInitialSyncAttempts": self.failures}
         if self.attempts:
             fields["initialSyncStart"] = datetime.fromtimestamp(self.began, UTC)
         fields |= {
