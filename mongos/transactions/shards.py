@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bson
 
@@ -49,6 +49,16 @@ class Participant:
         self.turn = asyncio.Lock()
 
 
+class _Operation(NamedTuple):
+    """A request to a shard; see `Shard.command` for the fields."""
+
+    db: str
+    body: bytes | Mapping[str, Any]
+    sequences: Mapping[str, list[bytes]] | None
+    deadline: float | None
+    late: float
+
+
 class TransactionShard:
     """Stands for a `Shard`; see the module."""
 
@@ -73,28 +83,21 @@ class TransactionShard:
     ) -> ShardReply:
         """See `Shard.command`. Further errors: SnapshotUnavailable, NoSuchTransaction."""
         participant = self._transaction.participant(self._shard)
+        operation = _Operation(db, body, sequences, deadline, late)
         if participant.begun:
-            return await self._send(participant, db, body, sequences, deadline, late)
+            return await self._send(participant, operation)
         async with participant.turn:
-            return await self._begin(participant, db, body, sequences, deadline, late)
+            return await self._begin(participant, operation)
 
-    async def _begin(
-        self,
-        participant: Participant,
-        db: str,
-        body: bytes | Mapping[str, Any],
-        sequences: Mapping[str, list[bytes]] | None,
-        deadline: float | None,
-        late: float,
-    ) -> ShardReply:
+    async def _begin(self, participant: Participant, operation: _Operation) -> ShardReply:
         """Begin the shard's part. The only part waits for a change of definitions; beside others it must not, since the
         change may wait for them.
         """
         shard, pause = self._shard, _MIN_PAUSE_SECONDS
-        give_up = shard.now() + MAX_LOCK_WAIT_SECONDS if deadline is None else deadline
+        give_up = shard.now() + MAX_LOCK_WAIT_SECONDS if operation.deadline is None else operation.deadline
         while True:
             try:
-                return await self._send(participant, db, body, sequences, deadline, late)
+                return await self._send(participant, operation)
             except CommandError as error:
                 waits = error.code == Code.LockTimeout and not participant.begun
                 if not waits or not self._transaction.is_alone(participant) or shard.now() + pause >= give_up:
@@ -102,17 +105,10 @@ class TransactionShard:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
-    async def _send(
-        self,
-        participant: Participant,
-        db: str,
-        body: bytes | Mapping[str, Any],
-        sequences: Mapping[str, list[bytes]] | None,
-        deadline: float | None,
-        late: float,
-    ) -> ShardReply:
+    async def _send(self, participant: Participant, operation: _Operation) -> ShardReply:
         self._transaction.check()
         first = not participant.begun
+        db, body, sequences, deadline, late = operation
         request = self._request(body, first=first)
         try:
             reply = await self._shard.command(db, request, sequences=sequences, deadline=deadline, late=late)
