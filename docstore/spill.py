@@ -18,7 +18,7 @@ from docstore.buffers import BUFFERS
 
 _HEAD = struct.Struct("<II")
 _READ_BYTES = 64 * 1024
-_LEAST_READ = 4096
+_MIN_READ_BYTES = 4096
 _WRITTEN_BYTES = 1024 * 1024
 """Bytes that are put together to be written at one go."""
 
@@ -86,7 +86,7 @@ class SpilledRun:
 
     def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
         """See `docstore.aggregation.stage.Run`."""
-        piece = max(_LEAST_READ, min(ahead, _READ_BYTES))
+        piece = max(_MIN_READ_BYTES, min(ahead, _READ_BYTES))
         buffer = b""
         at = 0
         where = self._start

@@ -5,19 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 
 from docstore.aggregation.expression_context import new_context
+from docstore.aggregation.limits import MAX_CACHED_PROJECTION_BYTES
 from docstore.errors import CommandError
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import Projection, metadata_kinds
-
-_LONGEST = 1024
-"""Longer projections are unlikely to be repeated, and not cached."""
 
 
 def known_projection(raw: bytes) -> Projection | None:
     """Return the projection if it is short and depends on the document alone: on neither the find's metadata nor the
     request.
     """
-    return _known_projection(raw) if len(raw) <= _LONGEST else None
+    return _known_projection(raw) if len(raw) <= MAX_CACHED_PROJECTION_BYTES else None
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ A fragment's token is that of its event followed by the fragment's number, from 
 from __future__ import annotations
 
 from docstore.aggregation.change_stream.key_string import END
+from docstore.aggregation.limits import MAX_EVENT_FRAGMENTS
 from docstore.bson import document_from, elements, from_python
 from docstore.bson.walk import OBJECT, STRING
 from docstore.errors import CommandError
@@ -15,7 +16,6 @@ MOST_BYTES = 16 * 1024 * 1024
 _NUMBER = 0x2B
 """The type byte of a small number in a key string."""
 _OBJECT = 0x46
-_MOST_FRAGMENTS = 100
 _BESIDE = 64
 """Maximum bytes of `splitEvent` and the envelope of a fragment."""
 _Field = tuple[str, int, bytes]
@@ -37,7 +37,7 @@ def fragments_of(event: bytes, token: bytes) -> list[tuple[bytes, bytes]]:
             remaining_bytes = room
         groups[-1].append(field)
         remaining_bytes -= size
-    if len(groups) > _MOST_FRAGMENTS:
+    if len(groups) > MAX_EVENT_FRAGMENTS:
         raise CommandError(7182500, f"Splitting change event failed: it would be {len(groups)} fragments")
     return [_fragment(token, number, len(groups), fields) for number, fields in enumerate(groups, 1)]
 

@@ -130,7 +130,7 @@ _MADE: Mapping[str, Make] = {
     **{name: partial(Function, function=number) for name, number in FUNCTIONS.items()},
 }
 
-_MOST: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2, "$ltrim": 1, "$rtrim": 1, "$trim": 1}
+_KERNEL_ARITIES: Mapping[str, int] = {"$indexOfBytes": 2, "$indexOfCP": 2, "$ltrim": 1, "$rtrim": 1, "$trim": 1}
 """The number of arguments up to which the kernel supports an operator."""
 
 _PARTS = {
@@ -177,7 +177,7 @@ def calculated(name: str, expression: Expression, *, binary: bool) -> Expression
     """
     count = len(expression.arguments)
     make = _MADE.get(name) or (_BY_ORDER.get(name) if binary else None)
-    if make is None or not count or count > _MOST.get(name, count):
+    if make is None or not count or count > _KERNEL_ARITIES.get(name, count):
         return expression
     return _by(make, expression)
 

@@ -21,6 +21,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
 )
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, known_zone, zone_from
+from docstore.aggregation.limits import MAX_BIN_UNITS, MAX_KERNEL_BIN_UNITS
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, weekday
@@ -40,7 +41,7 @@ _DAYS = {"day": 1, "week": 7}
 _LENGTHS = {"hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
 """Units by their months, days and milliseconds."""
 
-_MOST = {
+_AMOUNT_LIMITS = {
     "year": 584_942_417,
     "quarter": 2_339_769_671,
     "month": 7_019_309_015,
@@ -54,9 +55,6 @@ _MOST = {
 """Maximum amount per unit: about the distance between the minimum and maximum date."""
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_MOST_BINS = 100_000_000_000
-_MOST_PLAIN = 100_000
-"""Maximum units per bin that the kernel supports."""
 _BINS_BEGIN = 10_957
 """The origin of bins of several units, as a day number: 2000-01-01."""
 
@@ -64,12 +62,12 @@ _DAY = 86_400_000
 
 
 def is_unit(name: str) -> bool:
-    return name in _MOST
+    return name in _AMOUNT_LIMITS
 
 
 def add_units(instant: int, unit: str, amount: int, zone: Zone = ZONE_UTC) -> int:
     """Return the instant plus an amount of units. The day of the month is clamped to the new month."""
-    if abs(amount) > _MOST[unit]:
+    if abs(amount) > _AMOUNT_LIMITS[unit]:
         raise CommandError(5976500, f"invalid dateAdd 'amount' parameter value: {amount} {unit}")
     if unit in _LENGTHS:
         moved = instant + amount * _LENGTHS[unit]
@@ -295,7 +293,7 @@ def truncate(instant: int, unit: str, size: int, zone: Zone = ZONE_UTC, week_sta
         begin = zone.instant(_BINS_BEGIN * _DAY)
         length = _LENGTHS[unit] * size
         return begin + (instant - begin) // length * length
-    if size > _MOST_BINS:
+    if size > MAX_BIN_UNITS:
         raise CommandError(5439006, "dateTrunc unsupported binSize value")
     day = zone.local(instant) // _DAY
     if unit in _DAYS:
@@ -346,7 +344,7 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
     plain = None if operation.is_constant else _plain_unit(arguments)
     size = arguments["binSize"].constant if "binSize" in arguments else int64_value(1)
     number = integral_of(size) if size is not None and size[0] in NUMBERS else None
-    if zone is None or plain is None or number is None or not 0 < number <= _MOST_PLAIN:
+    if zone is None or plain is None or number is None or not 0 < number <= MAX_KERNEL_BIN_UNITS:
         return operation
     months, length, week_start = plain
     begin = _BINS_BEGIN

@@ -18,6 +18,7 @@ from docstore.aggregation.expressions.model import (
     stepwise,
     unary,
 )
+from docstore.aggregation.limits import MAX_CONCATENATED_BYTES, MAX_REPLACED_BYTES
 from docstore.bson.build import array_value
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
@@ -37,8 +38,6 @@ from docstore.query.value.values import (
 
 Operands = list[Value | None]
 
-_MOST_CONCATENATED = 16 * 1024 * 1024
-_MOST_REPLACED = 64 * 1024 * 1024
 _SPLIT_AT_ONCE = 64 * 1024
 
 _WHITESPACE = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -53,7 +52,7 @@ def _concat(operands: Iterator[Value | None]) -> Value:
             raise CommandError(16702, f"$concat only supports strings, not {type_name(operand)}")
         parts.append(operand[1][4:-1])
     size = sum(map(len, parts))
-    if size > _MOST_CONCATENATED:
+    if size > MAX_CONCATENATED_BYTES:
         raise CommandError(16493, "Tried to create string longer than 16MB")
     return STRING, b"".join((int32_bytes(size + 1), *parts, b"\0"))
 
@@ -261,7 +260,7 @@ def _replace(name: str, count: int) -> OperatorParser:
                 return NULL_VALUE
             times = text.count(sought) if count < 0 else 1
             size = len(text) + times * (len(replacement) - len(sought))
-            if size > _MOST_REPLACED:
+            if size > MAX_REPLACED_BYTES:
                 raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
             return string_value(text.replace(sought, replacement, count))
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from docstore.aggregation.expressions.model import Evaluate, Expression, Scope, is_nullish
+from docstore.aggregation.limits import MAX_ZONE_BUCKETS
 from docstore.bson.walk import STRING, Value
 from docstore.errors import CommandError
 from docstore.query.value.values import text_of, type_name
@@ -23,7 +24,6 @@ _FIRST = -62_135_510_400_000
 _LAST = 253_370_764_800_000
 """9999-01-01"""
 _BUCKET = 900_000
-_MOST_BUCKETS = 50_000
 _EPOCH = datetime(1970, 1, 1)
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _NAME = re.compile(r"(?!posix|right|localtime)[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*", re.ASCII)
@@ -49,7 +49,7 @@ class Zone:
             seconds = self._offset(bucket * _BUCKET)
             if seconds != self._offset(bucket * _BUCKET + _BUCKET - 1):
                 return self._offset(instant)
-            if len(self._buckets) >= _MOST_BUCKETS:
+            if len(self._buckets) >= MAX_ZONE_BUCKETS:
                 self._buckets.clear()
             self._buckets[bucket] = seconds
         return seconds

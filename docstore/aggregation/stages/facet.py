@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docstore.aggregation.limits import MAX_FACET_BYTES
 from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Position, Stage
 from docstore.aggregation.streams import Feed, Stream
@@ -14,8 +15,6 @@ from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display
 from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import int32_bytes, type_name
-
-_MOST_BYTES = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +109,9 @@ class _FacetStream:
         Errors: 4031700 if they exceed one document, ExceededMemoryLimit if they exceed the process's memory.
         """
         size = sum(side.size for side in self._sides)
-        if size > _MOST_BYTES:
+        if size > MAX_FACET_BYTES:
             raise CommandError(
-                4031700, f"document constructed by $facet is {size} bytes, which exceeds the limit of {_MOST_BYTES}"
+                4031700, f"document constructed by $facet is {size} bytes, which exceeds the limit of {MAX_FACET_BYTES}"
             )
         self._buffers.change(size - self._counted)
         self._counted = size

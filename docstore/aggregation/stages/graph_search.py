@@ -14,6 +14,7 @@ from functools import cached_property
 
 from docstore.aggregation.expressions.field_paths import walk
 from docstore.aggregation.expressions.model import Evaluate, Scope
+from docstore.aggregation.limits import MAX_KEY_SET_ENTRIES
 from docstore.aggregation.stage import Environment, Equality, Pipeline, Stage, memory_exceeded
 from docstore.aggregation.stages.foreign import equal_to_any, other_collections
 from docstore.aggregation.stages.join import BATCH, Table
@@ -29,7 +30,6 @@ _AT_ONCE = 64
 """Documents reached between two checks of the clock."""
 
 _PARTS = 64
-_MOST_TOGETHER = 4096
 
 _ASKED_AT_ONCE = 8192
 """Maximum values per query: planning more would take long."""
@@ -349,7 +349,7 @@ class _Keys:
         if key in keys:
             return False
         keys.add(key)
-        if not self._parts and len(keys) > _MOST_TOGETHER:
+        if not self._parts and len(keys) > MAX_KEY_SET_ENTRIES:
             self._parts = [set() for _ in range(_PARTS)]
             for member in self._first:
                 self._parts[hash(member) % _PARTS].add(member)

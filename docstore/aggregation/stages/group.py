@@ -20,6 +20,7 @@ from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.field_dependencies import FieldDependencies
 from docstore.aggregation.filter_pushdown import PathSource, plain_path
 from docstore.aggregation.group_results import STEP_BYTES, GroupResults
+from docstore.aggregation.limits import MAX_KERNEL_GROUP_FIELDS
 from docstore.aggregation.spilled_groups import Row
 from docstore.aggregation.stage import (
     DOING_MERGE,
@@ -49,8 +50,6 @@ _LAST = {"$min": STATES[LAST_MIN], "$max": STATES[LAST_MAX]}
 
 _PLANNED = ACCUMULATORS.keys() - {"$mergeObjects"}
 
-_MOST_FIELDS = 1000
-"""Maximum fields for the kernel: its states of a group form a chain, which is freed recursively."""
 
 _PER_GROUP = 300
 """Bytes of memory of a group besides its key and its states."""
@@ -136,7 +135,7 @@ class Group(PlainStage):
     def _is_for_kernel(self) -> bool:
         return (
             self.ordering is BINARY
-            and len(self.fields) <= _MOST_FIELDS
+            and len(self.fields) <= MAX_KERNEL_GROUP_FIELDS
             and all(field.kernel_start is not None for field in self.fields)
         )
 

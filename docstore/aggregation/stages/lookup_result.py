@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docstore.aggregation.limits import MAX_LOOKUP_ARRAY_BYTES
 from docstore.aggregation.stages.unwind import Unwind, replaced
 from docstore.bson.build import document_from, documents_array, with_documents
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.errors import CommandError
 from docstore.kernel.group.partners import PartnerJoin
-
-_MAX_ARRAY_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class LookupResult:
         """Return the output for a document and its partners. Errors: 4568 for too many bytes in one array."""
         if self.unwind is not None:
             return self._unwound(document, self.as_path.split("."), matches)
-        if matches and sum(map(len, matches)) > _MAX_ARRAY_BYTES:
+        if matches and sum(map(len, matches)) > MAX_LOOKUP_ARRAY_BYTES:
             raise CommandError(
                 4568, f"Total size of documents in {self.collection} matching pipeline exceeds maximum document size"
             )

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from docstore.aggregation.expressions.field_paths import walk
+from docstore.aggregation.limits import MAX_CROWDED_PIECES
 from docstore.aggregation.sorted_runs import RUN_BYTES
 from docstore.aggregation.stage import Environment, Run, memory_exceeded
 from docstore.bson.walk import OBJECT, Value
@@ -31,8 +32,6 @@ _PIECE_DOCUMENTS = 256
 _PIECE_BYTES = 1024 * 1024
 _AT_HAND = 32
 """Spilled pieces cached in memory."""
-_FEW_AT_HAND = 2
-"""Spilled pieces cached if the process is short of memory."""
 
 _PER_DOCUMENT = 200
 """Bytes of memory of a document besides its own and its key's."""
@@ -66,7 +65,7 @@ class _Pieces:
             pairs = self._at_hand.get(number)
             if pairs is None:
                 pairs = self._at_hand[number] = list(piece.records())
-                most = _FEW_AT_HAND if self._buffers.crowded else _AT_HAND
+                most = MAX_CROWDED_PIECES if self._buffers.crowded else _AT_HAND
                 while len(self._at_hand) > most:
                     self._at_hand.popitem(last=False)
             else:
