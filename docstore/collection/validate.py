@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, Index
+from docstore.collection.limits import MAX_REPORTED_ERRORS
 from docstore.errors import CommandError
 from docstore.key_layout import RECORD_ID_BYTES
 from docstore.storage import DataCorrupted, Family
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from docstore.collection.storage_mode import EntryMerger
     from docstore.storage import Reader
 
-_MOST_ERRORS = 100
 _CLOCK_EVERY = 64
 _ONE = 1 << 80
 """Added per entry besides its hash, so that a sum also encodes the count."""
@@ -39,7 +39,7 @@ class Report:
         return not self.errors
 
     def add(self, error: str) -> None:
-        if len(self.errors) < _MOST_ERRORS:
+        if len(self.errors) < MAX_REPORTED_ERRORS:
             self.errors.append(error)
 
 
@@ -154,7 +154,7 @@ class Validation:
             else:
                 report.add(f"index {index.name} has an entry that no document asks for: {entry.hex()}")
             yield
-        for entry in sorted(expected_entries)[:_MOST_ERRORS]:
+        for entry in sorted(expected_entries)[:MAX_REPORTED_ERRORS]:
             report.add(f"index {index.name} lacks an entry: {entry.hex()}")
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson import array_documents, array_value, document_from, elements, from_python, get_field, to_python
 from docstore.bson.walk import ARRAY, OBJECT, STRING, Value, values
+from docstore.collection.limits import MAX_CACHED_VIEW_BYTES
 from docstore.collection.oplog.diff import REPLACED
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
@@ -33,8 +34,6 @@ SYSTEM_VIEWS = "system.views"
 MAX_DEPTH = 20
 _READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 """Stages that read another collection, and the field that names it."""
-_MOST_KNOWN_BYTES = 1024
-"""Longer view documents are not cached in parsed form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def _stored(store: Store, ns: str) -> tuple[Collection, int, bytes]:
 
 
 def _from_document(database: str, raw: bytes) -> ViewDefinition:
-    return (_known_view if len(raw) <= _MOST_KNOWN_BYTES else _parsed)(database, raw)
+    return (_known_view if len(raw) <= MAX_CACHED_VIEW_BYTES else _parsed)(database, raw)
 
 
 def _parsed(database: str, raw: bytes) -> ViewDefinition:

@@ -8,6 +8,7 @@ from sys import float_info
 
 from docstore.bson import OBJECT, STRING, Value, elements
 from docstore.collection.index.options import number_of, refused
+from docstore.collection.limits import MAX_GEO_HASH_BITS
 from docstore.errors import Code, CommandError
 from docstore.query.geo.cell_keys import GeoKeys, PlaneKeys, SphereKeys
 from docstore.query.geo.plane_cells import Square
@@ -30,8 +31,6 @@ _TYPES = {
     "finestIndexedLevel": "number",
 }
 SPECIAL_OPTIONS = frozenset(_TYPES)
-
-_MAX_BITS = 32
 
 
 def check_type(raw: bytes, name: str, value: Value) -> None:
@@ -95,9 +94,9 @@ def _plane(fields: Sequence[tuple[str, str]], options: Mapping[str, Value]) -> P
     number = _number(options, "bits", 26)
     # Convert as to an int32: NaN is 0, larger values are clamped.
     bits = 0 if number != number else int(min(max(number, -(2.0**31)), 2.0**31 - 1))
-    if not 0 < bits <= _MAX_BITS:
+    if not 0 < bits <= MAX_GEO_HASH_BITS:
         raise CommandError(
-            Code.InvalidOptions, f"bits for hash must be > 0 and <= {_MAX_BITS}, but {bits} bits were specified"
+            Code.InvalidOptions, f"bits for hash must be > 0 and <= {MAX_GEO_HASH_BITS}, but {bits} bits were specified"
         )
     low, high = _number(options, "min", -180), _number(options, "max", 180)
     if not (low < high and isfinite(low) and isfinite(high)):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from docstore.bson import OBJECT, Value, document_from, elements, from_python
 from docstore.collection.index.geo_options import kinds_of, refuse_collation
 from docstore.collection.index.options import number_of, refused
+from docstore.collection.limits import MAX_TEXT_WEIGHT
 from docstore.errors import Code, CommandError
 from docstore.query.text.languages import language_named
 from docstore.query.text.terms import EVERYWHERE, TextKeys
@@ -20,7 +21,6 @@ from docstore.query.value.values import NUMBERS, integer_value, string_value, te
 
 TERMS = "_fts"
 _SCORES = "_ftsx"
-_MAX_WEIGHT = 100_000
 _VERSION = 3
 
 
@@ -117,9 +117,10 @@ def _weight(raw: bytes, path: str, value: Value) -> int:
     if value[0] not in NUMBERS:
         raise refused(raw, "weight for text index needs numeric type")
     weight = number_of(value)
-    if not 0 < weight < _MAX_WEIGHT:
+    if not 0 < weight < MAX_TEXT_WEIGHT:
         raise refused(
-            raw, f"text index weight must be in the exclusive interval (0,{_MAX_WEIGHT}) but found: {display(value)}"
+            raw,
+            f"text index weight must be in the exclusive interval (0,{MAX_TEXT_WEIGHT}) but found: {display(value)}",
         )
     if not path:
         raise refused(raw, "weight cannot be on an empty field")

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from docstore.bson import document_to_python, get_field
 from docstore.collection.collection import pack_counters, unpack_counters
+from docstore.collection.limits import MAX_UNDO_GROUP_BYTES
 from docstore.collection.oplog.oplog import COUNTERS_KEY, entry_optime
 from docstore.collection.oplog.undo import Part, undo_counters, undo_keys
 from docstore.key_layout import (
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 256
 """Entries per group: each takes some 20 µs to examine and as long to write."""
 
-_MOST_BYTES = 1 << 20
 _META = Family.META
 
 
@@ -122,7 +122,7 @@ class Rollback:
         group = UndoGroup()
         for entry in self._oplog.scan_back(self._engine, self._oplog.last.timestamp + 1):
             at = entry_optime(entry)
-            full = group.entries == MOST_ENTRIES or group.size >= _MOST_BYTES
+            full = group.entries == MOST_ENTRIES or group.size >= MAX_UNDO_GROUP_BYTES
             if at.timestamp <= self._optime.timestamp or full or (group.entries and clock() >= deadline):
                 group.last = at
                 break

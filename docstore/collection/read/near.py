@@ -20,6 +20,7 @@ from operator import sub
 from typing import TYPE_CHECKING, Any, cast
 
 from docstore.collection.collection import Collection, Index
+from docstore.collection.limits import MAX_NEAR_SCAN_DOCUMENTS
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.index_access import entries_of
 from docstore.kernel.geometry.nearby import Nearby
@@ -34,7 +35,6 @@ from docstore.storage.engine import keys_of_ranges
 if TYPE_CHECKING:
     from docstore.storage import Reader
 
-_SMALL_COLLECTION = 200
 _FIRST_STEPS = 16
 _STEP = 4.0
 _FEW, _MANY = 20, 400
@@ -62,7 +62,7 @@ def nearest_documents(
     waiting = nearby.waiting
     farthest = _farthest(access)
     radius = farthest
-    if coll.count > _SMALL_COLLECTION:
+    if coll.count > MAX_NEAR_SCAN_DOCUMENTS:
         radius = _radius_of_few(coll, access, reader, nearby, farthest, wanted or _FEW)
     wanted = min(wanted or _FIRST_READ, LARGEST_CHUNK)
     record_ids: set[bytes] = set()

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from docstore.collection.limits import MAX_TRIAL_PLANS, MAX_TRIAL_STEPS
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.plan.access import Plan
 
-_MOST_PLANS = 6
-_MOST_LOOKS = 1_000
 ENOUGH = 101
 """The plan that first returns this number of documents wins."""
 
@@ -59,8 +58,8 @@ def best_of(plan: Plan, begin: Callable[[Plan], Trial], wanted: int) -> Plan:
     `rejected`.
     """
     plans = (replace(plan, rejected=()), *plan.rejected)
-    trials = [begin(candidate) for candidate in plans[:_MOST_PLANS]]
-    for looks in range(1, _MOST_LOOKS):
+    trials = [begin(candidate) for candidate in plans[:MAX_TRIAL_PLANS]]
+    for looks in range(1, MAX_TRIAL_STEPS):
         for trial in trials:
             trial.look(looks)
         if any(trial.ended or (trial.found >= wanted and not trial.blocking) for trial in trials):

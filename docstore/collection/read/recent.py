@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-_MOST = 200
+from docstore.collection.limits import MAX_RECENT_ENTRIES
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,7 +31,7 @@ class Recent(Generic[K, V]):
         return self[key] if key in self._new or key in self._old else None
 
     def put(self, key: K, value: V) -> None:
-        if len(self._new) >= _MOST // 2 and key not in self._new:
+        if len(self._new) >= MAX_RECENT_ENTRIES // 2 and key not in self._new:
             self._old, self._new = self._new, {}
         self._new[key] = value
 

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar, cast
 from docstore.aggregation.sorted_runs import PER_PAIR, RUN_BYTES, few_at_a_time, merged_from_outside, merged_pieces
 from docstore.aggregation.stage import Run, Spill
 from docstore.buffers import BUFFERS, OperationBuffers
+from docstore.collection.limits import MAX_TOP_DOCUMENTS
 from docstore.errors import Code, CommandError
 from docstore.kernel.scan.pairs import items_of, key_bytes, sorted_pairs
 from docstore.query.metadata import Order
@@ -23,7 +24,6 @@ from docstore.query.metadata import Order
 MAX_BYTES = 100 * 1024 * 1024
 
 _RUN = 4_096
-_LARGEST_TOP = 4_096
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Sorter(Generic[T]):
         self._spill = spill
         self._buffers = buffers or OperationBuffers()
         self._written: list[Run] = []
-        self._limit = limit if limit <= _LARGEST_TOP else 0
+        self._limit = limit if limit <= MAX_TOP_DOCUMENTS else 0
         self._open: list[tuple[bytes, T]] = []
         self._runs: list[list[tuple[bytes, T]]] = []
         self._run_bytes: list[int] = []

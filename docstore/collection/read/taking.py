@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from docstore.bson.build import bytes_of
 from docstore.collection.collection import Collection
+from docstore.collection.limits import MAX_SMALL_BYTES, MAX_SMALL_DOCUMENTS
 from docstore.kernel.match.predicate import And, Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, scan, scan_pairs
 from docstore.query.pausing import PAUSED, PAUSING, REFUSED
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 NO_LIMIT = 1 << 62
 _PROJECTED_AHEAD = 256
-_SMALL_COUNT = 1_000
-_SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
 
 def is_small(coll: Collection) -> bool:
     """True if one step can scan the whole collection."""
-    return coll.count <= _SMALL_COUNT and coll.size <= _SMALL_BYTES
+    return coll.count <= MAX_SMALL_DOCUMENTS and coll.size <= MAX_SMALL_BYTES
 
 
 def first_documents(
