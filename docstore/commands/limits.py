@@ -21,6 +21,10 @@ MAX_INTERNAL_BYTES = MAX_DOCUMENT_BYTES + 16 * 1024
 """Maximum bytes of a command or a result, which is not stored."""
 MAX_REQUEST_DEPTH = 200
 """Maximum nesting of documents and arrays in a request, checked before anything recurses into it."""
+MAX_CACHED_DECISIONS = 1024
+"""Decisions of access control cached for a user."""
+MAX_CAPPED_BYTES = 1 << 50
+MAX_CAPPED_DOCUMENTS = 0x7FFFFFFF
 
 _SHOWN = 100
 """Maximum characters of a value in an error text."""

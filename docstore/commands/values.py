@@ -15,6 +15,7 @@ from bson.decimal128 import Decimal128
 from docstore.bson import to_python
 from docstore.bson.walk import BOOL, DECIMAL, DOUBLE, INT32, INT64
 from docstore.errors import Code, CommandError
+from docstore.query.value.values import LONG_MAX
 
 NUMBERS = (INT32, INT64, DOUBLE, DECIMAL)
 
@@ -27,7 +28,6 @@ _TYPE_NAMES = {
 _INT32 = struct.Struct("<i")
 _INT64 = struct.Struct("<q")
 _DOUBLE = struct.Struct("<d")
-_MAX_INT64 = 2**63 - 1
 _MIN_INT64 = -(2**63)
 
 
@@ -71,8 +71,8 @@ def integer_of(code: int, data: bytes) -> int:
         number = Decimal128.from_bid(data).to_decimal()
         if number.is_nan():
             return 0
-    if number >= _MAX_INT64:
-        return _MAX_INT64
+    if number >= LONG_MAX:
+        return LONG_MAX
     if number <= _MIN_INT64:
         return _MIN_INT64
     return round(number) if isinstance(number, Decimal) else int(number)

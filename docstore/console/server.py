@@ -33,6 +33,7 @@ from docstore.console.handlers import (
     PageHandler,
     SessionHandler,
 )
+from docstore.console.limits import MAX_HEAD_BYTES
 from docstore.console.logins import Logins
 from docstore.console.open_streams import OpenStreams
 from docstore.errors import Code, CommandError
@@ -45,7 +46,6 @@ LOG = component("NETWORK")
 logging.getLogger("tornado.general").setLevel(logging.ERROR)
 MOST_CONNECTIONS = 64
 LARGEST_BODY = 512 << 10
-_LARGEST_HEAD = 16 << 10
 QUIET_SECONDS = 2.0
 """The time for which an idle connection is not closed to make room."""
 IDLE_SECONDS = 60.0
@@ -105,9 +105,9 @@ class ConsoleServer:
         self._bounds = {
             "idle_connection_timeout": idle_seconds,
             "body_timeout": body_seconds,
-            "max_header_size": _LARGEST_HEAD,
+            "max_header_size": MAX_HEAD_BYTES,
             "max_body_size": LARGEST_BODY,
-            "max_buffer_size": LARGEST_BODY + _LARGEST_HEAD,
+            "max_buffer_size": LARGEST_BODY + MAX_HEAD_BYTES,
         }
 
     def start(self, sockets: list[socket]) -> int:

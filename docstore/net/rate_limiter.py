@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from docstore.commands.parameters import ServerParameter, truth, whole_number
 from docstore.errors import Code, CommandError
+from docstore.query.value.values import INT_MAX
 
 _PREFIX = "ingressConnectionEstablishment"
-_MAX_INT = 2**31 - 1
 
 
 class Admission(Enum):
@@ -42,7 +42,7 @@ class TokenBucket:
     """
 
     def __init__(self) -> None:
-        self.per_second = _MAX_INT
+        self.per_second = INT_MAX
         self.burst_seconds = sys.float_info.max
         self._tokens = self._capacity
         self._filled_at = 0.0
@@ -166,7 +166,7 @@ class RateLimiter:
             "successfulAdmissions": counts.admitted,
             "attemptedAdmissions": counts.admitted + counts.refused + counts.left + len(self._queue),
             "averageTimeQueuedMicros": counts.queued_seconds * 1e6 / max(ended - counts.left, 1),
-            "totalAvailableTokens": min(self._bucket.tokens(self._clock()), float(_MAX_INT)),
+            "totalAvailableTokens": min(self._bucket.tokens(self._clock()), float(INT_MAX)),
         }
 
     def parameters(self) -> tuple[ServerParameter, ...]:
@@ -249,9 +249,9 @@ class RateLimiter:
 
 def _at_least(name: str, number: int, least: int) -> int:
     """Return the number. Errors: BadValue below `least`."""
-    if not least <= number <= _MAX_INT:
+    if not least <= number <= INT_MAX:
         raise CommandError(
             Code.BadValue,
-            f"Invalid value for parameter {name}: {number} is not between {least} and {_MAX_INT}",
+            f"Invalid value for parameter {name}: {number} is not between {least} and {INT_MAX}",
         )
     return number

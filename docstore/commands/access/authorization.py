@@ -18,6 +18,7 @@ from docstore.commands.access.logins import current
 from docstore.commands.access.need import Need, on_cluster, on_database
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.declaration import Command, Resource, admin_only_error
+from docstore.commands.limits import MAX_CACHED_DECISIONS
 from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display_in_full
 from docstore.security.privileges import Privileges
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context, Services
 
-_MOST_DECISIONS = 1024
 _OPEN = (Resource.NONE, Resource.USER)
 _FIRST_STEPS = Privileges()
 """The privileges of the localhost exception: to initiate a replica set and to create the first user."""
@@ -111,7 +111,7 @@ def _check(identity: Identity, context: Context, arguments: Arguments) -> None:
 
 
 def _remember(identity: Identity, decision: object) -> None:
-    if len(identity.allowed) >= _MOST_DECISIONS:
+    if len(identity.allowed) >= MAX_CACHED_DECISIONS:
         identity.allowed.clear()
     identity.allowed.add(decision)
 

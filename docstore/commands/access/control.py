@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from docstore.commands.access.attempts import FailedAttempts
 from docstore.commands.parameters import ServerParameter, truth, whole_number
 from docstore.errors import NO_CODE, Code, CommandError
+from docstore.query.value.values import INT_MAX
 from docstore.security.cluster_keys import MECHANISM as CLUSTER_MECHANISM
 from docstore.security.cluster_keys import ClusterKeys
 from docstore.security.names import SYSTEM, UserName
@@ -32,7 +33,6 @@ from docstore.security.users import KnownBy, NoUsers, User, UserDirectory
 
 T = TypeVar("T")
 _ITERATION_PARAMETERS = {"scramIterationCount": SHA_1, "scramSHA256IterationCount": SHA_256}
-_MOST = 0x7FFFFFFF
 X509 = "MONGODB-X509"
 """Authentication by the client's TLS certificate."""
 
@@ -152,9 +152,10 @@ class AccessControl:
 
     def _put_attempts(self, value: Any) -> None:
         number = whole_number("failedLoginsPerAddress", value)
-        if not 0 <= number <= _MOST:
+        if not 0 <= number <= INT_MAX:
             raise CommandError(
-                Code.BadValue, f"Invalid value for parameter failedLoginsPerAddress: {number} is not from 0 to {_MOST}"
+                Code.BadValue,
+                f"Invalid value for parameter failedLoginsPerAddress: {number} is not from 0 to {INT_MAX}",
             )
         self.attempts.allowed = number
 
@@ -174,7 +175,7 @@ class AccessControl:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise CommandError(Code.BadValue, f"Failed validating {name}: Unable to coerce value to integral type")
             number = whole_number(name, value)
-            if abs(number) > _MOST:
+            if abs(number) > INT_MAX:
                 raise CommandError(Code.BadValue, f"Failed validating {name}: Out of bounds coercing to integral value")
             if number < LEAST_ITERATIONS:
                 raise CommandError(

@@ -11,12 +11,10 @@ from docstore.commands.access.catalog_needs import (
     rename_needs,
 )
 from docstore.commands.declaration import Parameter, Privilege, Resource, Role, Spec, Type
+from docstore.commands.limits import MAX_CAPPED_BYTES, MAX_CAPPED_DOCUMENTS
 from docstore.commands.specs.options import COLLATION, CURSOR
 from docstore.errors import Code
 
-_MOST_BYTES = 1 << 50
-_MOST_DOCUMENTS = 0x7FFFFFFF
-"""Maximum `max` of a capped collection."""
 _VALIDATION = (
     Parameter("validator", Type.OBJECT),
     Parameter("validationLevel", Type.STRING),
@@ -31,8 +29,8 @@ CREATE = Spec(
     stable=True,
     parameters=(
         Parameter("capped", Type.SAFE_BOOL, default=False),
-        Parameter("size", Type.INT, minimum=1, maximum=_MOST_BYTES),
-        Parameter("max", Type.INT, maximum=_MOST_DOCUMENTS),
+        Parameter("size", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
+        Parameter("max", Type.INT, maximum=MAX_CAPPED_DOCUMENTS),
         Parameter("autoIndexId", Type.SAFE_BOOL),
         Parameter("idIndex", Type.OBJECT),
         *_VALIDATION,
@@ -59,8 +57,8 @@ COLL_MOD = Spec(
     parameters=(
         Parameter("index", Type.OBJECT),
         *_VALIDATION,
-        Parameter("cappedSize", Type.INT, minimum=1, maximum=_MOST_BYTES),
-        Parameter("cappedMax", Type.INT, maximum=_MOST_DOCUMENTS),
+        Parameter("cappedSize", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
+        Parameter("cappedMax", Type.INT, maximum=MAX_CAPPED_DOCUMENTS),
         Parameter("dryRun", Type.SAFE_BOOL, default=False),
         Parameter("expireAfterSeconds", Type.ANY),
         Parameter("timeseries", Type.OBJECT),

@@ -7,10 +7,10 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from docstore.console.commands import Call
+from docstore.console.limits import MAX_METRIC_ROWS
 from docstore.errors import Code
 
 Document = dict[str, Any]
-_MOST_ROWS = 10_000
 
 
 class NotAllowed(Exception):
@@ -66,7 +66,7 @@ async def _gather_cluster(call: Call, figures: Figures) -> None:
 
 
 async def _rows(call: Call, figures: Figures, db: str, command: Document) -> list[Document]:
-    reply = await _kept(call, figures, {**command, "cursor": {"batchSize": _MOST_ROWS}}, db)
+    reply = await _kept(call, figures, {**command, "cursor": {"batchSize": MAX_METRIC_ROWS}}, db)
     if reply is None:
         return []
     cursor = reply["cursor"]

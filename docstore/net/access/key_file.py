@@ -7,6 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from docstore.net.limits import MAX_KEY_FILE_BYTES
 from docstore.net.process import StartError
 from docstore.options.values import SecurityOptions
 from docstore.security.cluster_keys import MECHANISM, BadKeys, ClusterKeys, parse_keys
@@ -14,7 +15,6 @@ from docstore.security.scram import SALT_BYTES
 
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _EXIT_CODE = 1
-_MOST_BYTES = 1 << 20
 
 
 def cluster_keys(options: SecurityOptions) -> ClusterKeys | None:
@@ -41,7 +41,7 @@ def _private_text(path: Path) -> str:
                 raise StartError(
                     f"permissions on {path} are too open: a key file must be its owner's alone (chmod 600)", _EXIT_CODE
                 )
-            content = file.read(_MOST_BYTES)
+            content = file.read(MAX_KEY_FILE_BYTES)
         return content.decode()
     except OSError as error:
         raise StartError(f"cannot read the key file {path}: {error.strerror}", _EXIT_CODE) from None

@@ -17,20 +17,17 @@ import sys
 
 from docstore.commands.supervision import SUPERVISION
 from docstore.deferred_free import DEFERRED_FREE
+from docstore.net.limits import MAX_COLLECTION_SECONDS, MAX_NEW_BLOCKS, MAX_PATIENCE_CHECKS, MAX_PATIENCE_CHECKS_AT_WORK
 from docstore.net.memory.allocator import give_back, resident_bytes
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """Thresholds: the interpreter collects young objects as usual, but only `GarbageCollection` collects all."""
 
 _LOOK_SECONDS = 5.0
-_LONGEST_SECONDS = 600.0
-"""The interval after which a collection is due regardless of memory in use."""
 
 _AGED = 10
 """Young collections after which a full one is worthwhile."""
 
-_MOST_BLOCKS = 200_000
-"""Memory blocks in use beyond those after the last collection, above which it is postponed."""
 
 _SLICE_SECONDS = 0.002
 
@@ -41,12 +38,8 @@ collection, it may be in cycles.
 """
 
 _GAINED_BYTES = 4 * 1024 * 1024
-_MOST_PATIENCE = 128
-"""Maximum checks between two attempts that freed nothing; the number doubles each time."""
 
 _SOON = 4
-_MOST_PATIENCE_AT_WORK = 16
-"""The maximum if the freed memory was used again within `_SOON` checks."""
 
 
 class GarbageCollection:
@@ -84,7 +77,7 @@ class GarbageCollection:
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        late = self._loop.time() >= self._collected + _LONGEST_SECONDS
+        late = self._loop.time() >= self._collected + MAX_COLLECTION_SECONDS
         resident = resident_bytes()
         # Memory that was free then and has been returned must not mask growth.
         self._resident = min(self._resident, resident)
@@ -147,7 +140,7 @@ class FreeMemory:
         elif in_use >= self._left + _GROWN_BYTES and not self._grown:
             self._grown = True
             if self._gained and self._looks <= _SOON:
-                self._patience = min(2 * self._patience, _MOST_PATIENCE_AT_WORK)
+                self._patience = min(2 * self._patience, MAX_PATIENCE_CHECKS_AT_WORK)
             else:
                 self._patience = self._looks = 1
         if in_use < self._least + _GROWN_BYTES or self._looks < self._patience:
@@ -160,11 +153,11 @@ class FreeMemory:
         self._gained = before - self._left >= _GAINED_BYTES
         self._grown = False
         if not self._gained:
-            self._patience = min(2 * self._patience, _MOST_PATIENCE)
+            self._patience = min(2 * self._patience, MAX_PATIENCE_CHECKS)
         self._looks = 0
         self._later()
 
 
 def is_due(aged: int, more_blocks: int, *, late: bool) -> bool:
     """True if a full collection is due after `aged` young collections and a growth of `more_blocks`."""
-    return aged >= _AGED and (late or more_blocks <= _MOST_BLOCKS)
+    return aged >= _AGED and (late or more_blocks <= MAX_NEW_BLOCKS)

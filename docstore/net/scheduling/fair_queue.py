@@ -17,10 +17,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from docstore.net.limits import MAX_IDLE_ACCOUNTS
+
 BACKGROUND_EVERY = 10
 """While background work waits, it gets one of this number of slices."""
-_MAX_IDLE_ACCOUNTS = 64
-"""Idle accounts kept before those without effect are removed."""
 
 Waiter = TypeVar("Waiter")
 
@@ -121,7 +121,7 @@ class FairQueue(Generic[Waiter]):
             self._now += seconds / (sum(other.waiting > 0 for other in self._users.values() if other is not user) + 1)
 
     def _remove_idle_accounts(self) -> None:
-        if len(self._operations) < self._length + _MAX_IDLE_ACCOUNTS:
+        if len(self._operations) < self._length + MAX_IDLE_ACCOUNTS:
             return
         self._operations = {owner: account for owner, account in self._operations.items() if account.waiters}
         waiting = {owner.user for owner in self._operations}

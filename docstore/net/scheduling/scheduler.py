@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from docstore.commands.supervision import SUPERVISION
+from docstore.net.limits import MAX_DEFERRAL_SLICES
 from docstore.net.scheduling.fair_queue import BACKGROUND, FairQueue, Owner
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ FIRST_STEP_SECONDS = 0.003
 """How long a request may run in one step before it is restarted in steps that pause."""
 SLICE_SECONDS = 0.008
 """Duration of a slice if nobody else wants the loop; timers and flushes must get through."""
-_MAX_DEFERRAL = 9.0
-"""Long work is deferred by at most this multiple of its last slice's duration."""
 
 
 def never_ready() -> bool:
@@ -178,7 +177,8 @@ class Scheduler:
         queue = self._queue
         if not len(queue):
             return
-        if self._is_ready() and self.clock() - self._ended < _MAX_DEFERRAL * max(self._last_seconds, STEP_SECONDS):
+        deferral = MAX_DEFERRAL_SLICES * max(self._last_seconds, STEP_SECONDS)
+        if self._is_ready() and self.clock() - self._ended < deferral:
             self.deferrals += 1
         else:
             _, waiter = queue.pop()
