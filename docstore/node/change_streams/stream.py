@@ -29,6 +29,7 @@ from docstore.node.change_streams.events import Event, StreamOperation, event_of
 from docstore.node.change_streams.images import current_document, post_image, pre_image
 from docstore.node.change_streams.operations import operations_in
 from docstore.node.change_streams.shared_reader import is_lost
+from docstore.node.limits import MAX_CACHED_STREAM_DECISIONS
 from docstore.node.read.sources import Batch, Documents
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter, conjunction
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 128
 """Operations that are turned into events between two looks at the clock."""
 _READ_AHEAD = 1024
-_MOST_KNOWN = 1000
 _CHANGED = ("update", "replace", "delete")
 _MAJORITY = ReadConcern(ReadLevel.MAJORITY)
 _ABOUT_IMAGES = (b"fullDocument", b"$$", b"$function")
@@ -252,7 +252,7 @@ class ChangeStream:
                 # Of a collection's document changes a stream takes all or none.
                 in_scope = decisions.get(operation.namespace)
                 if in_scope is None:
-                    if len(decisions) >= _MOST_KNOWN:
+                    if len(decisions) >= MAX_CACHED_STREAM_DECISIONS:
                         decisions.clear()
                     in_scope = decisions[operation.namespace] = takes(operation)
             else:

@@ -29,10 +29,9 @@ from docstore.node.timeseries.change import SeriesChange
 from docstore.node.timeseries.indexes import bucket_index
 from docstore.node.timeseries.series import redefine_series, series_of
 from docstore.node.write.validators import check_validator
-from docstore.query.value.values import NUMBERS, text_of
+from docstore.query.value.values import INT_MAX, NUMBERS, text_of
 from docstore.sharding.key import ShardKey
 
-_MAX_SECONDS = 0x7FFFFFFF
 _INDEX = declared(
     Parameter("name", Type.STRING),
     Parameter("keyPattern", Type.OBJECT),
@@ -171,7 +170,7 @@ def _change_index(
     if seconds is not None:
         if seconds < 0:
             raise CommandError(Code.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
-        seconds = min(seconds, _MAX_SECONDS)
+        seconds = min(seconds, INT_MAX)
     if hidden is not None and hidden == index.hidden and not index.is_id:
         hidden = None
     if hidden:

@@ -26,6 +26,7 @@ from docstore.node.ddl.catalog_changes import change, enter_change, make_collect
 from docstore.node.ddl.commit_quorum import VOTERS, concern_of, wait_for_quorum
 from docstore.node.ddl.shard_key_rules import check_new_indexes, shard_key_of
 from docstore.node.entry import Repeated, write_in_slices
+from docstore.node.limits import MAX_CACHED_SPEC_BYTES
 from docstore.node.node import node_of
 from docstore.node.slices import Steps, finish_apart, finish_steps
 from docstore.node.timeseries.indexes import bucket_spec
@@ -34,8 +35,6 @@ from docstore.node.upkeep.catalog_audit import ABORTED, STARTED, SUCCEEDED, note
 from docstore.node.write.driver import check_writable
 from docstore.query.value.collation import Collation
 
-_MOST_KNOWN_BYTES = 1024
-"""Maximum bytes of a cached specification."""
 _known_spec = lru_cache(maxsize=128)(parse_index_spec)
 
 
@@ -96,7 +95,7 @@ def _spec(raw: bytes, ignore_unknown: bool, collation: Collation | None) -> Inde
 
     Errors: those of `parse_index_spec`.
     """
-    parse = _known_spec if len(raw) <= _MOST_KNOWN_BYTES else parse_index_spec
+    parse = _known_spec if len(raw) <= MAX_CACHED_SPEC_BYTES else parse_index_spec
     return parse(raw, ignore_unknown=ignore_unknown, default_collation=collation)
 
 

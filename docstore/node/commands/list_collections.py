@@ -26,6 +26,7 @@ from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import split_namespace
 from docstore.node.entry import enter_read
+from docstore.node.limits import MAX_CACHED_DESCRIPTION_BYTES
 from docstore.node.node import node_of
 from docstore.node.read.cursors import first_batch
 from docstore.node.read.sources import MadeSource
@@ -41,8 +42,6 @@ _OF_SERIES = frozenset(("collation", "expireAfterSeconds", "timeseries"))
 """Options of the bucket collection that the time-series collection shows."""
 _OPLOG_NAME = split_namespace(OPLOG_NS)[1]
 
-_MOST_KNOWN_BYTES = 1024
-"""Maximum bytes of the options and `_id` index of a cached entry."""
 
 _Entry = tuple[str, str, Callable[[], bytes]]
 """(Name, type, function that returns the full entry.)"""
@@ -104,7 +103,7 @@ def _kind_of(store: Store, view: ViewDefinition) -> str:
 def describe(collection: Collection) -> bytes:
     """Return the entry of a collection; as every entry it begins with name and type."""
     options, index = collection.options, collection.id_index.spec.raw
-    make = _known_description if len(options.raw) + len(index) <= _MOST_KNOWN_BYTES else _description
+    make = _known_description if len(options.raw) + len(index) <= MAX_CACHED_DESCRIPTION_BYTES else _description
     uuid = collection.uuid.bytes
     return make(collection.name, "collection", options.raw, uuid, None if options.clustered is not None else index)
 

@@ -35,6 +35,7 @@ from docstore.commands.requests.view_stages import batch_size_on_view, find_stag
 from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
+from docstore.node.limits import MAX_INLINE_RESULT_BYTES
 from docstore.node.node import DataNode
 from docstore.node.pipeline.pieces import (
     InFind,
@@ -63,7 +64,6 @@ from docstore.query.value.values import text_of
 
 _GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "otherVersions"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
-_MOST_GIVEN_BYTES = 1 << 20
 _NEWEST = (True, None)
 """State for a request that reads the newest data without waiting, on a node that owns all of it."""
 
@@ -77,7 +77,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     options = arguments.given()
     if not options.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
         return None
-    if options.get("batchBytes", _MOST_GIVEN_BYTES) < _MOST_GIVEN_BYTES:
+    if options.get("batchBytes", MAX_INLINE_RESULT_BYTES) < MAX_INLINE_RESULT_BYTES:
         return None
     if namespace in node.store.catalog.collections:
         collection = node.store.collection(namespace)
@@ -185,7 +185,7 @@ def _answered(
         PAUSING.level = level
         step.close()
     size = FIRST_BATCH_DOCUMENTS if batch is None else batch
-    if len(documents) == size or bytes_of(documents) > _MOST_GIVEN_BYTES:
+    if len(documents) == size or bytes_of(documents) > MAX_INLINE_RESULT_BYTES:
         # If the batch is exactly full, the general path decides whether a cursor stays.
         return None
     remaining = kept_source(documents[size:])

@@ -28,6 +28,7 @@ from docstore.aggregation.stages.sort import SortStage
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, OBJECT, elements, values
 from docstore.errors import CommandError
+from docstore.node.limits import MAX_TEMPLATE_BYTES
 from docstore.node.pipeline.count import CountedGroup, counted_group
 from docstore.query.projection.projection import kept_paths
 from docstore.query.value.collation import Collation
@@ -44,7 +45,6 @@ _MATCH, _UNION, _LOOKUP, _GEO_NEAR = b"$match\0", b"$unionWith\0", b"$lookup\0",
 _METADATA = b"$meta\0"
 _NAME_AT = 5
 """Offset of a stage's name in its document."""
-_MOST_BYTES = 4096
 
 
 class InFind(NamedTuple):
@@ -95,7 +95,7 @@ def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pi
 
     Under a collation no other collection is read.
     """
-    if not stages or sum(map(len, stages)) > _MOST_BYTES:
+    if not stages or sum(map(len, stages)) > MAX_TEMPLATE_BYTES:
         return None
     filter_, at = _in_front(stages)
     unions = [position for position in range(at, len(stages)) if stages[position].startswith(_UNION, _NAME_AT)]
@@ -120,7 +120,7 @@ def series_pieces(stages: Sequence[bytes]) -> tuple[bytes, SeriesPiece] | None:
 
     None if it does not qualify.
     """
-    if sum(map(len, stages)) > _MOST_BYTES:
+    if sum(map(len, stages)) > MAX_TEMPLATE_BYTES:
         return None
     filter_, at = _in_front(stages)
     piece = _over_measurements(tuple(stages[at:]))
@@ -154,7 +154,7 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
 
     None for others, or if stages need document metadata.
     """
-    if not stages or not stages[0].startswith(_GEO_NEAR, _NAME_AT) or sum(map(len, stages)) > _MOST_BYTES:
+    if not stages or not stages[0].startswith(_GEO_NEAR, _NAME_AT) or sum(map(len, stages)) > MAX_TEMPLATE_BYTES:
         return None
     if any(_METADATA in stage for stage in stages):
         return None

@@ -14,6 +14,7 @@ from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.counting import open_count
 from docstore.commands.context import Context
 from docstore.deferred_free import free_later
+from docstore.node.limits import MAX_IMMEDIATE_FREE_BYTES
 from docstore.node.node import node_of
 from docstore.node.pipeline.collections import FindStream, LocalCollections
 from docstore.node.pipeline.count import CountStream, counted_group
@@ -23,9 +24,6 @@ from docstore.node.read.sources import Batch, Documents, DocumentSource, Evaluat
 from docstore.node.upkeep.execution import execution_of
 from docstore.query.find import Hint
 from docstore.spill import SpillFile
-
-_SMALL_BYTES = 64 * 1024
-"""Maximum bytes of documents that are freed in one go."""
 
 
 class PipelineSource(Evaluating):
@@ -94,7 +92,7 @@ class PipelineSource(Evaluating):
         self._ready = []
         self._buffers.close()
         self._close()
-        if self._long or self._buffers.most > _SMALL_BYTES:
+        if self._long or self._buffers.most > MAX_IMMEDIATE_FREE_BYTES:
             free_later(self._stream)
         self._stream = DocumentList(())
 
@@ -109,7 +107,7 @@ def open_pipeline(
     node = node_of(context)
     spill = SpillFile(node.settings.dbpath) if on_disk else None
     buffers = OperationBuffers()
-    long = len(context.raw) > _SMALL_BYTES
+    long = len(context.raw) > MAX_IMMEDIATE_FREE_BYTES
     collections = LocalCollections(context, view.reader, spill, buffers)
     environment = collections.environment(context.namespace)
     if pipeline.has_source:

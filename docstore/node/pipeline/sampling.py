@@ -15,16 +15,13 @@ from docstore.aggregation.stages.sample import Sample, numbered
 from docstore.collection.collection import Collection
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import last_long
+from docstore.node.limits import MAX_SAMPLE_BYTES, MAX_SAMPLE_DOCUMENTS, MIN_SAMPLED_DOCUMENTS, MIN_SAMPLED_RATIO
 from docstore.query.find import FindQuery
 from docstore.storage import Family
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
 
-_LEAST_DOCUMENTS = 100
-_LEAST_PART = 20
-_MOST_WANTED = 256
-_MOST_BYTES = 16 * 1024 * 1024
 _THINNEST = 4
 _DRAWS_EACH, _DRAWS = 16, 64
 
@@ -42,7 +39,7 @@ def drawn_documents(
     if collection is None or not isinstance(first, Sample) or first.mark == DOING_MERGE or query != FindQuery():
         return None
     size = first.size
-    if collection.count < _LEAST_DOCUMENTS or size * _LEAST_PART > collection.count or size > _MOST_WANTED:
+    if collection.count < max(MIN_SAMPLED_DOCUMENTS, size * MIN_SAMPLED_RATIO) or size > MAX_SAMPLE_DOCUMENTS:
         return None
     key = next(iter(reader.keys(Family.RECORDS, collection.prefix, collection.end)), None)
     if key is None:
@@ -52,7 +49,7 @@ def drawn_documents(
     if span > _THINNEST * collection.count:
         return None
     sample: dict[int, bytes] = {}
-    room = _MOST_BYTES
+    room = MAX_SAMPLE_BYTES
     for _ in range(_DRAWS_EACH * size + _DRAWS):
         if len(sample) == size or room < 0:
             break

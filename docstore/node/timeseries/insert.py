@@ -29,6 +29,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.series.bucket import Bucket
 from docstore.kernel.series.filling import Filling, Identities, Lane
 from docstore.key_layout import RECORD_ID_BYTES, long_of
+from docstore.node.limits import MAX_OPEN_BUCKETS
 from docstore.node.node import DataNode
 from docstore.node.timeseries.indexes import measured_paths
 from docstore.node.timeseries.series import Series, series_of
@@ -48,7 +49,6 @@ GATHERED_BYTES = 1024 * 1024
 """Limit of measurements gathered, or bytes read to extend buckets, before buckets are written."""
 _CLOCK_EVERY = 128
 _CLOCK_EVERY_BUCKETS = 16
-_MOST_OPEN = 10_000
 _CHANGED = frozenset((b"control", b"data"))
 
 
@@ -65,7 +65,7 @@ class OpenBuckets(OrderedDict[bytes, tuple[bytes, int]]):
     def keep(self, key: bytes, bucket: Bucket) -> None:
         self[key] = (bucket.identity, bucket.size)
         self.move_to_end(key)
-        if len(self) > _MOST_OPEN:
+        if len(self) > MAX_OPEN_BUCKETS:
             self.popitem(last=False)
 
 

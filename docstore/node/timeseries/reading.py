@@ -22,6 +22,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.scan.documents import EXHAUSTED, scan
 from docstore.kernel.scan.fetch import Examined
 from docstore.kernel.series.unpacking import greatest_time
+from docstore.node.limits import MAX_UNPACKED_BYTES
 from docstore.node.timeseries.asked import Bound, asked_of
 from docstore.node.timeseries.series import Series
 from docstore.query.value.values import int32_value
@@ -29,8 +30,6 @@ from docstore.storage import Family, Reader
 from docstore.timeseries.definition import CONTROL
 from docstore.timeseries.unpacking import Measurements, measurements
 
-_MOST_BYTES = 1 << 20
-"""Maximum bytes of buckets that are unpacked in a step."""
 _CLOCK_EVERY = 8
 _MORE = 8
 """Further buckets to read behind the wanted ones, because they may have the same time as the last."""
@@ -55,7 +54,7 @@ class Asking:
         if coll.plans.takes_long(self.key):
             return None
         buckets = self._by_index(reader, clock, until) if coll.secondary else self._clustered(reader, clock, until)
-        if buckets is None or bytes_of(buckets) > _MOST_BYTES:
+        if buckets is None or bytes_of(buckets) > MAX_UNPACKED_BYTES:
             coll.plans.took_long(self.key)
             return None
         return buckets
@@ -123,7 +122,7 @@ class Asking:
         entries: Iterator[bytes] = islice(reader.values(Family.INDEXES, low, high), MOST_LOOKS + 1)
         reading = cast("Iterator[bytes]", fetching(coll, entries, reader, examined, None, bare=True))
         buckets: list[bytes] = []
-        status = scan(reading, self.bound.buckets, buckets, MOST_LOOKS + 1, _MOST_BYTES, clock, until)
+        status = scan(reading, self.bound.buckets, buckets, MOST_LOOKS + 1, MAX_UNPACKED_BYTES, clock, until)
         return buckets if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
 
     def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
@@ -142,7 +141,7 @@ class Asking:
                 break
         else:
             return None
-        most = min(max(1, _MOST_BYTES * coll.count // max(coll.size, 1)), MOST_LOOKS)
+        most = min(max(1, MAX_UNPACKED_BYTES * coll.count // max(coll.size, 1)), MOST_LOOKS)
         buckets = scan.documents(reader, most + 1, self.bound.buckets)
         if buckets is None or len(buckets) > most:
             return None

@@ -24,13 +24,13 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, Op
 from docstore.query.plan.intervals import Range, compound
 from docstore.query.plan.value_ranges import class_range
+from docstore.query.value.values import LONG_MIN
 from docstore.storage import Family
 
 _UNIT_DOCUMENTS = 50
 """Documents that are deleted together: about one step's work."""
 _ENTRIES_PER_LOOK = 64
 """Index entries that are read between two looks at the clock."""
-_LEAST_DATE_MS = -(1 << 63)
 
 
 class TtlMonitor(PeriodicTask):
@@ -97,7 +97,7 @@ class ExpiredDocuments:
     def __init__(self, node: DataNode, collection: Collection, index: Index) -> None:
         seconds = expire_seconds(collection, index) or 0
         limit_ms = int(node.wall_clock() * 1000) - seconds * 1000
-        limit = (DATE, max(limit_ms, _LEAST_DATE_MS).to_bytes(8, "little", signed=True))
+        limit = (DATE, max(limit_ms, LONG_MIN).to_bytes(8, "little", signed=True))
         definition = collection.options.timeseries
         if definition is None:
             path, direction = index.fields[0]

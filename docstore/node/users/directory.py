@@ -14,6 +14,7 @@ from docstore.bson import document_to_python, from_python, get_field, to_python
 from docstore.collection.store import Store
 from docstore.log import component
 from docstore.namespace import AUTH_SCHEMA, ROLES_NS, SECURITY_NAMESPACES, USERS_NS, VERSIONS_NS
+from docstore.node.limits import MAX_CACHED_USERS, MAX_DECOY_USERS
 from docstore.security.names import RoleName, UserName
 from docstore.security.pretence import ProfileRing
 from docstore.security.roles import Role, RoleGraph
@@ -21,9 +22,6 @@ from docstore.security.scram import SALT_BYTES, SHA_1, SHA_256, Credential
 from docstore.security.users import KnownBy, User, credentials_of, user_of
 
 LOG = component("ACCESS")
-_MOST_KNOWN = 1024
-_MAX_PROFILES = 1000
-"""Maximum number of users whose credentials serve as decoys for unknown names."""
 _NOBODY = UserName("", "")
 _SOMEONE = from_python(
     {
@@ -90,7 +88,7 @@ class LocalUsers:
             return None
         if user.name != name:
             return None
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= MAX_CACHED_USERS:
             self._known.clear()
         self._known[name] = _Known(generation, raw, user)
         return user
@@ -112,10 +110,10 @@ class LocalUsers:
         return KnownBy(None if raw is None else credentials, profile)
 
     def _ring_of(self, secret: bytes) -> ProfileRing:
-        """Return the ring of existing users, up to _MAX_PROFILES of them."""
+        """Return the ring of existing users, up to MAX_DECOY_USERS of them."""
         key = (self.generation, secret)
         if self._ring is None or self._ring[0] != key:
-            documents = islice(self._all_raw(USERS_NS), _MAX_PROFILES)
+            documents = islice(self._all_raw(USERS_NS), MAX_DECOY_USERS)
             users = ((str(_field(raw, "_id")), _field(raw, "credentials")) for raw in documents)
             self._ring = (key, ProfileRing(secret, users))
         return self._ring[1]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.js.script_thread import current
+from docstore.node.limits import MAX_BATCH_BYTES
 from docstore.optime import OpTime
 from docstore.storage import Family
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 64
 """Maximum number of documents per unit, so that its commit does not hold the loop for long."""
-_MOST_BYTES = 1024 * 1024
 _RECORDS = Family.RECORDS
 
 
@@ -63,7 +63,7 @@ class JointUnit:
     def is_full(self) -> bool:
         """True if the unit has reached its limit of documents or bytes."""
         unit = self.unit
-        return unit is not None and (self._bytes > _MOST_BYTES or len(unit.batch.changes[_RECORDS]) >= MOST_RECORDS)
+        return unit is not None and (self._bytes > MAX_BATCH_BYTES or len(unit.batch.changes[_RECORDS]) >= MOST_RECORDS)
 
     def commit(self) -> OpTime | None:
         """Commit the pending writes; return the optime of the last entry. Errors: those of `WriteUnitOfWork.commit`."""
