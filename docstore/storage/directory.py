@@ -24,6 +24,7 @@ from uuid import uuid4
 from docstore.log import component
 from docstore.storage.durable import Unreadable, read_sealed, seal_text, unseal, write_sealed
 from docstore.storage.engine import StorageError
+from docstore.storage.limits import MAX_SLOT_LOGS
 from docstore.storage.rocks_format import log_head
 
 LOG = component("STORAGE")
@@ -42,8 +43,6 @@ MAKING, ADOPTING, COMPLETE = "making", "adopting", "complete"
 
 _LOG_FILE = re.compile(r"(\d+)\.log")
 _SLOT_BYTES = 4096
-_MAX_LOGS = 80
-"""Maximum number of logs per slot, at 40 bytes each."""
 _SETTLED_NS = 50_000_000
 """Nanoseconds after a new modification time of the directory, from which on a listing of it is complete."""
 _SYNC_SECONDS = 1.0
@@ -174,7 +173,7 @@ class SyncedMarks:
         self._listed_at = time.monotonic_ns()
         directory = self._directory
         logs = sorted((int(name[:-4]), name) for name in os.listdir(directory) if _LOG_FILE.fullmatch(name))
-        self._logs = [(number, f"{directory}/{name}") for number, name in logs[-_MAX_LOGS:]]
+        self._logs = [(number, f"{directory}/{name}") for number, name in logs[-MAX_SLOT_LOGS:]]
         self._heads = {number: self._heads[number] for number, _ in self._logs if number in self._heads}
         # RocksDB keeps writing to its open MANIFEST, even if CURRENT changes.
         with suppress(*([OSError] if self._manifest else [])):

@@ -12,14 +12,13 @@ from rocksdict import Options
 
 from docstore.log import component
 from docstore.storage.engine import Family
+from docstore.storage.limits import MAX_WAITING_FILES
 
 LOG = component("STORAGE")
 MAX_REMOVED = 8_192
 """Deleted keys of a family after which its memtable is flushed."""
 MIN_REMOVED = 512
 """Fewer deleted keys are not worth a flush."""
-_MAX_FILES = 12
-"""Number of files waiting for compaction from which no memtable is flushed for its tombstones."""
 _WINDOW, _REMOVED_IN_WINDOW, _REMOVED_PART = 1_000, 500, 0.3
 """A file is compacted soon if so many keys in a row have so many tombstones, or this share of all are tombstones."""
 _FAMILIES = (Family.RECORDS, Family.INDEXES, Family.WIDE)
@@ -69,7 +68,7 @@ class RemovedKeys:
         source = self._families[family]
         waiting = source.property_int_value("rocksdb.num-immutable-mem-table")
         files = int(source.property_value("rocksdb.num-files-at-level0") or 0)
-        if waiting or files >= _MAX_FILES:
+        if waiting or files >= MAX_WAITING_FILES:
             self._next[family] = self.counts[family] + MIN_REMOVED
             return
         try:

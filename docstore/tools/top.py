@@ -13,12 +13,11 @@ from pymongo.errors import PyMongoError
 
 import docstore
 from docstore.tools.connection import Client, connect, connection_options
+from docstore.tools.limits import MAX_TABLE_COLLECTIONS
 from docstore.tools.terminal import ToolCommand, ToolFailed, failure_of
 from docstore.tools.text.extended_json import EXACT
 
 _KINDS = {"total": "total", "read": "readLock", "write": "writeLock"}
-_MOST = 10
-"""Collections of a table."""
 
 Times = dict[str, dict[str, dict[str, int]]]
 """By namespace, and by total, read and write: `time` in milliseconds and `count`."""
@@ -74,7 +73,7 @@ def _difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, dict
 
 def _table(times: Times, now: str) -> str:
     """Return a table of the collections with most time."""
-    order = sorted(times, key=lambda name: (-times[name]["total"]["time"], name))[:_MOST]
+    order = sorted(times, key=lambda name: (-times[name]["total"]["time"], name))[:MAX_TABLE_COLLECTIONS]
     width = max(map(len, ("ns", *order)))
     lines = [f"{'ns':>{width}}    {'total':>6}    {'read':>6}    {'write':>6}    {now}"]
     for name in order:

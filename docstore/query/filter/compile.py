@@ -39,10 +39,10 @@ from docstore.query.filter.tree import (
 from docstore.query.geo.operators import WITHIN
 from docstore.query.geo.plane import Box, Circle, Outline
 from docstore.query.geo.sphere import OUTLOOK, Cap, Spherical
+from docstore.query.limits import MAX_SEPARATE_PATTERNS
 from docstore.query.value.collation import Collation
 from docstore.query.value.long_lists import paced
 
-_FEW_PATTERNS = 4
 _AT_ONCE = 256
 _PER_SEARCH = 64
 """Units of work charged for searching a string for a pattern."""
@@ -95,7 +95,7 @@ def _compile_leaf(tree: Filter) -> Predicate:
             )
         case In(path, values, patterns, collation):
             alternatives: list[Predicate] = [_compile_in(path, values, collation)]
-            if len(patterns) > _FEW_PATTERNS:
+            if len(patterns) > MAX_SEPARATE_PATTERNS:
                 alternatives += _compile_patterns(path, patterns)
             else:
                 alternatives += [_compile_regex(pattern) for pattern in patterns]

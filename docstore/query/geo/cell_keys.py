@@ -29,6 +29,7 @@ from docstore.query.geo.geojson import parse_stored, refused
 from docstore.query.geo.plane_cells import Square
 from docstore.query.geo.shapes import Group, Line, Point, Polygon, Position, Shape, single_parts
 from docstore.query.geo.sphere_cells import LEVELS, covering
+from docstore.query.limits import MAX_SEPARATE_POINTS
 from docstore.query.plan.intervals import Range, Ranges
 from docstore.query.value.notation import display
 from docstore.query.value.values import NUMBERS, number_of
@@ -38,7 +39,6 @@ Region = plane.Region | sphere.Spherical
 Reach = tuple[CellDistances, float]
 """(measure of the cells of keys, the distance beyond which a key's geometry cannot meet a region)."""
 
-_FEW_POINTS = 16
 _ROUNDING = 1e-14
 _DOCUMENT_CELLS = 16
 REGION_CELLS = 24
@@ -83,7 +83,7 @@ class SphereKeys:
         if not all(point.on_sphere for point in points):
             raise refused(f"can't project geometry into spherical CRS: {display(value)}")
         shapes: list[Shape] = [part for part in parts if isinstance(part, Line | Polygon)]
-        if len(points) > _FEW_POINTS:
+        if len(points) > MAX_SEPARATE_POINTS:
             shapes, points = [*shapes, *points], []
         keys = {_points(self.finest).of_place(*point.at) for point in points}
         if shapes:

@@ -60,6 +60,12 @@ from docstore.query.filter.tree import (
     ValueTest,
     conjunction,
 )
+from docstore.query.limits import (
+    MAX_CACHED_CONDITIONS,
+    MAX_CACHED_LIST_VALUES,
+    MAX_CACHED_VALUE_BYTES,
+    MAX_CONSTANT_LIST_VALUES,
+)
 from docstore.query.plan.access import IndexScan, Plan, index_scan, wildcard_scan
 from docstore.query.plan.bounds import FieldBounds, arrays_on
 from docstore.query.plan.index_bounds import IndexInfo, asked_of, hashes_of
@@ -75,17 +81,10 @@ Shape = tuple[object, ...]
 _KINDS = {INT32: 1, INT64: 1, DOUBLE: 1, STRING: 2, BINARY: 5, OBJECT_ID: 7, BOOL: 8, DATE: 9, TIMESTAMP: 17}
 """The types whose values have ranges of their own; types that compare with each other share a number."""
 
-_LONGEST = 1024
-"""Most bytes of a value that a cached plan may hold."""
-_MOST_CONDITIONS = 32
-_MOST_LISTED = 1_000
-_MOST_FIXED = 8
-"""Most values of a constant list: longer lists rarely recur unchanged."""
-
 
 def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | None:
     """Return the shape of a filter and an order, given these indexes; None if its plans are not cached."""
-    if sort.natural or sort.measures or len(conjuncts(tree)) > _MOST_CONDITIONS:
+    if sort.natural or sort.measures or len(conjuncts(tree)) > MAX_CACHED_CONDITIONS:
         return None
     shape: list[object] = [sort.fields, sort.collation]
     # If `_id` is in a compound index too, a few of its scans could be merged into the order.
@@ -100,7 +99,7 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
             return None
         if isinstance(condition, Or):
             branches = [_part_of_shape(child, lists=not sort.fields) for child in condition.children]
-            if len(branches) > _MOST_CONDITIONS or None in branches:
+            if len(branches) > MAX_CACHED_CONDITIONS or None in branches:
                 return None
             shape += ("or", tuple(branches))
             continue
@@ -166,7 +165,7 @@ def has_free_value(condition: Filter) -> bool:
 
 def _is_free(value: Value) -> bool:
     """True if the value's type has ranges of its own, and the value is short enough for a cached plan."""
-    return value[0] in _KINDS and len(value[1]) <= _LONGEST and not _is_nan(value)
+    return value[0] in _KINDS and len(value[1]) <= MAX_CACHED_VALUE_BYTES and not _is_nan(value)
 
 
 def has_free_list(condition: Filter) -> TypeGuard[In]:
@@ -174,12 +173,12 @@ def has_free_list(condition: Filter) -> TypeGuard[In]:
     if not isinstance(condition, In) or condition.patterns:
         return False
     listed = condition.values
-    return 1 <= len(listed) <= _MOST_LISTED and all(map(_is_free, listed))
+    return 1 <= len(listed) <= MAX_CACHED_LIST_VALUES and all(map(_is_free, listed))
 
 
 def has_free_pattern(condition: Filter) -> TypeGuard[RegexMatch]:
     """True if the condition is a regular expression that is not part of the shape."""
-    return isinstance(condition, RegexMatch) and len(condition.pattern) <= _LONGEST
+    return isinstance(condition, RegexMatch) and len(condition.pattern) <= MAX_CACHED_VALUE_BYTES
 
 
 def has_free_patterns(condition: Filter) -> TypeGuard[In]:
@@ -188,10 +187,13 @@ def has_free_patterns(condition: Filter) -> TypeGuard[In]:
     """
     if not isinstance(condition, In) or condition.collation is not None or not condition.patterns:
         return False
-    if len(condition.patterns) + len(condition.values) > _MOST_FIXED or not all(map(_is_free, condition.values)):
+    if len(condition.patterns) + len(condition.values) > MAX_CONSTANT_LIST_VALUES or not all(
+        map(_is_free, condition.values)
+    ):
         return False
     return all(
-        len(pattern.pattern) <= _LONGEST and literal_prefix(pattern.pattern, pattern.options) == ("", False)
+        len(pattern.pattern) <= MAX_CACHED_VALUE_BYTES
+        and literal_prefix(pattern.pattern, pattern.options) == ("", False)
         for pattern in condition.patterns
     )
 
@@ -221,19 +223,21 @@ def _is_constant(condition: Filter) -> bool:
     """True if the condition is a constant of the shape."""
     match condition:
         case Comparison(path, _, value):
-            short = len(value[1]) <= _LONGEST
+            short = len(value[1]) <= MAX_CACHED_VALUE_BYTES
             return short and path != "_id" and value[0] != DECIMAL and not _is_nan(value)
         case In():
-            short = len(condition.values) <= _MOST_FIXED and all(
-                len(member[1]) <= _LONGEST for member in condition.values
+            short = len(condition.values) <= MAX_CONSTANT_LIST_VALUES and all(
+                len(member[1]) <= MAX_CACHED_VALUE_BYTES for member in condition.values
             )
             return short and condition.path != "_id"
         case Not(Comparison() | In() | Exists() | RegexMatch() as child):
             return _is_constant(child)
-        case Nor(children) if len(children) <= _MOST_FIXED:
+        case Nor(children) if len(children) <= MAX_CONSTANT_LIST_VALUES:
             return all(map(_is_constant, children))
         case DocumentTest(_, name, argument, script, collation):
-            return name == "$expr" and len(argument[1]) <= _LONGEST and script is None and collation is None
+            return (
+                name == "$expr" and len(argument[1]) <= MAX_CACHED_VALUE_BYTES and script is None and collation is None
+            )
         case _:
             return isinstance(condition, Exists | RegexMatch | TypeIs | Mod | Size)
 

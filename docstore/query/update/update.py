@@ -19,6 +19,7 @@ from docstore.bson.walk import ARRAY, TIMESTAMP, Value, elements, get_field
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import Filter
+from docstore.query.limits import MAX_CACHED_POSITIONS
 from docstore.query.update.arrays import AddToSet, Push
 from docstore.query.update.modifier import LEAVE, Modifier, Situation
 from docstore.query.update.tree import PathNode, Selectors, apply_tree, dollar_field
@@ -30,8 +31,6 @@ from docstore.query.value.places import changed_place
 from docstore.query.value.values import timestamp_bytes
 
 _TIMESTAMP_CODE = bytes((TIMESTAMP,))
-_MOST_POSITIONS = 8
-"""Most positions for which an update caches its tree."""
 
 ChangedPaths = Mapping[str, Union["ChangedPaths", bool]]
 
@@ -132,7 +131,7 @@ class OperatorUpdate:
         tree = self._at.get(matched_index)
         if tree is None:
             tree = _tree(map(_while_updating, paced(self.changes)), matched_index)
-            if len(self._at) < _MOST_POSITIONS:
+            if len(self._at) < MAX_CACHED_POSITIONS:
                 self._at[matched_index] = tree
         return tree
 

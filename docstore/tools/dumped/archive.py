@@ -26,14 +26,13 @@ from fastcrc import crc64
 
 from docstore.tools.connection import RAW
 from docstore.tools.dumped.files import documents_name, is_oplog
+from docstore.tools.limits import MAX_ARCHIVED_DOCUMENT_BYTES
 from docstore.tools.text.extended_json import EXACT, as_json, document_of
 
 VERSION = "0.1"
 _MAGIC = b"\x6d\xe2\x99\x81"
 _TERMINATOR = b"\xff\xff\xff\xff"
 _LENGTH = struct.Struct("<i")
-_LONGEST = 48 << 20
-"""Bytes of a document: more is no length, but something else that stands in its place."""
 _PIECE = 4 << 20
 
 
@@ -184,7 +183,7 @@ class ArchiveReader:
         if len(head) < 4:
             raise ArchiveError("the archive ends in the middle")
         (length,) = _LENGTH.unpack(head)
-        if not 5 <= length <= _LONGEST:
+        if not 5 <= length <= MAX_ARCHIVED_DOCUMENT_BYTES:
             raise ArchiveError(f"{length} is neither the length of a document nor a terminator")
         body = self._file.read(length - 4)
         if len(body) < length - 4:

@@ -23,6 +23,7 @@ from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
 
 from docstore.tools.connection import RAW
+from docstore.tools.limits import MAX_CUT_NAME_BYTES, MAX_FILE_NAME_BYTES
 from docstore.tools.text.extended_json import document_of
 
 OPLOG = "oplog"
@@ -34,8 +35,6 @@ SERIES = "timeseries"
 _BUCKETS = "system.buckets."
 _METADATA = ".metadata.json"
 _DOCUMENTS = ".bson"
-_MAX_NAME_BYTES = 238
-_MAX_CUT_BYTES = 208
 _LENGTH = struct.Struct("<i")
 _SHORTEST = 5
 _PIECE = 4 << 20
@@ -133,9 +132,9 @@ def documents_in(file: IO[bytes]) -> Iterator[RawBSONDocument]:
 def _file(root: Path, database: str, collection: str, ending: str, compressed: bool) -> Path:
     # A dollar is the first character of names of users and roles, and of none else.
     name = quote(collection, safe="$" if collection.startswith("$") else "")
-    if len(name) > _MAX_NAME_BYTES:
-        cut = name[:_MAX_CUT_BYTES]
-        escape = cut.rfind("%", _MAX_CUT_BYTES - 2)
+    if len(name) > MAX_FILE_NAME_BYTES:
+        cut = name[:MAX_CUT_NAME_BYTES]
+        escape = cut.rfind("%", MAX_CUT_NAME_BYTES - 2)
         digest = hashlib.sha1(collection.encode(), usedforsecurity=False).digest()
         name = cut[: escape if escape >= 0 else None] + "%24" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
     return root / database / (name + ending + _suffix(compressed))

@@ -15,6 +15,8 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 from bson.json_util import JSONMode, JSONOptions, dumps, object_pairs_hook
 
+from docstore.tools.limits import MAX_TEXT_CHARACTERS
+
 EXACT: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 """Decodes documents so that nothing of a value is lost."""
 
@@ -25,8 +27,6 @@ _CANONICAL = JSONOptions(json_mode=JSONMode.CANONICAL, datetime_conversion=Datet
 _RELAXED = JSONOptions(json_mode=JSONMode.RELAXED, datetime_conversion=DatetimeConversion.DATETIME_MS)
 _SPACE = " \t\r\n"
 _PIECE = 1 << 16
-_LONGEST = 1 << 27
-"""Characters that a text without an end may have: canonical text of the largest document is shorter."""
 
 
 def as_json(value: Any, *, relaxed: bool = False, pretty: bool = False) -> str:
@@ -104,7 +104,7 @@ class _Text:
                 # The document may be incomplete: read on, twice as much each time, so that a long one is parsed few
                 # times.
                 length = len(self._buffer) - self.position
-                if length > _LONGEST or not self._read_on(max(length, _PIECE)):
+                if length > MAX_TEXT_CHARACTERS or not self._read_on(max(length, _PIECE)):
                     raise
         if not isinstance(document, dict):
             raise ValueError(f"{str(document)[:40]!r} is no document")

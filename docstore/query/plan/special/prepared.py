@@ -21,6 +21,7 @@ from docstore.query.filter.text_operator import parse_text
 from docstore.query.filter.tree import Filter, Near, TextSearch, ValueTest, conjunction
 from docstore.query.geo.cell_keys import REGION_CELLS, Reach
 from docstore.query.geo.operators import parse_geo
+from docstore.query.limits import MAX_PREPARED_ARGUMENT_BYTES
 from docstore.query.metadata import Order
 from docstore.query.plan.access import IndexScan, NearScan, Plan
 from docstore.query.plan.bounds import FieldBounds
@@ -30,9 +31,6 @@ from docstore.query.plan.intervals import EVERYTHING, points_of
 from docstore.query.plan.shapes import conjuncts
 from docstore.query.sort import Sort
 from docstore.query.text.search import Search, TextMatcher
-
-_LONGEST = 1024
-"""Most bytes of an argument: parsing a longer one takes a while."""
 
 Part = tuple[IndexInfo, Sequence[tuple[bytes, bytes]]]
 """Ranges of entries of one index."""
@@ -67,7 +65,7 @@ class PreparedSearch:
     def bound(self, values: list[Value]) -> Bound | None:
         """Return the bound search; None if the filter's plan is another. Errors: those of parsing the argument."""
         sought, other_values = values[self.place], values[: self.place] + values[self.place + 1 :]
-        if len(sought[1]) > _LONGEST:
+        if len(sought[1]) > MAX_PREPARED_ARGUMENT_BYTES:
             return None
         predicates = [] if self.left is None else [self.left.predicate(other_values)]
         if isinstance(self.first, TextSearch):
