@@ -18,13 +18,12 @@ from docstore.namespace import AUTH_SCHEMA, ROLES_NS, USERS_NS, VERSIONS_NS, spl
 from docstore.security.names import UserName
 from docstore.security.users import KnownBy, User, credentials_of, user_of_reply
 from docstore.sharding.requests import get_credentials, user_changes
+from mongos.limits import MAX_CACHED_USERS
 from mongos.routing.shards import Shard
 
 LOG = component("ACCESS")
 _INTERVAL_SECONDS = 30
 _ASKING_SECONDS = 1.0
-_MOST_KNOWN = 4096
-"""The maximal number of cached answers, also for unknown users: anybody may ask for any name."""
 _INTERVAL = "userCacheInvalidationIntervalSecs"
 
 
@@ -81,7 +80,7 @@ class RoutedUsers:
             return self._known[name]
         user = await self._ask(name)
         if self._known_at == generation:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= MAX_CACHED_USERS:
                 self._known.clear()
             self._known[name] = user
         return user

@@ -37,6 +37,7 @@ from docstore.sharding.ddl.coordinator import (
 from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, Phase
 from mongod.ddl.finding import find
 from mongod.ddl.shard_key import tell_sharded
+from mongod.limits import MAX_RETRY_SECONDS
 from mongod.migration.changes import log
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ PATIENCE_SECONDS = 30.0
 HOLD_SECONDS = 10.0
 ACT_SECONDS = 60.0
 _RETRY_SECONDS = 0.1
-_MAX_RETRY_SECONDS = 1.0
 _NO_ANSWER = STATE_CHANGE_CODES | {
     Code.FailedToSatisfyReadPreference,
     Code.HostNotFound,
@@ -252,7 +252,7 @@ class Driver:
                 if error.code == Code.HostUnreachable and loop.time() - start >= PATIENCE_SECONDS:
                     give_up = loop.time() + PATIENCE_SECONDS  # it was at work all the while
             await asyncio.sleep(pause)
-            pause = _RETRY_SECONDS if waits_for_another else min(2 * pause, _MAX_RETRY_SECONDS)
+            pause = _RETRY_SECONDS if waits_for_another else min(2 * pause, MAX_RETRY_SECONDS)
 
     async def _is_removed(self, shard: str, error: CommandError) -> bool:
         """True if a shard that is not found was certainly removed from the cluster. One that was not goes on holding

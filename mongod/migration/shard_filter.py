@@ -55,6 +55,7 @@ from mongod.migration.critical_section import CriticalSection, CriticalSections
 from mongod.migration.handovers import Handovers
 from mongod.migration.holds import Holds, stored_document
 from mongod.migration.identity import ShardIdentity
+from mongod.migration.limits import MAX_PREDICATE_RANGES
 from mongod.migration.records import ROUTING_SIGNALS, MigrationRecords
 from mongod.migration.statements import Hold, RunningStatements
 from mongod.migration.transaction_filter import TransactionShardFilter
@@ -65,8 +66,6 @@ _ACCEPTED_VERSIONS = 16
 _CATCH_UP_SECONDS = 10.0
 _LAG_SECONDS = 0.05
 _LAG_ATTEMPTS = 200
-_MOST_RANGES = 4096
-"""A predicate of more ranges takes longer to make than looking into the chunk map, document by document, takes."""
 
 
 class Membership(Protocol):
@@ -373,7 +372,7 @@ def _filter_of(routing: Routing, shard: str) -> Predicate | None:
         return None
     if not chunks.counts.get(shard, 0):
         return Always(False)
-    if chunks.ranges_at_most(shard) > _MOST_RANGES:
+    if chunks.ranges_at_most(shard) > MAX_PREDICATE_RANGES:
         return Call(partial(_owns, chunks, shard))
     return Ranges(chunks.key.pattern, chunks.owned(shard))
 

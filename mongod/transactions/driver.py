@@ -17,6 +17,7 @@ from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.log import component
 from docstore.optime import pack_timestamp
 from docstore.sharding.commitment import COORDINATORS, Commitment, Decision
+from mongod.limits import MAX_RETRY_SECONDS
 from mongod.migration.records import Removed
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ PREPARE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 CARRY_OUT_SECONDS = 1.0
 _RETRY_SECONDS = 0.05
-_MAX_RETRY_SECONDS = 1.0
 _NO_ANSWER = STATE_CHANGE_CODES | {
     Code.FailedToSatisfyReadPreference,
     Code.HostNotFound,
@@ -137,7 +137,7 @@ class CommitDriver:
                     self._check_primary()
                     LOG.error("A participant refuses the decision", shard=shard, reason=error.message)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _MAX_RETRY_SECONDS)
+            pause = min(2 * pause, MAX_RETRY_SECONDS)
 
     async def _is_removed(self, shard: str) -> bool:
         try:

@@ -40,6 +40,7 @@ from docstore.js import script_thread
 from docstore.net import NetworkError
 from docstore.optime import unpack_timestamp
 from docstore.query.value.values import string_value
+from mongos.limits import MAX_EVENT_BATCH_BYTES
 from mongos.merge.pipelines import Request, open_pipeline
 from mongos.router import Router, router_of
 from mongos.routing.requests import cursor_of
@@ -49,7 +50,6 @@ AWAIT_SECONDS = 1.0
 """The wait of a getMore for events, if the client gives none."""
 _IDLE_MS, _BEHIND_MS = 500, 50
 """The wait of a shard's getMore: while there is no event, and while events wait for its promise."""
-_MOST_BYTES = 16 * 1024 * 1024
 _SHARD_BYTES = 4 * 1024 * 1024
 _FIRST_BATCH = 101
 
@@ -152,7 +152,7 @@ class RoutedStream:
         events: list[bytes] = []
         size = 0
         while True:
-            while self._ready and len(events) < most and size < _MOST_BYTES:
+            while self._ready and len(events) < most and size < MAX_EVENT_BATCH_BYTES:
                 document, self._token, _ = self._ready.popleft()
                 check_internal_size(document)
                 events.append(document)
@@ -286,7 +286,7 @@ class RoutedStream:
         inner_context = context.derived(namespace=namespace, db=names["db"])
         cursor = await open_pipeline(inner_context, Request(base, namespace, parse_pipeline([match])))
         try:
-            documents, _ = await cursor.next_batch(1, _MOST_BYTES)
+            documents, _ = await cursor.next_batch(1, MAX_EVENT_BATCH_BYTES)
         finally:
             cursor.close()
         index = next(at for at, (name, _, _) in enumerate(fields) if name == "ns")

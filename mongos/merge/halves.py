@@ -28,6 +28,7 @@ from docstore.buffers import OperationBuffers
 from docstore.errors import CommandError
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.query.pausing import PAUSING, REFUSED
+from mongos.limits import MAX_INLINE_RESULT_BYTES
 from mongos.merge.joined import joined
 from mongos.merge.merged import Shape
 from mongos.relay.pipelines import read_beside
@@ -36,7 +37,6 @@ from mongos.relay.targets import NamespaceTargets
 _ASIDE = (b"$meta\0", b"$sample\0", b"$rand\0", b"$sampleRate\0")
 _SOME = bson.encode({"$match": {"_id": 1}})
 """Stands for the `$match` in front, whose values are others each time."""
-_MOST_GIVEN_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Halves:
         if documents is not None and self.merging.stages:
             documents = _run(self.merging, documents, clock)
         # For a batch that is just full, the cursor decides whether more documents follow.
-        if documents is None or len(documents) >= batch or bytes_of(documents) > _MOST_GIVEN_BYTES:
+        if documents is None or len(documents) >= batch or bytes_of(documents) > MAX_INLINE_RESULT_BYTES:
             return None
         return documents
 

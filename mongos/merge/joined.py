@@ -11,19 +11,17 @@ from functools import lru_cache
 from docstore.bson import array_documents, get_field
 from docstore.errors import CommandError
 from docstore.query.sort import Sort, parse_sort
+from mongos.limits import MAX_CACHED_SORT_BYTES, MAX_JOINED_REPLY_BYTES
 from mongos.merge.merged import Shape
 from mongos.relay.replies import success
 from mongos.relay.targets import NamespaceTargets
 
-_MOST_BYTES = 1 << 18
-_LONGEST = 1024
-"""Longer sort specifications rarely repeat, and are not cached."""
 _BEGINS = b"\x03cursor\0"
 
 
 def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) -> list[bytes] | None:
     """The documents of the replies, merged, cut and projected; None where there is more than they have, or much."""
-    if sum(map(len, replies)) > _MOST_BYTES:
+    if sum(map(len, replies)) > MAX_JOINED_REPLY_BYTES:
         return None
     documents: list[bytes] = []
     for reply in replies:
@@ -46,7 +44,7 @@ def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) ->
 
 def plain_order(raw: bytes) -> Sort | None:
     """Return the sort if it is short and independent of the filter; else None."""
-    return _plain_order(raw) if len(raw) <= _LONGEST else None
+    return _plain_order(raw) if len(raw) <= MAX_CACHED_SORT_BYTES else None
 
 
 @lru_cache(maxsize=256)

@@ -25,6 +25,7 @@ from docstore.net import NetworkError
 from docstore.net.link import Link
 from docstore.net.pool import raise_for_error
 from docstore.wire.message import Message
+from mongos.limits import MAX_RELAYED_BATCH_BYTES
 from mongos.merge.batches import cursor_reply
 from mongos.merge.merged import MergedCursor
 from mongos.merge.remote import RemoteCursor
@@ -40,9 +41,8 @@ _BEGINS = b"\x03cursor\0"
 _ASKED = b"\x12getMore\0"
 _ASKED_AT = 4 + len(_ASKED)
 _ID = b"\x12id\0"
-_MOST_BYTES = 1024 * 1024
-_ADDED = b"\x10batchBytes\0" + _MOST_BYTES.to_bytes(4, "little")
-_LARGE_BYTES = _MOST_BYTES // 2
+_ADDED = b"\x10batchBytes\0" + MAX_RELAYED_BATCH_BYTES.to_bytes(4, "little")
+_LARGE_BYTES = MAX_RELAYED_BATCH_BYTES // 2
 """After a batch above this size the next ones are expected to be large, too."""
 
 

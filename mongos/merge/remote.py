@@ -13,17 +13,16 @@ from docstore.buffers import BUFFERS, OperationBuffers
 from docstore.errors import CommandError
 from docstore.namespace import split_namespace
 from docstore.net import NetworkError
+from mongos.limits import MAX_CROWDED_BATCH_BYTES
 from mongos.routing.requests import ShardReply, cursor_of
 from mongos.routing.shards import Shard, unreachable
 
 _BATCH_BYTES = 4 * 1024 * 1024
-_SMALL_BATCH_BYTES = 256 * 1024
-"""The batch size while the process holds too much in memory; then nothing is read ahead either."""
 
 
 def batch_bytes() -> int:
     """Return the maximal bytes of a shard's batch that is to be merged."""
-    return _SMALL_BATCH_BYTES if BUFFERS.held >= BUFFERS.limit else _BATCH_BYTES
+    return MAX_CROWDED_BATCH_BYTES if BUFFERS.held >= BUFFERS.limit else _BATCH_BYTES
 
 
 class RemoteCursor:

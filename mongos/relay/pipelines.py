@@ -13,6 +13,7 @@ from docstore.bson import OBJECT, elements, get_field
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, STRING, Value, values
 from docstore.commands.arguments import Arguments
 from docstore.query.value.values import text_of
+from mongos.limits import MAX_TEMPLATE_BYTES
 from mongos.relay.targets import Aim, Language, NamespaceTargets
 
 _STAGES = frozenset(
@@ -25,7 +26,6 @@ _STAGES = frozenset(
 _READING = {"$graphLookup": "from", "$lookup": "from", "$unionWith": "coll"}
 """The field with the name of the collection, for stages that read another one."""
 _SCRIPTS = (b"$function\0", b"$accumulator\0", b"$where\0")
-_MOST_BYTES = 4096
 
 
 def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Language) -> Aim | None:
@@ -48,7 +48,7 @@ def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Langu
 
 def are_few(stages: Sequence[bytes]) -> bool:
     """True if the stages are short enough to be inspected and cached."""
-    return sum(map(len, stages)) <= _MOST_BYTES
+    return sum(map(len, stages)) <= MAX_TEMPLATE_BYTES
 
 
 def leading_filter(stages: Sequence[bytes]) -> bytes | None:

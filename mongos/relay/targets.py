@@ -31,10 +31,9 @@ from docstore.query.plan.bounds import conditions
 from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import shards_for_filter
+from mongos.limits import MAX_TARGET_FORMS, MAX_TARGET_NAMESPACES
 from mongos.routing.requests import other_versions, version_field
 
-_MOST_FORMS = 256
-_MOST_NAMESPACES = 1024
 _ENDED = b"\x12id\0" + bytes(8)
 _CURSOR_AT = 4 + len(b"\x03cursor\0") + 4
 """The offset in a reply of a `cursor` whose batch comes last, and the beginning of one that is exhausted."""
@@ -128,7 +127,7 @@ class NamespaceTargets:
             (primary,) = primaries if len(primaries) == 1 else (None,)
             if primary is None or len(routing) < len(read):
                 return None
-            if len(self._beside) >= _MOST_FORMS:
+            if len(self._beside) >= MAX_TARGET_FORMS:
                 self._beside.clear()
             fields = other_versions(dict(zip(read, routing, strict=True)))
             entry = self._beside[names] = _Beside(read, routing, primary, encoded_fields(bson.encode(fields)))
@@ -262,7 +261,7 @@ class NamespaceTargets:
         tree = parse_filter(filter_, query_context=language)
         collection = self.routing.collection
         positions = _UNKEYED if collection is None else _places(filter_, tree, collection.key.fields)
-        if len(self._places) >= _MOST_FORMS:
+        if len(self._places) >= MAX_TARGET_FORMS:
             self._places.clear()
         self._places[form] = positions
         return positions
@@ -284,7 +283,7 @@ class PreparedTargets:
         if targets is None or targets.routing is not routing:
             if routing.collection is not None and routing.collection.partitioner is not None:
                 return None
-            if len(self._by_namespace) >= _MOST_NAMESPACES:
+            if len(self._by_namespace) >= MAX_TARGET_NAMESPACES:
                 self._by_namespace.clear()
             targets = self._by_namespace[namespace] = NamespaceTargets(routing, self._cache)
         return targets

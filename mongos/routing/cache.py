@@ -21,12 +21,12 @@ from docstore.namespace import split_namespace
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
 from docstore.sharding.version import STALE_CODES, ShardVersion
+from mongos.limits import MAX_READ_NAMESPACES
 from mongos.routing.shards import CONFIG, Shard
 
 MAX_ATTEMPTS = 30
 UNREACHABLE_CODES = frozenset((Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound))
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
-_MOST_READ = 1024
 T = TypeVar("T")
 
 
@@ -89,7 +89,7 @@ class RoutingCache:
         all_names = self.read_with(db, names)
         if all_names.issuperset(more):
             return False
-        if len(self._also_read) >= _MOST_READ:
+        if len(self._also_read) >= MAX_READ_NAMESPACES:
             self._also_read.clear()
         self._also_read[db, names] = all_names.union(more)
         return True

@@ -23,6 +23,7 @@ from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.sessions.transactions import READ_ONLY
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
+from mongos.limits import MAX_PAUSE_SECONDS
 from mongos.routing.cache import is_stale
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import CONFIG, Shard, Shards
@@ -36,7 +37,6 @@ _OF_SESSIONS = frozenset(
 
 MAX_LOCK_WAIT_SECONDS = 20.0
 _MIN_PAUSE_SECONDS = 0.01
-_MAX_PAUSE_SECONDS = 0.1
 
 
 class Participant:
@@ -103,7 +103,7 @@ class TransactionShard:
                 if not waits or not self._transaction.is_alone(participant) or shard.now() + pause >= give_up:
                     raise
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     async def _send(self, participant: Participant, operation: _Operation) -> ShardReply:
         self._transaction.check()

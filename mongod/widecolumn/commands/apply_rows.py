@@ -17,9 +17,7 @@ from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import shown_key
 from docstore.widecolumn.node.schema_changes import check_schema
-
-_MOST_BEFORE_VALUE = 17
-"""Bytes of a record that are not the value: flags, timestamp, and of one that expires when it does."""
+from mongod.limits import MAX_RECORD_HEAD_BYTES
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -41,7 +39,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 def _check_values(context: Context, write: RowWrite) -> None:
     """InvalidRequest for a value that is larger than values may be here: a router does not know of the limit."""
     limit = wide_of(node_of(context)).settings.max_value
-    largest = max((len(entry.record) for entry in write.entries), default=0) - _MOST_BEFORE_VALUE
+    largest = max((len(entry.record) for entry in write.entries), default=0) - MAX_RECORD_HEAD_BYTES
     if largest > limit:
         raise invalid_request(
             f"a value of row {shown_key(write.key)} has {largest} bytes, more than the limit of {limit}"

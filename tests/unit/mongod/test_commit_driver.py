@@ -61,7 +61,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 def in_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "CARRY_OUT_SECONDS", 0.02)
     monkeypatch.setattr(driver, "_RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(driver, "_MAX_RETRY_SECONDS", 0.004)
+    monkeypatch.setattr(driver, "MAX_RETRY_SECONDS", 0.004)
 
 
 def test_the_decision_is_told_though_a_participant_does_not_answer() -> None:

@@ -111,7 +111,7 @@ def test_what_is_more_than_a_batch_or_much_is_read_on_by_the_router(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if batch == 100:
-        monkeypatch.setattr(joined, "_MOST_BYTES", 100)
+        monkeypatch.setattr(joined, "MAX_JOINED_REPLY_BYTES", 100)
 
     async def story() -> None:
         pair = await filled()
@@ -133,7 +133,7 @@ def test_what_is_more_than_a_batch_or_much_is_read_on_by_the_router(
 def test_results_of_a_pipeline_are_read_on_where_they_are_many(hindrance: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what the shards have answered: they are not asked again."""
     if hindrance == "bytes":
-        monkeypatch.setattr(joined, "_MOST_BYTES", 100)
+        monkeypatch.setattr(joined, "MAX_JOINED_REPLY_BYTES", 100)
     if hindrance == "time":
         monkeypatch.setattr(halves, "FIRST_STEP_SECONDS", -1.0)
     command = _pipeline({"$group": {"_id": "$_id", "x": {"$first": "$x"}}}, {"$sort": {"_id": -1}}, {"$skip": 2})
