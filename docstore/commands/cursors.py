@@ -11,7 +11,7 @@ A cursor's `source` is any object with `close()`; the registry does not inspect 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from docstore.commands.access.need import Need
 from docstore.errors import Code, CommandError
@@ -28,14 +28,28 @@ class Source(Protocol):
         """Release its resources; called once."""
 
 
-class ClientCursor:
-    """One open cursor. `source`: an object of the command layer. `lsid`: its session, or None.
+class OpeningRequest(NamedTuple):
+    """The request that opened a cursor. `lsid`: its session, or None. `transaction`: its number in the session.
 
-    `returned`, `batches`: documents and batches returned so far. `origin`: the command that opened it, for currentOp.
-    `apart`: its batches run scripts or stages on a thread that can block. `created`, `last_used`: seconds of the
-    registry's clock. `at_cluster_time`: the packed timestamp of a snapshot read. `owner`: the user who opened it, with
-    access control. `needs`: the privileges for opening it and for each batch. `time_left`: the remaining seconds for
-    all its batches; None: no limit. `transaction`: the number of its transaction. `execution`: its plans, if known.
+    `origin`: the command, for currentOp. `owner`: the user, with access control. `needs`: the privileges for opening
+    the cursor and for each batch.
+    """
+
+    lsid: bytes | None
+    transaction: int | None
+    origin: bytes
+    owner: UserName | None
+    needs: tuple[Need, ...]
+
+
+class ClientCursor:
+    """One open cursor. `source`: an object of the command layer. `lsid`, `transaction`, `owner`, `needs`, `origin`: as
+    in `OpeningRequest`.
+
+    `returned`, `batches`: documents and batches returned so far. `apart`: its batches run scripts or stages on a thread
+    that can block. `created`, `last_used`: seconds of the registry's clock. `at_cluster_time`: the packed timestamp of
+    a snapshot read. `time_left`: the remaining seconds for all its batches; None: no limit. `execution`: its plans, if
+    known.
     """
 
     __slots__ = (
@@ -48,23 +62,15 @@ class ClientCursor:
         cursor_id: int,
         namespace: str,
         source: Any,
-        lsid: bytes | None,
+        request: OpeningRequest,
         no_timeout: bool,
-        origin: bytes,
         now: float,
-        transaction: int | None,
-        owner: UserName | None = None,
-        needs: tuple[Need, ...] = (),
     ) -> None:
-        self.owner = owner
-        self.needs = needs
+        self.lsid, self.transaction, self.origin, self.owner, self.needs = request
         self.id = cursor_id
         self.namespace = namespace
         self.source = source
-        self.lsid = lsid
-        self.transaction = transaction
         self.no_timeout = no_timeout
-        self.origin = origin
         self.last_used = self.created = now
         self.pinned = False
         self.killed = False
@@ -103,16 +109,12 @@ class CursorRegistry:
         owner: UserName | None = None,
         needs: tuple[Need, ...] = (),
     ) -> ClientCursor:
-        """Add a new cursor, not checked out. `transaction`: the number of its transaction in the session.
-
-        `owner`: the user who opened it, with the privileges `needs`.
-        """
+        """Add a new cursor, not checked out, of an `OpeningRequest` with these fields."""
+        request = OpeningRequest(lsid, transaction, origin, owner, needs)
         cursor_id = 0
         while cursor_id == 0 or cursor_id in self._cursors:
             cursor_id = self.random64() & 0x7FFFFFFFFFFFFFFF
-        cursor = ClientCursor(
-            cursor_id, namespace, source, lsid, no_timeout, origin, self._clock(), transaction, owner, needs
-        )
+        cursor = ClientCursor(cursor_id, namespace, source, request, no_timeout, self._clock())
         self._cursors[cursor_id] = cursor
         self.opened += 1
         return cursor
