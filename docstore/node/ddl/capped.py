@@ -19,8 +19,9 @@ from docstore.namespace import split_namespace
 from docstore.node.ddl.catalog_changes import check_takes_documents, enter_change
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import Slices, finish_steps
-from docstore.node.write.driver import drive, effective_concern, wait_for_write
+from docstore.node.write.driver import Outcome, drive, effective_concern, wait_for_write
 from docstore.node.write.insert import Inserts
+from docstore.node.write.statement_loop import WriteTarget
 
 _TRIES = 5
 _CLOCK_EVERY = 128
@@ -97,7 +98,7 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
         store.create_collection(unit, target, options_of({"capped": True, "size": capped_size(size)}))
         unit.commit()
     if documents:
-        inserts = Inserts(node, target, documents, ordered=True, from_migrate=True)
+        inserts = Inserts(WriteTarget(node, target, Outcome()), documents, ordered=True, from_migrate=True)
         await finish_steps(context, drive(context, inserts))
         if inserts.outcome.errors:
             raise inserts.outcome.errors[0][1]

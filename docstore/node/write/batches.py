@@ -32,16 +32,16 @@ def insert_batch(context: Context, documents: list[bytes], *, ordered: bool, byp
     node = node_of(context)
     if series_of(node.store, context.namespace) is not None:
         return _measurements(context, documents, ordered)
-    return Inserts(
+    target = WriteTarget(
         node,
         context.namespace,
-        documents,
-        ordered=ordered or node.transaction is not None,
-        session=context.session,
-        session_write=session_write(context, node),
+        Outcome(),
+        context.session,
+        session_write(context, node),
         bypass_validation=bypass,
         shard_version=context.shard_version,
     )
+    return Inserts(target, documents, ordered=ordered or node.transaction is not None)
 
 
 def _measurements(context: Context, documents: list[bytes], ordered: bool) -> SeriesInserts:

@@ -19,15 +19,13 @@ from docstore.collection.oplog.sessions import SessionWrite
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
-from docstore.commands.sessions.fields import Session
 from docstore.errors import CommandError
 from docstore.js.script_thread import current
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.ddl.catalog_changes import make_collection
-from docstore.node.node import DataNode
 from docstore.node.shard_filter import post_images_of
 from docstore.node.write.documents import prepare
-from docstore.node.write.driver import Outcome
+from docstore.node.write.statement_loop import WriteTarget
 from docstore.node.write.validators import Validator, validator_of
 from docstore.sharding.post_images import PostImages
 
@@ -40,30 +38,20 @@ class Inserts:
     """The documents of one insert command, in progress; creates the collection if it does not exist."""
 
     def __init__(
-        self,
-        node: DataNode,
-        namespace: str,
-        documents: list[bytes],
-        *,
-        ordered: bool,
-        session: Session | None = None,
-        session_write: SessionWrite | None = None,
-        from_migrate: bool = False,
-        bypass_validation: bool = False,
-        shard_version: bytes | None = None,
+        self, target: WriteTarget, documents: list[bytes], *, ordered: bool, from_migrate: bool = False
     ) -> None:
-        self.outcome = Outcome()
+        self.outcome = target.outcome
         self.can_wait = True
-        self._node = node
-        self._namespace = namespace
+        self._node = target.node
+        self._namespace = target.namespace
         self._documents = documents
         self._ordered = ordered
-        self._session = session
-        self._session_write = session_write
+        self._session = target.session
+        self._session_write = target.session_write
         self._from_migrate = from_migrate
-        self._bypass = bypass_validation
+        self._bypass = target.bypass_validation
         self._validator: Validator | None = None
-        self._shard_version = shard_version
+        self._shard_version = target.shard_version
         self._rules: PostImages | None = None
         self._at = 0
         self._retried_before = 0
