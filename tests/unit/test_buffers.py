@@ -13,7 +13,7 @@ from docstore.aggregation.stage import Environment
 from docstore.aggregation.streams import DocumentList
 from docstore.buffers import BUFFERS, SMALL_BYTES, OperationBuffers
 from docstore.collection.read import sorter
-from docstore.collection.read.sorter import Sorter
+from docstore.collection.read.sorter import Sorter, SortMemory
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.spill import SpillFile
@@ -118,7 +118,7 @@ def test_large_documents_of_a_limited_sort_go_to_the_disk(monkeypatch: pytest.Mo
     before = BUFFERS.spilled
     pattern = KeyPattern([("n", 1)])
     spill = SpillFile(tmp_path)
-    made: Sorter[bytes] = Sorter(pattern, 400, spill)
+    made: Sorter[bytes] = Sorter(pattern, 400, SortMemory(spill))
     documents = [raw(document) for document in DOCUMENTS]
     for document in documents:
         made.add([(pattern.sort_key(document), document)], len(document))

@@ -159,7 +159,8 @@ def plan_count(
         cached_plan = None if shape is None else coll.plans.bound(shape, query.filter)
         if cached_plan is not None:
             return cached_plan
-    plan = plan_query(coll, query.filter, hint=query.hint, indexes=indexes, kept=False)
+    search = FindQuery(filter=query.filter, hint=query.hint)
+    plan = plan_query(coll, search, indexes=indexes, kept=False)
     for candidate in (plan, *plan.rejected):
         if counts_entries(candidate, None):
             chosen = replace(candidate, rejected=())
@@ -170,7 +171,7 @@ def plan_count(
     if query.filter == MATCH_ALL:
         # Only one plan is possible.
         return plan
-    return plan_query(coll, query.filter, hint=query.hint, reader=reader, indexes=indexes, kept=kept)
+    return plan_query(coll, search, reader, indexes=indexes, kept=kept)
 
 
 def count_shape(coll: Collection, tree: Filter) -> Shape | None:

@@ -16,9 +16,9 @@ from docstore.collection.read.access import PlanStats, count_uses, counted_docum
 from docstore.collection.read.covered import covers_query
 from docstore.collection.read.output import find_output
 from docstore.collection.read.plan_ranking import ENOUGH
-from docstore.collection.read.planning import plan_find, usable_indexes
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
-from docstore.collection.read.sorter import Sorter
+from docstore.collection.read.sorter import IN_MEMORY, Sorter, SortMemory
 from docstore.collection.read.taking import NO_LIMIT, Clock, DocumentBatch, Taking, pausing_between
 from docstore.deferred_free import free_later
 from docstore.kernel.match.predicate import Predicate
@@ -51,19 +51,19 @@ def open_find(
     """Return a source for the query. `owned`: an additional predicate, the shard's owned ranges.
 
     `clock` and the deadlines of `next_batch` have one unit. `exact`: `plan_stats` also counts the documents of a
-    collection scan, and reads nothing ahead, which is slower. `spill`: where a sort may write runs that exceed memory;
-    `buffers` accounts for the memory it holds.
+    collection scan, and reads nothing ahead, which is slower. `spill`, `buffers`: as in `SortMemory`.
     `indexes`: the indexes in the reader's state. Planning a long filter may yield to other tasks: an index built
     meanwhile is not used, and a dropped one still exists in that state.
     Errors: BadValue for a hint that names no index.
     """
+    memory = SortMemory(spill, buffers)
     if indexes is None:
-        plan = plan_find(coll, query, reader, owned)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=exact)
+        plan = plan_query(coll, query, reader, owned)
+        return Source(coll, query, plan, reader, owned, clock, memory, measured=exact)
 
     def opened() -> Source:
-        plan = plan_find(coll, query, reader, owned, indexes)
-        return Source(coll, query, plan, reader, owned, clock, spill, buffers, measured=exact)
+        plan = plan_query(coll, query, reader, owned, indexes)
+        return Source(coll, query, plan, reader, owned, clock, memory, measured=exact)
 
     return allowing(PAUSED, opened)
 
@@ -83,19 +83,18 @@ class Source:
         reader: Reader,
         owned: Predicate | None,
         clock: Clock,
-        spill: Spill | None = None,
-        buffers: OperationBuffers | None = None,
+        memory: SortMemory = IN_MEMORY,
         *,
         measured: bool = False,
     ) -> None:
         self._clock = clock
         self._measured = measured
         self._patience = plan.patience
-        self._run = (coll, query, reader, owned, spill, buffers)
+        self._run = (coll, query, reader, owned, memory)
         self._begin(plan)
 
     def _begin(self, plan: Plan) -> None:
-        coll, query, reader, owned, spill, buffers = self._run
+        coll, query, reader, owned, memory = self._run
         self._stats = PlanStats(plan, covered=owned is None and covers_query(query, plan))
         if self._measured:
             self._stats.ahead = 1
@@ -108,7 +107,7 @@ class Source:
         if query.sort.fields and not plan.provides_sort:
             self._stats.sorts = True
             sort_limit = query.skip + query.limit if query.limit else 0
-            self._sorter = Sorter(query.sort.pattern(), sort_limit, spill, buffers)
+            self._sorter = Sorter(query.sort.pattern(), sort_limit, memory)
         elif predicate is None and not scripted:
             self._stats.wanted = query.limit and query.skip + query.limit
         documents: Iterator[bytes] = iter(())
@@ -166,7 +165,7 @@ class Source:
             assert coll is not None, "a plan is kept for it"
             coll.plans.forget(shape_of(query.filter, query.sort, usable_indexes(coll)))
             if not ended:
-                self._begin(plan_find(coll, query, reader, owned))
+                self._begin(plan_query(coll, query, reader, owned))
         return in_vain and not ended
 
     def _gather(self, sorter: Sorter[bytes], deadline: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.covered import sifted
@@ -23,6 +23,13 @@ _AHEAD_OF_SIFTED = 32
 """Filtered entries read ahead at most: each may follow hundreds that the filter drops."""
 
 
+class ReadAhead(NamedTuple):
+    """Entries that may be read before they are requested, and documents likely to be requested (0: unknown)."""
+
+    entries: int = LARGEST_CHUNK
+    documents: int = 0
+
+
 def fetched(
     coll: Collection,
     access: IndexScan,
@@ -31,26 +38,26 @@ def fetched(
     seen: set[bytes] | None = None,
     *,
     bare: bool = False,
-    ahead: int = LARGEST_CHUNK,
-    wanted: int = 0,
+    ahead: ReadAhead,
     condition: Filter | None = None,
 ) -> Fetching:
     """Return the documents of an index scan, each once. `bare`: without record ids.
 
     `condition`: a filter on index values; most entries that fail it are dropped unfetched. `seen`: record ids that
-    other branches have returned. `wanted`: documents that are likely to be requested, if known.
+    other branches have returned.
     """
     # Over the engine itself, an update can move a document from one range to another.
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
     # A caller without read-ahead wants exact counters.
+    count, wanted = ahead
     if condition is not None:
-        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=ahead == 1)
+        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=count == 1)
         # Filtered entries are expensive to find: read few ahead.
-        ahead = min(ahead, _AHEAD_OF_SIFTED)
+        count = min(count, _AHEAD_OF_SIFTED)
     else:
-        entries = entries_of(coll, access, reader, examined, counted=ahead == 1)
-    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=ahead, wanted=wanted)
+        entries = entries_of(coll, access, reader, examined, counted=count == 1)
+    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=count, wanted=wanted)
 
 
 def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:

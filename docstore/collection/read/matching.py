@@ -18,7 +18,7 @@ from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan_pai
 from docstore.key_layout import long_of
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter
-from docstore.query.find import Hint
+from docstore.query.find import FindQuery, Hint
 from docstore.query.metadata import Order
 from docstore.query.plan.access import CollectionScan, Plan
 from docstore.query.plan.shapes import shape_of
@@ -53,7 +53,7 @@ def plan_search(
     coll: Collection, tree: Filter, reader: Reader, *, sort: Sort = UNSORTED, hint: Hint | None = None
 ) -> PlannedSearch:
     """Plan the search of a write. Errors: BadValue for a hint that names no index."""
-    plan = plan_query(coll, tree, sort=sort, hint=hint, reader=reader)
+    plan = plan_query(coll, FindQuery(filter=tree, sort=sort, hint=hint), reader)
     full_predicate = None if has_scripts(tree) else compile_filter(tree)
     if plan.residual is tree:
         return PlannedSearch(plan, full_predicate, full_predicate, full_predicate is None)

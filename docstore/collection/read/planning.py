@@ -14,7 +14,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.special_conditions import special_condition
 from docstore.query.filter.tree import Filter, TextSearch, strengthened
-from docstore.query.find import DistinctPath, FindQuery, Hint, KeyBetween
+from docstore.query.find import FindQuery, Hint, KeyBetween
 from docstore.query.plan.access import CollectionScan, Eof, Plan
 from docstore.query.plan.clustered import choose_clustered
 from docstore.query.plan.distinct_scan import over_distinct
@@ -22,7 +22,7 @@ from docstore.query.plan.plan import choose
 from docstore.query.plan.shapes import shape_of
 from docstore.query.plan.special.near import near_plan
 from docstore.query.plan.special.text import text_plan
-from docstore.query.sort import UNSORTED, Sort
+from docstore.query.sort import Sort
 
 if TYPE_CHECKING:
     from docstore.storage import Reader
@@ -33,31 +33,27 @@ _EOF = Plan(Eof(), None, True)
 
 def plan_query(
     coll: Collection | None,
-    tree: Filter,
-    *,
-    sort: Sort = UNSORTED,
-    hint: Hint | None = None,
-    between: KeyBetween | None = None,
-    distinct: DistinctPath | None = None,
+    query: FindQuery,
     reader: Reader | None = None,
-    wanted: int = 0,
+    owned: Predicate | None = None,
     indexes: Sequence[Index] | None = None,
+    *,
     kept: bool = True,
-    answered_by: frozenset[str] | None = None,
 ) -> Plan:
-    """Return the plan for a filter and a sort. Without a collection it is an empty plan.
+    """Return the plan of a query. Without a collection it is an empty plan.
 
-    `indexes`: the candidates, if they are not all indexes usable now. `kept`: the plan may come from the plan cache.
-    `answered_by`: the paths that the answer consists of, which select an index filter (None: whole documents).
-    `distinct`: only these values are requested. `reader`: used for a trial among several candidates; it shows which
-    finds `wanted` documents with the least work (0: all).
-    Errors: BadValue for a hint that names no index.
+    `reader`: used for a trial among several candidates, which shows the one that finds the requested documents with the
+    least work. With `owned`, no plan reads one document per distinct value. `indexes`: the candidates, if they are not
+    all indexes usable now. `kept`: the plan may come from the plan cache. Errors: BadValue for a hint that names no
+    index.
     """
+    tree, sort, hint, between = query.filter, query.sort, query.hint, query.between
+    distinct = query.distinct if owned is None else None
     visible = usable_indexes(coll) if indexes is None else indexes
     shape = None
     if coll is not None and coll.index_filters and between is None and not is_lookup(tree):
         distinct_plan = over_distinct(tree, visible, distinct, hint) if distinct is not None else None
-        limit = coll.index_filters.of(tree, sort, answered_by) if distinct_plan is None else None
+        limit = coll.index_filters.of(tree, sort, answered_by(query)) if distinct_plan is None else None
         if limit is not None:
             visible, hint, kept, distinct = limit.admitted(visible), None, False, None
     if kept and coll is not None and hint is None and between is None and distinct is None and indexes is None:
@@ -85,7 +81,8 @@ def plan_query(
     plan = _chosen(coll, tree, visible, sort, hint, between)
     if reader is not None and plan.rejected:
         chosen = None if shape is None else coll.plans.chosen(shape, plan)
-        plan = chosen or best_of(plan, lambda each: _trial(coll, each, sort, reader), min(wanted, ENOUGH) or ENOUGH)
+        requested = min(query.limit and query.limit + query.skip, ENOUGH) or ENOUGH
+        plan = chosen or best_of(plan, lambda each: _trial(coll, each, sort, reader), requested)
     if shape is not None:
         coll.plans.keep(shape, tree, sort, plan, visible)
     return plan
@@ -120,28 +117,3 @@ def _trial(coll: Collection, plan: Plan, sort: Sort, reader: Reader) -> Trial:
     blocking = bool(sort.fields) and not plan.provides_sort
     documents = documents_of(coll, reader, stats)
     return Trial(plan, documents, predicate, lambda: max(stats.keys_examined, stats.docs_examined), blocking)
-
-
-def plan_find(
-    coll: Collection | None,
-    query: FindQuery,
-    reader: Reader | None,
-    owned: Predicate | None,
-    indexes: Sequence[Index] | None = None,
-    *,
-    kept: bool = True,
-) -> Plan:
-    """Return the plan of a query, as `plan_query`. With `owned`, no plan reads one document per distinct value."""
-    return plan_query(
-        coll,
-        query.filter,
-        sort=query.sort,
-        hint=query.hint,
-        between=query.between,
-        distinct=query.distinct if owned is None else None,
-        reader=reader,
-        wanted=query.limit and query.limit + query.skip,
-        indexes=indexes,
-        kept=kept,
-        answered_by=answered_by(query) if coll is not None and coll.index_filters else None,
-    )

@@ -91,7 +91,7 @@ def _prepared(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value
         if counted:
             plan = plan_count(coll, FindQuery(filter=tree), reader)
         else:
-            plan = plan_query(coll, tree, sort=order, reader=reader)
+            plan = plan_query(coll, FindQuery(filter=tree, sort=order), reader)
         entry = coll.plans.kept(shape)
         if entry is None and counted:
             # No plan counts better than the plan of the find.
@@ -144,7 +144,7 @@ def _search(coll: Collection, sort: bytes, filter_: bytes, values: list[Value], 
     try:
         tree = parse_filter(filter_, query_context=new_context())
         order = parse_sort(sort, tree=tree)
-        plan = plan_query(coll, tree, sort=order, reader=reader)
+        plan = plan_query(coll, FindQuery(filter=tree, sort=order), reader)
         return prepared_search(filter_, values, tree, plan, order, usable_indexes(coll), attrgetter("prefix"))
     except CommandError:
         return None
@@ -159,7 +159,7 @@ def _hinted(coll: Collection, key: ScanKey, filter_: bytes, values: list[Value])
         named = None if hint is None else parse_hint(hint)
         if named is None or named.natural or coll.index_filters or shape_of(tree, order, ()) is None:
             return None
-        plan = plan_query(coll, tree, sort=order, hint=named)
+        plan = plan_query(coll, FindQuery(filter=tree, sort=order, hint=named))
     except CommandError:
         return None
     access = plan.access

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from operator import itemgetter
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from docstore.aggregation.sorted_runs import PER_PAIR, RUN_BYTES, few_at_a_time, merged_from_outside, merged_pieces
 from docstore.aggregation.stage import Run, Spill
@@ -28,18 +28,23 @@ _RUN = 4_096
 T = TypeVar("T")
 
 
+class SortMemory(NamedTuple):
+    """The room of a sort. `spill` writes runs to disk, for items that are bytes; `buffers` accounts for memory."""
+
+    spill: Spill | None = None
+    buffers: OperationBuffers | None = None
+
+
+IN_MEMORY = SortMemory()
+
+
 class Sorter(Generic[T]):
-    """Sorts items by the sort keys of their documents; `limit` 0: no limit.
+    """Sorts items by the sort keys of their documents; `limit` 0: no limit."""
 
-    `spill` writes runs to disk, for items that are bytes; `buffers` accounts for memory.
-    """
-
-    def __init__(
-        self, pattern: Order, limit: int, spill: Spill | None = None, buffers: OperationBuffers | None = None
-    ) -> None:
+    def __init__(self, pattern: Order, limit: int, memory: SortMemory = IN_MEMORY) -> None:
         self.pattern = pattern
-        self._spill = spill
-        self._buffers = buffers or OperationBuffers()
+        self._spill = memory.spill
+        self._buffers = memory.buffers or OperationBuffers()
         self._written: list[Run] = []
         self._limit = limit if limit <= MAX_TOP_DOCUMENTS else 0
         self._open: list[tuple[bytes, T]] = []

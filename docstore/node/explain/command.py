@@ -17,7 +17,7 @@ from docstore.collection.read.access import PlanStats
 from docstore.collection.read.counting import Counting, counts_at_once, counts_entries, plan_count
 from docstore.collection.read.covered import covers_filter, covers_query
 from docstore.collection.read.execute import Source
-from docstore.collection.read.planning import plan_find, usable_indexes
+from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.sorter import MAX_BYTES
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
@@ -96,7 +96,7 @@ def _planned(
     if subject.stage == "COUNT":
         plan = plan_count(collection, query, view.reader, indexes=indexes, kept=False)
     else:
-        plan = plan_find(collection, query, view.reader, view.owned, indexes, kept=False)
+        plan = plan_query(collection, query, view.reader, view.owned, indexes, kept=False)
     winning = _stages(subject, plan, view)
     parsed = not (subject.stage is not None and _innermost(winning) in ("IDHACK", "RECORD_STORE_FAST_COUNT"))
     rejected = [_stages(subject, candidate, view) for candidate in plan.rejected]
@@ -155,7 +155,7 @@ async def _measured(
     else:
         if subject.stage == "COUNT":
             # The plan of this find may differ from that of the count.
-            plan = allowing(PAUSED, lambda: plan_find(collection, subject.query, view.reader, view.owned, indexes))
+            plan = allowing(PAUSED, lambda: plan_query(collection, subject.query, view.reader, view.owned, indexes))
         source = allowing(
             PAUSED,
             lambda: Source(collection, subject.query, plan, view.reader, view.owned, node.clock, measured=True),

@@ -130,7 +130,7 @@ class LocalCollections:
         query, remaining = pipeline.find_query(hint)
         if query.sort.fields and not query.sort.measures:
             collection = self._node.store.collection(namespace)
-            plan = plan_query(collection, query.filter, sort=query.sort, hint=query.hint)
+            plan = plan_query(collection, FindQuery(filter=query.filter, sort=query.sort, hint=query.hint))
             if not plan.provides_sort:
                 execution_of(self._context).sorts = True
                 return pipeline.find_query(hint, with_sort=False)
@@ -161,7 +161,7 @@ class LocalCollections:
         collection = self._node.store.collection(f"{self._context.db}.{namespace}")
         if collection is None:
             return None
-        access = plan_query(collection, in_values(path, [_NULL, _TEXT], collation)).access
+        access = plan_query(collection, FindQuery(filter=in_values(path, [_NULL, _TEXT], collation))).access
         if isinstance(access, CollectionScan):
             return None
         if isinstance(access, IndexScan) and not access.index.multikey and access.wildcard is None:

@@ -146,7 +146,7 @@ def test_every_access_path_finds_the_same(
 ])  # fmt: skip
 def test_the_access_path_is_the_planners(fields: dict[str, Any], access: type) -> None:
     store, coll = people()
-    assert isinstance(plan_query(coll, parsed(fields)).access, access)
+    assert isinstance(plan_query(coll, FindQuery(filter=parsed(fields))).access, access)
     expected = [
         found for found in read(coll, store.engine) if compile_filter(parsed(fields)).matches(bson.encode(found))
     ]
@@ -172,9 +172,9 @@ def test_hidden_indexes_are_not_used() -> None:
     _, coll = people()
     index = coll.indexes["x_1"]
     index.spec = index.spec.with_hidden(True)
-    assert isinstance(plan_query(coll, tree(x=3)).access, CollectionScan)
+    assert isinstance(plan_query(coll, FindQuery(filter=tree(x=3))).access, CollectionScan)
     with pytest.raises(CommandError, match="hint"):
-        plan_query(coll, tree(x=3), hint=Hint(name="x_1"))
+        plan_query(coll, FindQuery(filter=tree(x=3), hint=Hint(name="x_1")))
 
 
 def test_no_collection_holds_nothing() -> None:
@@ -337,7 +337,7 @@ def test_of_two_indexes_the_one_with_fewer_entries_is_read(few: str) -> None:
     store = store_on()
     coll = make(store, "db.c", *documents, indexes=(spec(("x", 1)), spec(("y", 1))))
 
-    plan = plan_query(coll, parsed({few: {"$lt": 3}, many: {"$lt": 3}}), reader=store.engine)
+    plan = plan_query(coll, FindQuery(filter=parsed({few: {"$lt": 3}, many: {"$lt": 3}})), store.engine)
 
     assert isinstance(plan.access, IndexScan)
     assert plan.access.index.name == f"{few}_1"

@@ -308,7 +308,7 @@ def test_what_serves_a_filter() -> None:
     coll = make(store, "db.c", indexes=indexes)
 
     def index(condition: dict[str, Any], **rest: Any) -> str:
-        access = plan_query(coll, parse_filter(bson.encode(condition)), **rest).access
+        access = plan_query(coll, FindQuery(filter=parse_filter(bson.encode(condition)), **rest)).access
         return access.index.name if isinstance(access, IndexScan | NearScan) else type(access).__name__
 
     sphere, flat = {"$near": {"$geometry": point(1, 1)}}, {"$near": [1, 1]}

@@ -51,7 +51,7 @@ def index_of(plan: Plan) -> str:
 
 
 def planned(store: Store, coll: Collection, wanted: FindQuery, *, kept: bool = True) -> str:
-    return index_of(plan_query(coll, wanted.filter, sort=wanted.sort, reader=store.engine, kept=kept))
+    return index_of(plan_query(coll, FindQuery(filter=wanted.filter, sort=wanted.sort), store.engine, kept=kept))
 
 
 def skewed() -> tuple[Store, Collection]:

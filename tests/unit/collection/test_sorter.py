@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from docstore.aggregation.sorted_runs import PER_PAIR
 from docstore.collection.read import sorter
-from docstore.collection.read.sorter import Sorter
+from docstore.collection.read.sorter import Sorter, SortMemory
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from tests.unit.collection.building import doc
@@ -92,7 +92,7 @@ def test_what_does_not_fit_in_memory_goes_outside(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sorter, "MAX_BYTES", 2000)
     monkeypatch.setattr(sorter, "_RUN", 7)
     outside = Outside()
-    made: Sorter[bytes] = Sorter(PATTERN, 0, outside)
+    made: Sorter[bytes] = Sorter(PATTERN, 0, SortMemory(outside))
     documents = [doc(place, a=(place * 37) % 11, b=0) for place in range(300)]
     for raw in documents:
         made.add([(PATTERN.sort_key(raw), raw)], len(raw))

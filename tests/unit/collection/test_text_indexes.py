@@ -53,7 +53,7 @@ def test_the_index_leads_to_all_that_a_search_finds(texts: list[Any], search: st
     coll = make(store, "db.c", *(doc(n, t=text, a=n) for n, text in enumerate(texts)), indexes=(words(),))
     condition = {"$text": {"$search": search}}
     tree = parse_filter(bson.encode(condition))
-    plan_query(coll, tree)
+    plan_query(coll, FindQuery(filter=tree))
     index = coll.indexes["words"]
     assert index.text is not None
     expected = [n for n, raw in enumerate(coll.documents(store.engine)) if tree.matcher.finds(raw)]  # type: ignore[union-attr]
@@ -127,7 +127,7 @@ def test_how_a_search_is_planned() -> None:
     coll = make(store, "db.c", indexes=(words(("a", 1), ("t", "text")), spec(("b", 1))))
 
     def access(condition: dict[str, Any], **rest: Any) -> Any:
-        return plan_query(coll, parse_filter(bson.encode(condition)), **rest).access
+        return plan_query(coll, FindQuery(filter=parse_filter(bson.encode(condition)), **rest)).access
 
     search = {"$text": {"$search": "fox"}}
     found = access({**search, "a": 1, "b": 2})
@@ -149,5 +149,5 @@ def test_how_a_search_is_planned() -> None:
             access(condition, **rest)
         assert refused.value.code == code
     with pytest.raises(CommandError) as refused:
-        plan_query(None, parse_filter(bson.encode(search)))
+        plan_query(None, FindQuery(filter=parse_filter(bson.encode(search))))
     assert refused.value.code == Code.IndexNotFound
