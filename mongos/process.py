@@ -25,14 +25,12 @@ from docstore.js.scripts import carry_out
 from docstore.js.workers import Workers
 from docstore.log import component
 from docstore.net import Listener, Pool, ReplicaSetClient
-from docstore.net.access.audit import audit_log
 from docstore.net.access.exposure import check_exposure
-from docstore.net.access.key_file import cluster_keys
 from docstore.net.errors import as_command_error
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
-from docstore.net.services import apply_options, services_of
-from docstore.net.tls.certificates import TlsCertificates, tls_certificates
+from docstore.net.services import apply_options, security_of, services_of
+from docstore.net.tls.certificates import TlsCertificates
 from docstore.options import Options
 from docstore.sharding import requests
 from mongos.balancer.autosplit import Autosplit
@@ -70,15 +68,13 @@ async def serve(process: Process, options: Options) -> None:
         configdb = ConfigDb.parse(options.router.config_db)
     except ValueError as error:
         raise StartError(str(error), 2) from None
-    keys = cluster_keys(options.security)
-    certificates = tls_certificates(options.tls)
-    audit = audit_log(process, options.audit)
-    pool = Pool(application="mongos", keys=keys, certificates=certificates)
+    security = security_of(process, options)
+    pool = Pool(application="mongos", keys=security.keys, certificates=security.certificates)
     set_name = await _config_set(process, configdb, pool)
     if set_name is None:
         return
     with tempfile.TemporaryDirectory(prefix="mongos-spill-") as spill:
-        gossip = Gossip(None if keys is None else keys.proofs)
+        gossip = Gossip(security.proofs)
 
         def connect(name: str, host: str) -> Shard:
             shard_set, _, seeds = host.rpartition("/")
@@ -91,6 +87,7 @@ async def serve(process: Process, options: Options) -> None:
         parameters = ParameterTable((router.users.parameter(),))
         parts = Parts()
         parts[Router] = router
+        parts[Scheduler] = router.scheduler
         hint_log = _hint_log(options)
         if hint_log is not None:
             router.hints = _hints(router, pool, hint_log)
@@ -107,16 +104,13 @@ async def serve(process: Process, options: Options) -> None:
             parameters,
             carry_out=run_scripts,
             parts=parts,
-            scheduler=router.scheduler,
             transactions=router.transactions,
             users=router.users,
-            keys=keys,
-            certificates=certificates,
-            audit=audit,
+            security=security,
         )
         services.access.passes_on = True
         dispatcher = Dispatcher(services, translate=as_command_error)
-        listener.append(_listener(dispatcher, options, certificates))
+        listener.append(_listener(dispatcher, options, security.certificates))
         apply_options(dispatcher, options)
         await _run(process, router, listener[0], options)
         await pool.close()

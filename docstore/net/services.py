@@ -7,6 +7,7 @@ import random
 import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
 from typing import Any
@@ -30,14 +31,41 @@ from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.errors import Code, CommandError
 from docstore.js.script_thread import wait_on_thread
+from docstore.net.access.audit import audit_log
+from docstore.net.access.key_file import cluster_keys
 from docstore.net.memory.allocator import resident_bytes
-from docstore.net.process import StartError
+from docstore.net.process import Process, StartError
 from docstore.net.scheduling.scheduler import Scheduler
+from docstore.net.tls.certificates import TlsCertificates, tls_certificates
 from docstore.options import Options
 from docstore.security.cluster_keys import ClusterKeys
+from docstore.security.time_proofs import TimeProofs
 from docstore.security.users import UserDirectory
 
 _MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSecurity:
+    """`keys` authenticate the cluster's processes, `certificates` encrypt connections, `audit` logs client actions."""
+
+    keys: ClusterKeys | None = None
+    certificates: TlsCertificates | None = None
+    audit: AuditLog | None = None
+
+    @property
+    def proofs(self) -> TimeProofs | None:
+        return None if self.keys is None else self.keys.proofs
+
+
+NO_SECURITY = ProcessSecurity()
+
+
+def security_of(process: Process, options: Options) -> ProcessSecurity:
+    """Return the security that the options ask for. Errors: StartError."""
+    return ProcessSecurity(
+        cluster_keys(options.security), tls_certificates(options.tls), audit_log(process, options.audit)
+    )
 
 
 def services_of(
@@ -48,22 +76,19 @@ def services_of(
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
     *,
     parts: Parts,
-    scheduler: Scheduler,
     transactions: Transactions | None = None,
     users: UserDirectory,
-    keys: ClusterKeys | None = None,
-    certificates: TransportSecurity | None = None,
-    audit: AuditLog | None = None,
+    security: ProcessSecurity,
 ) -> Services:
     """Return the services of one process; see `Services`.
 
-    `users`: the user directory. `keys`: authenticate the cluster's processes. `parameters` receives the services' own
-    parameters too.
+    `parts`: the scheduler among them. `users`: the user directory. `parameters` receives the services' own parameters
+    too.
     """
+    certificates, audit = security.certificates, security.audit
     access = AccessControl(
-        users, keys=keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread, pause=asyncio.sleep
+        users, keys=security.keys, random_bytes=secrets.token_bytes, aside=asyncio.to_thread, pause=asyncio.sleep
     )
-    parts[Scheduler] = scheduler
     services = Services(
         table=table,
         host=host,
@@ -81,7 +106,7 @@ def services_of(
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
-        supervised_pause=partial(wait_on_thread, scheduler.pause),
+        supervised_pause=partial(wait_on_thread, parts[Scheduler].pause),
         memory=resident_bytes,
     )
     parameters.add(

@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,12 @@ class MemberIdentity:
     """Identity of this process. `own_addresses`: every "name:port" by which a configuration may refer to it."""
 
     set_name: str
+    host: str
+    """"name:port" as others reach it."""
     own_addresses: frozenset[str]
-    process_id: ObjectId
     dbpath: Path
-    config_server: bool
+    config_server: bool = False
+    process_id: ObjectId = field(default_factory=ObjectId)
 
 
 class Membership:
@@ -124,8 +126,6 @@ class Membership:
             clock=loop.time,
             wall_clock=time.time,
             dbpath=identity.dbpath,
-            failed=lambda error: stop_the_process(loop, error),
-            needs_initial_sync=cut_off or self.store.last_optime == NULL_OPTIME,
         )
         self.driver = Driver(self.core, self, self.local, self.pool, flush=self.flush)
         self.flusher.subscribe(lambda _durable: self.report_progress())
@@ -136,6 +136,10 @@ class Membership:
         """End all activity; the oplog stays as it is."""
         await self.syncing.stop()
         await self.driver.close()
+
+    def replication_failed(self, error: BaseException) -> None:
+        """Stop the process: replication cannot continue."""
+        stop_the_process(asyncio.get_running_loop(), error)
 
     async def flush(self) -> None:
         """Return when all writes are on disk."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
-from bson.objectid import ObjectId
 
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY
 from docstore.errors import Code, CommandError
@@ -63,33 +61,21 @@ class ReplicaSet:
         engine: Engine,
         store: Store,
         pool: Pool,
-        set_name: str,
-        host: str,
-        own_addresses: frozenset[str],
-        dbpath: Path,
+        identity: MemberIdentity,
         oplog_bytes: int,
-        config_server: bool = False,
         on_step_down: Callable[[], None],
         on_primary: Callable[[], None],
         proofs: TimeProofs | None = None,
     ) -> None:
-        """`host`: "name:port" as others reach it; `own_addresses`: every "name:port" of the listener. `on_step_down`
-        kills operations that need a primary; `on_primary` resumes an earlier primary's unfinished work, before clients
-        may write. `proofs` sign the times of replies.
+        """`on_step_down` kills operations that need a primary; `on_primary` resumes an earlier primary's unfinished
+        work, before clients may write. `proofs` sign the times of replies.
         """
-        self.set_name = set_name
-        self.host = host
+        self.set_name = identity.set_name
+        self.host = identity.host
         self._store, self.concern_defaults = store, ConcernDefaults(store)
         self._oplog = store.attach_oplog(oplog_bytes)
-        self._process_id = ObjectId()
+        self._process_id = identity.process_id
         self.flusher = GroupFlusher(engine.flush, position=lambda: store.last_optime)
-        identity = MemberIdentity(
-            set_name=set_name,
-            own_addresses=own_addresses | {host},
-            process_id=self._process_id,
-            dbpath=dbpath,
-            config_server=config_server,
-        )
         self.membership = Membership(
             identity,
             store,

@@ -10,12 +10,9 @@ import socket
 from typing import Any
 
 from docstore.console.start import console_of
-from docstore.net.access.audit import audit_log
 from docstore.net.access.exposure import check_exposure, warn_of_readable_files
-from docstore.net.access.key_file import cluster_keys
 from docstore.net.process import CANNOT_OPEN_DATA, DATA_LOST, Process, StartError, cannot_listen
-from docstore.net.services import apply_options
-from docstore.net.tls.certificates import tls_certificates
+from docstore.net.services import apply_options, security_of
 from docstore.node.process.repair import repair
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.process.start import Extension, NodeProcess
@@ -46,9 +43,7 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         extension,
         max_connections=network.max_connections,
         configure=lambda dispatcher: apply_options(dispatcher, options),
-        keys=cluster_keys(options.security),
-        certificates=tls_certificates(options.tls),
-        audit=audit_log(process, options.audit),
+        security=security_of(process, options),
         unix_sockets=network.unix_sockets,
     )
     try:

@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 from docstore.collection.storage_mode import StorageMode
 from docstore.collection.store import Store
-from docstore.commands.audit.log import AuditLog
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, CommandTable
 from docstore.commands.dispatch import Dispatcher
@@ -33,9 +32,8 @@ from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
 from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
-from docstore.net.services import services_of
+from docstore.net.services import NO_SECURITY, ProcessSecurity, services_of
 from docstore.net.sockets import bind
-from docstore.net.tls.certificates import TlsCertificates
 from docstore.node.backups import OpenBackups
 from docstore.node.commands import COMMANDS
 from docstore.node.commands.unsupported import UNSUPPORTED
@@ -50,9 +48,9 @@ from docstore.node.upkeep.ttl import TtlMonitor
 from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.options import UnixSocketOptions
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
+from docstore.replicaset.membership import MemberIdentity
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replicaset.standalone import Standalone
-from docstore.security.cluster_keys import ClusterKeys
 from docstore.storage import DataCorrupted, DiskFull, Engine, StorageError, open_engine
 
 LOG = component("CONTROL")
@@ -97,21 +95,15 @@ class NodeProcess:
         *,
         max_connections: int = MAX_CONNECTIONS,
         configure: Callable[[Dispatcher], None] = lambda _dispatcher: None,
-        keys: ClusterKeys | None = None,
-        certificates: TlsCertificates | None = None,
-        audit: AuditLog | None = None,
+        security: ProcessSecurity = NO_SECURITY,
         unix_sockets: UnixSocketOptions | None = None,
     ) -> None:
         """Configure a node; `start` starts it.
 
         * `addresses`, `unix_sockets`: where to listen; the port is that of the settings.
         * `configure` receives the dispatcher before the first request.
-        * `keys`: authentication between the processes of the cluster. `certificates`: for encrypted connections.
-        * `audit`: log of clients' actions.
         """
-        self._certificates = certificates
-        self._audit = audit
-        self._keys = keys
+        self._security = security
         self._configure = configure
         self._settings = settings
         self._addresses = addresses
@@ -134,8 +126,8 @@ class NodeProcess:
         within `shutdown_seconds`.
         """
         LOG.info("Shutting down")
-        if self._audit is not None:
-            self._audit.note(None, "shutdown", {})
+        if self._security.audit is not None:
+            self._security.audit.note(None, "shutdown", {})
         if not self._stopping:
             self._stopping = True
             await self._take_leave()
@@ -161,7 +153,8 @@ class NodeProcess:
         parts.callback(engine.close)
         parts.callback(DEFERRED_FREE.clear)
         store = Store(engine, clock=time.time, mode=self._extension.mode)
-        self.pool = Pool(application=settings.process, keys=self._keys, certificates=self._certificates)
+        security = self._security
+        self.pool = Pool(application=settings.process, keys=security.keys, certificates=security.certificates)
         parts.push_async_callback(self.pool.close)
         operations = self._operations = OperationRegistry(time.monotonic)
         replication = self._replication(engine, store, operations)
@@ -214,15 +207,17 @@ class NodeProcess:
             engine=engine,
             store=store,
             pool=self.pool,
-            set_name=settings.set_name,
-            host=settings.address,
-            own_addresses=own_addresses(settings, self._addresses),
-            dbpath=settings.dbpath,
+            identity=MemberIdentity(
+                set_name=settings.set_name,
+                host=settings.address,
+                own_addresses=own_addresses(settings, self._addresses) | {settings.address},
+                dbpath=settings.dbpath,
+                config_server=settings.role is ClusterRole.CONFIG,
+            ),
             oplog_bytes=settings.oplog_bytes,
-            config_server=settings.role is ClusterRole.CONFIG,
             on_step_down=lambda: self._stepped_down(operations),
             on_primary=lambda: transactions_of(self.node).take_over(),
-            proofs=None if self._keys is None else self._keys.proofs,
+            proofs=self._security.proofs,
         )
 
     def _stepped_down(self, operations: OperationRegistry) -> None:
@@ -237,6 +232,7 @@ class NodeProcess:
         return await carry_out(begin, workers, stored_functions(self.node, context.db), context.owner)
 
     def _make_listener(self, replication: Replication, operations: OperationRegistry) -> Listener:
+        self.node.parts[Scheduler] = self.node.scheduler
         table = CommandTable([*COMMANDS, *REPLICASET_COMMANDS, *self._extension.commands], unsupported=UNSUPPORTED)
         services = services_of(
             table,
@@ -245,15 +241,12 @@ class NodeProcess:
             operations,
             self._carry_out,
             parts=self.node.parts,
-            scheduler=self.node.scheduler,
             transactions=transactions_of(self.node),
             users=self.node.users,
-            keys=self._keys,
-            certificates=self._certificates,
-            audit=self._audit,
+            security=self._security,
         )
-        if self._audit is not None:
-            CatalogAudit(self.node.store, self._audit)
+        if self._security.audit is not None:
+            CatalogAudit(self.node.store, self._security.audit)
         if services.fail_points is not None:
             services.fail_points.watch_writes = partial(setattr, self.node.store.sessions, "before_write")
             if isinstance(replication, ReplicaSet):
@@ -264,7 +257,7 @@ class NodeProcess:
             addresses=self._addresses,
             port=self._settings.port,
             max_connections=self._max_connections,
-            certificates=self._certificates,
+            certificates=self._security.certificates,
             unix_sockets=self._unix_sockets,
         )
 

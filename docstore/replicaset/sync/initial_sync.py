@@ -47,7 +47,6 @@ from docstore.replicaset.sync.oplog_fetch import OUTAGE_SECONDS, RETRY_SECONDS, 
 from docstore.replicaset.sync.progress import CollectionProgress, SyncProgress
 from docstore.replicaset.sync.remote import RemoteMember
 from docstore.replicaset.sync.session_rows import copy_rows, log_begin
-from docstore.replicaset.sync.sync_counts import SyncCounts
 from docstore.storage import Batch, Family
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ class InitialSync:
         *,
         flush: Callable[[], Awaitable[None]],
         clock: Callable[[], float],
-        wall_clock: Callable[[], float],
         progress: SyncProgress,
-        sync_counts: SyncCounts,
         directory: Path,
         counts: Callable[[OpTime], bool],
     ) -> None:
@@ -92,7 +89,9 @@ class InitialSync:
         self._remote = remote
         self._flush = flush
         self._clock = clock
-        self._applier = Applier(store, clock=clock, wall_clock=wall_clock, progressed=lambda: None, counts=sync_counts)
+        self._applier = Applier(
+            store, clock=clock, wall_clock=progress.wall_clock, progressed=lambda: None, counts=remote.counts
+        )
         self._progress = progress
 
     async def run(self) -> None:

@@ -50,7 +50,7 @@ class RemoteMember:
         counts: SyncCounts | None = None,
     ) -> None:
         """`timeout`: seconds per command, besides waits for new data. `replica_set_id`: that of this set."""
-        self._counts = counts or SyncCounts()
+        self.counts = counts or SyncCounts()
         self._pool = pool
         self._replica_set_id = replica_set_id
         self.address = address
@@ -109,10 +109,10 @@ class RemoteMember:
             "tailable": True,
             "awaitData": True,
         }
-        self._counts.readers += 1
+        self.counts.readers += 1
         began = monotonic()
         cursor, documents = batch_of(await self.command("local", find_command))
-        self._counts.fetched(documents, monotonic() - began)
+        self.counts.fetched(documents, monotonic() - began)
         yield documents
         while cursor:
             get_more = {
@@ -127,7 +127,7 @@ class RemoteMember:
                 began = monotonic()
                 async for reply in replies:
                     cursor, documents = batch_of(reply)
-                    self._counts.fetched(documents, monotonic() - began)
+                    self.counts.fetched(documents, monotonic() - began)
                     yield documents
                     began = monotonic()
 

@@ -65,6 +65,9 @@ class Member(Protocol):
     def initial_sync_done(self) -> None:
         """Report that the copy is complete: the oplog counts from now on."""
 
+    def replication_failed(self, error: BaseException) -> None:
+        """Report an error after which replication cannot continue."""
+
 
 class SyncSourceFollower:
     """Follows the sync source that the core chooses."""
@@ -80,14 +83,10 @@ class SyncSourceFollower:
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         dbpath: Path,
-        failed: Callable[[BaseException], None],
-        needs_initial_sync: bool,
     ) -> None:
-        """`failed` receives errors after which replication cannot continue."""
         self._member = member
         self._store = store
         self._local = local
-        self._failed = failed
         self._pool = pool
         self._flush = flush
         self._clock = clock
@@ -102,7 +101,7 @@ class SyncSourceFollower:
         self._next: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._may_apply = asyncio.Event()
         self._may_apply.set()
-        self.needs_initial_sync = needs_initial_sync
+        self.needs_initial_sync = local.initial_sync or store.last_optime == NULL_OPTIME
         self.progress = SyncProgress(wall_clock)
 
     def follow(self, source: str | None) -> None:
@@ -147,7 +146,7 @@ class SyncSourceFollower:
             self._task = asyncio.get_running_loop().create_task(work())
             await asyncio.wait([self._task])
             if not self._task.cancelled() and (error := self._task.exception()) is not None:
-                self._failed(error)
+                self._member.replication_failed(error)
             self._task = None
         self._runner = None
 
@@ -184,9 +183,7 @@ class SyncSourceFollower:
             remote,
             flush=self._flush,
             clock=self._clock,
-            wall_clock=self._wall_clock,
             progress=self.progress,
-            sync_counts=self.counts,
             directory=self._directory,
             counts=lambda last: copy_counts(self._member.state, last),
         )

@@ -72,6 +72,8 @@ class FollowingMember:
 
     def initial_sync_done(self) -> None: ...
 
+    def replication_failed(self, error: BaseException) -> None: ...
+
 
 class RolledBackSource(RemoteMember):
     """A source whose rollback id the test sets."""
@@ -98,8 +100,6 @@ def syncing(store: Store, directory: Path, member: FollowingMember) -> SyncSourc
         clock=time.monotonic,
         wall_clock=time.time,
         dbpath=directory,
-        failed=lambda error: None,
-        needs_initial_sync=False,
     )
 
 
