@@ -87,11 +87,8 @@ class Output:
 @click.option("--gzip", "compressed", is_flag=True, help="Compress each file, or the archive.")
 @click.version_option(docstore.__version__, message="Docstore mongodump version %(version)s")
 def main(
-    database: str | None,
-    collection: str | None,
     query: str | None,
     query_file: Path | None,
-    read_preference: str | None,
     with_oplog: bool,
     without_snapshot: bool,
     parallel: int,
@@ -106,18 +103,20 @@ def main(
     if archive is not None and root is not None:
         raise click.UsageError("a dump goes to one place: --out or --archive")
     text = query_file.read_text("utf-8") if query_file is not None else query
-    names = ("excluded", "excluded_prefixes", "views_as_collections", "with_users", "in_natural_order")
+    names = (
+        "database", "collection", "excluded", "excluded_prefixes", "views_as_collections", "with_users",
+        "in_natural_order",
+    )  # fmt: skip
     choice = Choice(
-        database=database,
-        collection=collection,
         query=None if text is None else document_option(text, "--query"),
         **{name: options.pop(name) for name in names},
     )
     to_stdout = root is not None and str(root) == "-"
     output = Output(root=root or Path("dump"), archive=archive, compressed=compressed, to_stdout=to_stdout)
+    read_preference = read_preference_options(options.pop("read_preference"))
     terminal = Terminal(quiet=options["quiet"])
     try:
-        deployment = Deployment(**options, **read_preference_options(read_preference))
+        deployment = Deployment(**options, **read_preference)
         with deployment.client() as client:
             choice = choice.within(default_database(client))
             _check(choice, output, with_oplog=with_oplog)

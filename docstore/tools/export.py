@@ -74,7 +74,6 @@ def main(
     fields: str | None,
     field_file: Path | None,
     out: Path | None,
-    read_preference: str | None,
     **options: Any,
 ) -> None:
     """Write the documents of a collection as text, by default a line of extended JSON each to the standard output."""
@@ -96,9 +95,10 @@ def main(
         fields=field_names,
         has_header=not no_header,
     )
+    read_preference = read_preference_options(options.pop("read_preference"))
     terminal = Terminal(quiet=options["quiet"])
     try:
-        with connect(**options, **read_preference_options(read_preference)) as client:
+        with connect(**options, **read_preference) as client:
             database = selection.database or default_database(client) or "test"
             source = client.get_database(database).with_options(EXACT).get_collection(selection.collection)
             count = _export(source, selection, written, out, terminal)

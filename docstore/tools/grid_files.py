@@ -174,8 +174,6 @@ def main(
     regex_options: str,
     command: str,
     arguments: tuple[str, ...],
-    read_preference: str | None,
-    write_concern: str | None,
     **options: Any,
 ) -> None:
     """List, search, put, get and delete files in GridFS. Identifiers are extended JSON."""
@@ -184,7 +182,8 @@ def main(
     if regex_options and command != "get_regex":
         raise click.UsageError("--regexOptions is for get_regex")
     terminal = Terminal(quiet=options["quiet"])
-    operation_options = read_preference_options(read_preference) | write_concern_options(write_concern)
+    operation_options = read_preference_options(options.pop("read_preference"))
+    operation_options |= write_concern_options(options.pop("write_concern"))
     try:
         with connect(**options, **operation_options) as client:
             target_database = client.get_database(database or default_database(client) or "test").with_options(EXACT)
