@@ -38,7 +38,7 @@ from mongos.balancer.balancer import Balancer
 from mongos.balancer.chunk_commands import ChunkCommands
 from mongos.balancer.settings import BalancerSettings
 from mongos.host_info import HostInfo
-from mongos.router import Router
+from mongos.router import Balancing, Router, RouterProcess, ScriptProcesses
 from mongos.routing.bootstrap import ConfigDb, ConfigServersMissing, find_config_servers
 from mongos.routing.cache import RoutingCache
 from mongos.routing.gossip import Gossip
@@ -183,25 +183,28 @@ def build(
     return Router(
         shards=shards,
         cache=cache,
-        chunk_commands=chunk_commands,
-        settings=settings,
-        autosplit=Autosplit(shards, chunk_commands, settings, report),
-        balancer=Balancer(holder, config, shards, cache, chunk_commands, settings, report),
-        workers=Workers(JS_WORKERS, spill=spill / "mapreduce"),
-        evaluators=Workers(EVALUATORS, spill=spill / "evaluation"),
-        spill=spill,
-        gossip=gossip,
-        clock=monotonic,
-        scheduler=Scheduler(monotonic, socket_readiness(asyncio.get_running_loop())),
-        facts=HostInfo(
-            address="",
-            hostname=socket.gethostname(),
-            started=monotonic(),
-            argv=options.argv,
-            parsed=options.parsed,
+        balancing=Balancing(
+            chunk_commands,
+            settings,
+            Autosplit(shards, chunk_commands, settings, report),
+            Balancer(holder, config, shards, cache, chunk_commands, settings, report),
         ),
-        statistics=lambda: listener().statistics(),
-        shutdown=lambda: process.stop("shutdown command"),
+        scripts=ScriptProcesses(
+            Workers(JS_WORKERS, spill=spill / "mapreduce"), Workers(EVALUATORS, spill=spill / "evaluation"), spill
+        ),
+        gossip=gossip,
+        scheduler=Scheduler(monotonic, socket_readiness(asyncio.get_running_loop())),
+        process=RouterProcess(
+            HostInfo(
+                address="",
+                hostname=socket.gethostname(),
+                started=monotonic(),
+                argv=options.argv,
+                parsed=options.parsed,
+            ),
+            lambda: listener().statistics(),
+            lambda: process.stop("shutdown command"),
+        ),
     )
 
 

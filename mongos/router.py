@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from docstore.bson import append_fields
 from docstore.commands.concerns import PRIMARY, ReadPreference
@@ -44,31 +44,47 @@ from mongos.widecolumn.hints.handoff import Hints
 T = TypeVar("T")
 
 
+class Balancing(NamedTuple):
+    """The splitting and moving of chunks."""
+
+    chunk_commands: ChunkCommands
+    settings: BalancerSettings
+    autosplit: Autosplit
+    balancer: Balancer
+
+
+class ScriptProcesses(NamedTuple):
+    """The processes for map-reduce and for scripts in queries, and the directory for what exceeds memory."""
+
+    workers: Workers
+    evaluators: Workers
+    spill: Path
+
+
+class RouterProcess(NamedTuple):
+    """The process that runs the router."""
+
+    facts: HostInfo
+    statistics: Callable[[], NetworkStatistics]
+    shutdown: Callable[[], None]
+
+
 class Router:
     """The parts of a router, and the two things every routed command does: create databases and ask shards."""
 
     def __init__(
-        self, *, shards: Shards, cache: RoutingCache, chunk_commands: ChunkCommands, settings: BalancerSettings,
-        autosplit: Autosplit, balancer: Balancer, workers: Workers, evaluators: Workers, spill: Path,
-        gossip: Gossip, clock: Callable[[], float], scheduler: Scheduler, facts: HostInfo,
-        statistics: Callable[[], NetworkStatistics], shutdown: Callable[[], None],
+        self, *, shards: Shards, cache: RoutingCache, balancing: Balancing, scripts: ScriptProcesses, gossip: Gossip,
+        scheduler: Scheduler, process: RouterProcess,
     ) -> None:  # fmt: skip
         self.shards = shards
         self.shards_outside = shards
         """The shards outside of a request's transaction."""
         self.cache = cache
-        self.chunk_commands = chunk_commands
-        self.settings = settings
-        self.autosplit = autosplit
-        self.balancer = balancer
-        self.workers = workers
-        self.evaluators = evaluators
-        self.spill = spill
-        self.clock = clock
+        self.chunk_commands, self.settings, self.autosplit, self.balancer = balancing
+        self.workers, self.evaluators, self.spill = scripts
+        self.facts, self.statistics, self.shutdown = process
         self.scheduler = scheduler
-        self.facts = facts
-        self.statistics = statistics
-        self.shutdown = shutdown
+        self.clock = scheduler.clock
         self.greeter = RouterGreeter()
         self.hints: Hints | None = None
         """Writes at ANY that had no primary."""
@@ -78,7 +94,7 @@ class Router:
         self.leftovers = Leftovers(shards)
         self.targets = PreparedTargets(cache)
         self.transactions = RouterTransactions(self)
-        self.users = RoutedUsers(shards.config, clock)
+        self.users = RoutedUsers(shards.config, self.clock)
         """The users of the cluster."""
 
     @property

@@ -17,7 +17,7 @@ from docstore.errors import Code, CommandError
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.targeting import delete_target, documents_only, insert_target, update_target
-from mongos.routing.writes import BatchWrite, Kind, Outcome
+from mongos.routing.writes import Batch, BatchWrite, Kind, Outcome
 
 
 def written_size(statement: bytes) -> int:
@@ -67,7 +67,7 @@ async def carry_out(
         # Nothing is made to be deleted from.
         return Outcome(by_statement={index: [0, 0] for index in range(len(statements))} if counted else None)
     batch = BatchWrite(
-        context, kind, statements, ordered=ordered, shards=router.shards, cache=router.cache,
+        context, Batch(kind, statements, ordered), shards=router.shards, cache=router.cache,
         accounting=router.autosplit, ensure_database=router.ensure_database, counted=counted,
     )  # fmt: skip
     return await batch.carry_out()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from docstore.bson import document_to_python
 from docstore.commands.context import Context
@@ -100,30 +100,36 @@ class _Request:
     """The statements that the shard has not executed."""
 
 
+class Batch(NamedTuple):
+    """The statements of a write command. `ordered`: none is executed after one that fails."""
+
+    kind: Kind
+    statements: Sequence[bytes]
+    ordered: bool
+
+
 class BatchWrite:
     """One client's batch. `run` answers it."""
 
     def __init__(
-        self, context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, shards: Shards,
-        cache: RoutingCache, accounting: Accounting, ensure_database: Callable[[str], Awaitable[None]],
-        counted: bool = False,
+        self, context: Context, batch: Batch, *, shards: Shards, cache: RoutingCache, accounting: Accounting,
+        ensure_database: Callable[[str], Awaitable[None]], counted: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
-        self._kind = kind
-        self._statements = statements
-        self._ordered = ordered
+        self._kind, self._statements, self._ordered = batch
         self._shards = shards
         self._cache = cache
         self._accounting = accounting
         self._ensure_database = ensure_database
-        self._pending = list(range(len(statements)))
+        self._pending = list(range(len(batch.statements)))
         self._progress: dict[int, Progress] = {}
         self._failed: set[int] = set()
         self._counted: set[int] = set()
         self._begun: set[int] = set()
         self._answered = False
-        self._outcome = Outcome(modified=0 if kind.field == "updates" else None, by_statement={} if counted else None)
-        self._base = forwarded(context.raw, without=(kind.field, "stmtId", "stmtIds"))
+        name = batch.kind.field
+        self._outcome = Outcome(modified=0 if name == "updates" else None, by_statement={} if counted else None)
+        self._base = forwarded(context.raw, without=(name, "stmtId", "stmtIds"))
 
     async def run(self) -> dict[str, Any]:
         """The reply. Errors: those of `carry_out`."""

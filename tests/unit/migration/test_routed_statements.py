@@ -23,7 +23,7 @@ from mongod.migration import statements
 from mongos.routing.cache import RoutingCache
 from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import delete_target, update_target
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.writes import Batch, BatchWrite, Kind
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, Network
 
 DOCUMENTS = 400
@@ -73,7 +73,7 @@ class LocalRouter:
             deadline=None, operation=SimpleNamespace(check=lambda: None),
         )  # fmt: skip
         batch = BatchWrite(
-            context, KINDS[command], [bson.encode(row) for row in statements], ordered=ordered, shards=self,
+            context, Batch(KINDS[command], [bson.encode(row) for row in statements], ordered), shards=self,
             cache=self.cache, accounting=self, ensure_database=self.get,
         )  # type: ignore[arg-type]  # fmt: skip
         return await batch.run()

@@ -29,7 +29,7 @@ from docstore.sharding.key import KeyRange, ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod
 from docstore.wire.message import Message
-from mongos.router import Router
+from mongos.router import Balancing, Router, RouterProcess, ScriptProcesses
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Failure
@@ -153,14 +153,11 @@ class LocalCluster:
     def __init__(self, *, replicated: bool = False) -> None:
         self.a, self.b, self.config = (LocalShard(name, replicated=replicated) for name in ("a", "b", "config"))
         self.a.others = [self.b]
+        unused = cast(Any, SimpleNamespace())
         self.router = Router(
-            shards=cast(Any, self), cache=cast(Any, self), autosplit=cast(Any, self), gossip=Gossip(),
-            clock=time.monotonic, scheduler=Scheduler(),
-            **dict.fromkeys(
-                ("chunk_commands", "settings", "balancer", "workers", "evaluators", "spill", "facts", "statistics",
-                 "shutdown"),
-                cast(Any, SimpleNamespace()),
-            ),
+            shards=cast(Any, self), cache=cast(Any, self), gossip=Gossip(), scheduler=Scheduler(),
+            balancing=Balancing(unused, unused, cast(Any, self), unused),
+            scripts=ScriptProcesses(unused, unused, unused), process=RouterProcess(unused, unused, unused),
         )  # fmt: skip
         ids = iter(range(1, 1000))
         self.services = Services(

@@ -20,7 +20,7 @@ from docstore.sharding.version import Lastmod
 from docstore.wire import MAX_MESSAGE_BYTES, encode_message
 from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import delete_target, insert_target, update_target
-from mongos.routing.writes import BatchWrite, Kind
+from mongos.routing.writes import Batch, BatchWrite, Kind
 
 NAMESPACE = "test.c"
 KEY = ShardKey(("k",))
@@ -112,8 +112,8 @@ def write(
     context = FakeContext({command: "c"})
     context.session = cluster.session
     batch = BatchWrite(
-        context, KINDS[command], [bson.encode(row) for row in statements],
-        ordered=ordered, shards=cluster, cache=cluster, accounting=cluster, ensure_database=cluster.ensure,
+        context, Batch(KINDS[command], [bson.encode(row) for row in statements], ordered),
+        shards=cluster, cache=cluster, accounting=cluster, ensure_database=cluster.ensure,
     )  # type: ignore[arg-type]  # fmt: skip
     return asyncio.run(batch.run())
 
