@@ -22,7 +22,7 @@ from docstore.collection.oplog.oplog import INITIATION
 from docstore.log import component
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.addresses import local_hosts, own_hosts
-from docstore.replicaset.driver import Driver, stop_the_process
+from docstore.replicaset.driver import Driver
 from docstore.replicaset.flusher import GroupFlusher
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.sync_source import SyncSourceFollower
@@ -136,10 +136,6 @@ class Membership:
         """End all activity; the oplog stays as it is."""
         await self.syncing.stop()
         await self.driver.close()
-
-    def replication_failed(self, error: BaseException) -> None:
-        """Stop the process: replication cannot continue."""
-        stop_the_process(asyncio.get_running_loop(), error)
 
     async def flush(self) -> None:
         """Return when all writes are on disk."""

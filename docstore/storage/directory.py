@@ -24,9 +24,10 @@ from uuid import uuid4
 from docstore.log import component
 from docstore.storage.durable import Unreadable, read_sealed, seal_text, unseal, write_sealed
 from docstore.storage.engine import StorageError
-from docstore.storage.limits import MAX_SLOT_LOGS
 from docstore.storage.rocks_format import log_head
 
+MAX_SLOT_LOGS = 80
+"""Logs per slot, at 40 bytes each."""
 LOG = component("STORAGE")
 
 MARKER, SYNCED = "DOCSTORE", "SYNCED"

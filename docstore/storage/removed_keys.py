@@ -12,8 +12,9 @@ from rocksdict import Options
 
 from docstore.log import component
 from docstore.storage.engine import Family
-from docstore.storage.limits import MAX_WAITING_FILES
 
+MAX_WAITING_FILES = 12
+"""Files waiting for compaction from which no memtable is flushed for its tombstones."""
 LOG = component("STORAGE")
 MAX_REMOVED = 8_192
 """Deleted keys of a family after which its memtable is flushed."""

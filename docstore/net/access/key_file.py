@@ -7,8 +7,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from docstore.net.limits import MAX_KEY_FILE_BYTES
 from docstore.net.process import StartError
+from docstore.net.scheduling.limits import MAX_KEY_FILE_BYTES
 from docstore.options.values import SecurityOptions
 from docstore.security.cluster_keys import MECHANISM, BadKeys, ClusterKeys, parse_keys
 from docstore.security.scram import SALT_BYTES

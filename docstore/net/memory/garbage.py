@@ -17,8 +17,13 @@ import sys
 
 from docstore.commands.supervision import SUPERVISION
 from docstore.deferred_free import DEFERRED_FREE
-from docstore.net.limits import MAX_COLLECTION_SECONDS, MAX_NEW_BLOCKS, MAX_PATIENCE_CHECKS, MAX_PATIENCE_CHECKS_AT_WORK
 from docstore.net.memory.allocator import give_back, resident_bytes
+from docstore.net.scheduling.limits import (
+    MAX_COLLECTION_SECONDS,
+    MAX_NEW_BLOCKS,
+    MAX_PATIENCE_CHECKS,
+    MAX_PATIENCE_CHECKS_AT_WORK,
+)
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """Thresholds: the interpreter collects young objects as usual, but only `GarbageCollection` collects all."""

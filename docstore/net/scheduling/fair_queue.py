@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from docstore.net.limits import MAX_IDLE_ACCOUNTS
+from docstore.net.scheduling.limits import MAX_IDLE_ACCOUNTS
 
 BACKGROUND_EVERY = 10
 """While background work waits, it gets one of this number of slices."""

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from docstore.commands.supervision import SUPERVISION
-from docstore.net.limits import MAX_DEFERRAL_SLICES
 from docstore.net.scheduling.fair_queue import BACKGROUND, FairQueue, Owner
+from docstore.net.scheduling.limits import MAX_DEFERRAL_SLICES
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context

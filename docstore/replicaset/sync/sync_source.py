@@ -21,6 +21,7 @@ from docstore.errors import CommandError
 from docstore.log import component
 from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME, OpTime
+from docstore.replicaset.driver import stop_the_process
 from docstore.replicaset.local_state import LocalState
 from docstore.replicaset.sync.apply import Applier
 from docstore.replicaset.sync.initial_sync import InitialSync
@@ -64,9 +65,6 @@ class Member(Protocol):
 
     def initial_sync_done(self) -> None:
         """Report that the copy is complete: the oplog counts from now on."""
-
-    def replication_failed(self, error: BaseException) -> None:
-        """Report an error after which replication cannot continue."""
 
 
 class SyncSourceFollower:
@@ -146,7 +144,7 @@ class SyncSourceFollower:
             self._task = asyncio.get_running_loop().create_task(work())
             await asyncio.wait([self._task])
             if not self._task.cancelled() and (error := self._task.exception()) is not None:
-                self._member.replication_failed(error)
+                stop_the_process(asyncio.get_running_loop(), error)
             self._task = None
         self._runner = None
 

@@ -72,8 +72,6 @@ class FollowingMember:
 
     def initial_sync_done(self) -> None: ...
 
-    def replication_failed(self, error: BaseException) -> None: ...
-
 
 class RolledBackSource(RemoteMember):
     """A source whose rollback id the test sets."""
