@@ -70,10 +70,13 @@ def compile_pattern(pattern: str, options: str) -> pcre2.Pattern[str]:
     flags = pcre2.ASCII
     for letter in options:
         flags |= _FLAGS[letter]
+    limited_pattern = f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}"
     try:
-        return pcre2.compile(f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}", flags)
+        return pcre2.compile(limited_pattern, flags)
     except pcre2.PatternError as error:
         raise CommandError(51091, f"Regular expression is invalid: {str(error).partition('; ')[2]}") from None
+    except pcre2.LibraryError:  # a good pattern beyond what the compiler to machine code takes
+        return pcre2.compile(limited_pattern, flags, jit=False)
 
 
 def _bounded(search: Callable[[str], object]) -> Search:

@@ -25,6 +25,12 @@ def test_classes_mean_ascii_and_case_means_unicode() -> None:
     assert compile_regex("^É$", "i")("é")
 
 
+def test_a_pattern_that_is_too_much_for_machine_code_is_searched_without() -> None:
+    search = compile_regex("(" * 200 + "a" + ")" * 200 + "(b)" * 5_000, "")
+    assert search("a" + "b" * 5_000)
+    assert not search("a" + "b" * 4_999)
+
+
 def test_options_combine() -> None:
     assert compile_regex("^ B # second line", "mxi")("a\nb")
     assert compile_regex("a.b", "s")("a\nb")
