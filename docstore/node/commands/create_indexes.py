@@ -11,10 +11,17 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from docstore.collection.catalog.ddl import too_many
 from docstore.collection.collection import Collection
 from docstore.collection.index.conflicts import is_among
 from docstore.collection.index.options import refused, shown
-from docstore.collection.index.spec import IndexSpec, check_no_compound_wildcard, no_such_cluster, parse_index_spec
+from docstore.collection.index.spec import (
+    MAX_INDEXES,
+    IndexSpec,
+    check_no_compound_wildcard,
+    no_such_cluster,
+    parse_index_spec,
+)
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -135,7 +142,7 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
     """Return the specifications that the collection does not have yet.
 
     Errors: those of `is_among`; for a duplicate IndexAlreadyExists (OperationFailed if there are documents); 6100906,
-    6243700 for conflicts with the clustered index.
+    6243700 for conflicts with the clustered index; CannotCreateIndex for more than a collection can have.
     """
     missing_specs: list[IndexSpec] = []
     own = collection.id_index.spec
@@ -159,6 +166,8 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
             )
         if not is_among(spec, (index.spec for index in collection.indexes.values())):
             missing_specs.append(spec)
+            if len(missing_specs) > MAX_INDEXES:  # each is compared with all before it
+                raise too_many(collection)
     return missing_specs
 
 
