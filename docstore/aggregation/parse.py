@@ -121,6 +121,8 @@ _REFUSED_IN = {Place.FACET: 40600, Place.LOOKUP: 51047, Place.UNION: 31441}
 
 def _check_place(declaration: Declaration, place: Place) -> None:
     position = declaration.position
+    if position.target and place in (Place.LOOKUP, Place.UNION):
+        raise CommandError(Code.InvalidNamespace, f"{declaration.name} {position.target}")
     refused = not position.in_facet if place is Place.FACET else not position.in_pipelines
     if place is not Place.TOP and refused:
         raise CommandError(

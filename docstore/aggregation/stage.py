@@ -393,13 +393,18 @@ NestingParser = Callable[[Value, Nesting], list[Stage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The allowed positions of a stage. `planned`: it must be first because the find layer executes it."""
+    """The allowed positions of a stage.
+
+    `planned`: it must be first because the find layer executes it. `target`: what the aggregate must be run against,
+    for a stage that `$lookup` and `$unionWith` may not have.
+    """
 
     only_first: bool = False
     planned: bool = False
     only_last: bool = False
     in_facet: bool = True
     in_pipelines: bool = True
+    target: str = ""
 
     def not_first(self, name: str) -> CommandError:
         """Return the error for a stage that must be first and is not."""

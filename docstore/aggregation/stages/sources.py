@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import SOURCE, Declaration, Environment, PlainStage, Stage
+from docstore.aggregation.stage import SOURCE, Declaration, Environment, PlainStage, Position, Stage
 from docstore.aggregation.streams import StageRun
 from docstore.bson.build import document_from
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, OBJECT, STRING, Value, elements, values
@@ -19,6 +19,15 @@ from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import is_true, truncated_of, type_name
 
 _STATISTICS = ("count", "latencyStats", "queryExecStats", "storageStats")
+TARGETS = {
+    "$currentOp": "must be run against the 'admin' database with {aggregate: 1}",
+    "$listLocalSessions": "must be run against the database with {aggregate: 1}, not a collection",
+    "$listSessions": "may only be run against config.system.sessions",
+}
+"""The stages that show what users do, and what an aggregate with them must be run against.
+
+A sub-pipeline never has them: a shard runs it as the cluster's own user, who may see the operations of everybody.
+"""
 _CURRENT_OP = ("allUsers", "backtrace", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps")
 
 
@@ -229,16 +238,24 @@ def _parse_documents(value: Value, query_context: QueryContext) -> list[Stage]:
     return [Documents(document_from([("$documents", *value)]), evaluate)]
 
 
+def _of_users(name: str) -> Position:
+    return replace(SOURCE, target=TARGETS[name])
+
+
 DECLARATIONS = (
     Declaration("$collStats", _parse_statistics, SOURCE),
-    Declaration("$currentOp", _parse_current_op, SOURCE),
+    Declaration("$currentOp", _parse_current_op, _of_users("$currentOp")),
     Declaration("$documents", _parse_documents, SOURCE),
     Declaration("$indexStats", _parse_index_stats, SOURCE),
     Declaration(
         "$listLocalSessions",
         lambda value, query_context: _parse_sessions("$listLocalSessions", value),
-        SOURCE,
+        _of_users("$listLocalSessions"),
     ),
-    Declaration("$listSessions", lambda value, query_context: _parse_sessions("$listSessions", value), SOURCE),
+    Declaration(
+        "$listSessions",
+        lambda value, query_context: _parse_sessions("$listSessions", value),
+        _of_users("$listSessions"),
+    ),
     Declaration("$planCacheStats", _parse_plan_cache, SOURCE),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from docstore.aggregation.stages.sources import TARGETS
 from docstore.bson import array_documents, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.concerns import ReadLevel
@@ -40,10 +41,9 @@ def check_stage_places(db: str, collection: str | None, stages: Sequence[bytes])
             if code != OBJECT or (name in _OF_SESSIONS and not _SESSION_OPTIONS.issuperset(_names(options))):
                 continue
             if name in _ON_THE_PROCESS and (collection is not None or (name == "$currentOp" and db != "admin")):
-                where = "the 'admin' database" if name == "$currentOp" else "the database"
-                raise CommandError(Code.InvalidNamespace, f"{name} must be run against {where} with {{aggregate: 1}}")
+                raise CommandError(Code.InvalidNamespace, f"{name} {TARGETS[name]}")
             if name == "$listSessions" and f"{db}.{collection}" != _SESSIONS:
-                raise CommandError(Code.InvalidNamespace, f"$listSessions may only be run against {_SESSIONS}")
+                raise CommandError(Code.InvalidNamespace, f"{name} {TARGETS[name]}")
 
 
 def _names(raw: bytes) -> set[str]:

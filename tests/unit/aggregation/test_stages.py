@@ -128,6 +128,16 @@ def test_refusals(stage: dict[str, Any], code: int) -> None:
     assert refusal([stage], DOCUMENTS) == code
 
 
+@pytest.mark.parametrize("name", ["$currentOp", "$listLocalSessions", "$listSessions"])
+def test_what_users_do_is_shown_by_no_sub_pipeline(name: str) -> None:
+    """A shard runs these as the cluster's own user, who may see the operations of everybody."""
+    inner: list[dict[str, Any]] = [{name: {}}]
+    union = {"$unionWith": {"coll": "d", "pipeline": inner}}
+    nested = {"$lookup": {"from": "d", "as": "r", "pipeline": [{"$facet": {"f": [union]}}]}}
+    for stage in ({"$lookup": {"from": "d", "as": "r", "pipeline": inner}}, union, nested):
+        assert refusal([stage], DOCUMENTS) == Code.InvalidNamespace
+
+
 def test_a_stage_that_makes_documents_stands_first() -> None:
     assert refusal([{"$match": {}}, {"$documents": []}]) == 40602
 
