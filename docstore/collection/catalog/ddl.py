@@ -213,12 +213,12 @@ def existing(catalog: Catalog, ns: str) -> Collection:
 def check_room(coll: Collection, wanted: int) -> None:
     """Errors: CannotCreateIndex if the collection would have more than 64 indexes."""
     if len(coll.indexes) + len(coll.building) + wanted > MAX_INDEXES:
-        raise too_many(coll)
+        raise too_many(coll.ns)
 
 
-def too_many(coll: Collection) -> CommandError:
+def too_many(ns: str) -> CommandError:
     """Return the error for more indexes than a collection can have."""
     return CommandError(
         Code.CannotCreateIndex,
-        f"add index fails, too many indexes for {coll.ns}: a collection has at most {MAX_INDEXES}",
+        f"add index fails, too many indexes for {ns}: a collection has at most {MAX_INDEXES}",
     )

@@ -50,6 +50,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
     ignore_unknown = arguments["ignoreUnknownIndexOptions"]
     node = node_of(context)
     raw_specs = arguments["indexes"]
+    if len(set(raw_specs)) > MAX_INDEXES:  # before any is parsed, and compared with all others
+        raise too_many(context.namespace)
     series = series_of(node.store, context.namespace)
     if series is not None:
         raw_specs = [bucket_spec(series, raw) for raw in raw_specs]
@@ -142,7 +144,7 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
     """Return the specifications that the collection does not have yet.
 
     Errors: those of `is_among`; for a duplicate IndexAlreadyExists (OperationFailed if there are documents); 6100906,
-    6243700 for conflicts with the clustered index; CannotCreateIndex for more than a collection can have.
+    6243700 for conflicts with the clustered index.
     """
     missing_specs: list[IndexSpec] = []
     own = collection.id_index.spec
@@ -166,8 +168,6 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
             )
         if not is_among(spec, (index.spec for index in collection.indexes.values())):
             missing_specs.append(spec)
-            if len(missing_specs) > MAX_INDEXES:  # each is compared with all before it
-                raise too_many(collection)
     return missing_specs
 
 
