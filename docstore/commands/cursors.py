@@ -166,6 +166,11 @@ class CursorRegistry:
         cursor = self._cursors.get(cursor_id)
         return None if cursor is None else cursor.owner
 
+    def refuse_await_limit(self, cursor: ClientCursor) -> CommandError:
+        """Return the error of a getMore with maxTimeMS, even 0, on a cursor that awaits no data; check the cursor in."""
+        self.checkin(cursor)
+        return CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
+
     def checkin(self, cursor: ClientCursor) -> bool:
         """Return a cursor, restarting its idle time. False if it was killed meanwhile and is gone."""
         cursor.pinned = False

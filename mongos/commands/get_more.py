@@ -33,6 +33,8 @@ async def _run(context: Context, args: Arguments) -> bytes:
         return await next_stream_reply(context, cursor, args["batchSize"])
     if isinstance(cursor.source, RelayedTail):
         return await next_tail_reply(context, cursor, args["batchSize"])
+    if context.raw_field("maxTimeMS") is not None:
+        raise context.services.cursors.refuse_await_limit(cursor)
     return await next_reply(context, cursor, args["batchSize"])
 
 

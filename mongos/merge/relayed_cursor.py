@@ -50,7 +50,7 @@ def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable
     """Return a relay of the getMore if its cursor reads one shard alone, else None. `run` decodes and merges."""
     raw, session = context.raw, context.session
     in_transaction = session is not None and session.transaction is not None
-    if context.max_time_ms or in_transaction or not raw.startswith(_ASKED, 4):
+    if context.raw_field("maxTimeMS") is not None or in_transaction or not raw.startswith(_ASKED, 4):
         return None
     cursor = context.services.cursors.get(int.from_bytes(raw[_ASKED_AT : _ASKED_AT + 8], "little", signed=True))
     if cursor is None or cursor.apart or cursor.at_cluster_time is not None or cursor.time_left is not None:

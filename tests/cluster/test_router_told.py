@@ -118,3 +118,14 @@ def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
         return {name for name, each in sets.items() if any(host["ismaster"] for host in each["hosts"])}
 
     wait_until(lambda: primaries() == {each.partition("/")[0] for each in strings.values()}, 10)
+
+
+def test_a_cursor_that_awaits_no_data_takes_no_time_limit(cluster: Cluster) -> None:
+    cluster.client.test.timed.insert_many([{"_id": number} for number in range(4)])
+    for sort in ({}, {"_id": 1}):
+        found = cluster.client.test.command({"find": "timed", "batchSize": 1, "sort": sort})["cursor"]
+        for limit in (0, 10):
+            more = {"getMore": found["id"], "collection": "timed", "maxTimeMS": limit}
+            assert cluster.client.test.command(more, check=False)["code"] == Code.BadValue
+        more = {"getMore": found["id"], "collection": "timed"}
+        assert len(cluster.client.test.command(more)["cursor"]["nextBatch"]) == 3

@@ -7,6 +7,7 @@ of the command that opened them.
 from __future__ import annotations
 
 from docstore.aggregation.change_stream.errors import labelled
+from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
@@ -37,24 +38,31 @@ def run(context: Context, arguments: Arguments) -> Response:
     if cursor.apart and script_thread.current() is None and context.services.carry_out is not None:
         cursor.pinned = False
         raise ScriptsWanted
+    if context.raw_field("maxTimeMS") is not None and _awaited_source(cursor) is None:
+        raise context.services.cursors.refuse_await_limit(cursor)
     node_of(context).counters.getmore += 1
+    if context.comment is None and cursor.origin:
+        context.comment = get_field(cursor.origin, "comment")
     if cursor.execution is not None:
         context.progress.execution = cursor.execution.since(cursor)
     return run_steps(context, _next_batch(context, arguments, cursor))
+
+
+def _awaited_source(cursor: ClientCursor) -> Tail | ChangeStream | None:
+    """Return the source of a tailable cursor with awaitData; None for other cursors."""
+    source = cursor.source.source if isinstance(cursor.source, HeldBack) else cursor.source
+    return source if isinstance(source, (Tail, ChangeStream)) and source.await_data else None
 
 
 def _next_batch(context: Context, arguments: Arguments, cursor: ClientCursor) -> Steps[Result]:
     node, source = node_of(context), cursor.source
     if isinstance(source, HeldBack):
         source = source.source
-    # The wait of a tailable cursor with awaitData.
-    tail = source if isinstance(source, (Tail, ChangeStream)) and source.await_data else None
+    tail = _awaited_source(cursor)
     try:
         points = context.services.fail_points
         if points is not None:
             check_get_more(points, context)
-        if context.max_time_ms and tail is None:
-            raise CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
         if cursor.time_left is not None and tail is None:
             if cursor.time_left <= 0 or (points is not None and points.times_out()):
                 raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")

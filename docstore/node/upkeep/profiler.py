@@ -135,7 +135,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
     }
     statement = _statement(context) if to_python(reply_fields["ok"]) == 1 else None
     shown_command = [element for element in elements(context.shown) if element[0] not in _LONG_FIELDS]
-    entry["command"] = RawBSONDocument(document_from(shown_command if statement is None else statement))
+    entry["command"] = RawBSONDocument(document_from(_commented(context, statement or shown_command)))
     failure = reply_fields
     if statement is not None and "writeErrors" in reply_fields:
         # The error of a failed statement is recorded as the request's.
@@ -181,6 +181,13 @@ def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
         names = {option[0] for option in fields}
         fields += [(option, BOOL, b"\0") for option in ("multi", "upsert") if option not in names]
     return fields
+
+
+def _commented(context: Context, fields: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
+    """Return the fields with the request's comment last, unless they have one or the request is redacted."""
+    if context.comment is None or context.shown is not context.raw or any(name == "comment" for name, _, _ in fields):
+        return fields
+    return [*fields, ("comment", *context.comment)]
 
 
 def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:

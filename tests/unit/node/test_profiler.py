@@ -166,6 +166,23 @@ def test_a_batch_says_what_it_has_looked_at_itself_and_what_opened_its_cursor() 
     loop(work())
 
 
+def test_entries_have_the_comment_of_the_request_or_of_what_opened_its_cursor() -> None:
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("c", *({"_id": i} for i in range(30)))
+        await node.run({"profile": 2})
+        await node.run({**_update({"q": {"_id": 3}, "u": {"$set": {"q": 1}}}), "comment": "a"})
+        await node.run({**_delete({"q": {"_id": 3}, "limit": 1}), "comment": "b"})
+        cursor = (await node.run({"find": "c", "batchSize": 2, "comment": "c"}))["cursor"]["id"]
+        await node.run({"getMore": cursor, "collection": "c", "batchSize": 2})
+        await node.run({"getMore": cursor, "collection": "c", "batchSize": 2, "comment": "d"})
+        await node.run({"profile": 0})
+        entries = await node.documents("system.profile")
+        assert [entry["command"]["comment"] for entry in entries] == ["a", "b", "c", "c", "d"]
+
+    loop(work())
+
+
 WRITTEN = (
     "planSummary", "keysExamined", "docsExamined", "nMatched", "nModified", "nUpserted", "ndeleted", "hasSortStage",
 )  # fmt: skip

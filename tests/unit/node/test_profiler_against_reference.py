@@ -83,6 +83,9 @@ COMMANDS: list[dict[str, Any]] = [
     {"findAndModify": "c", "query": {"z": -1}, "update": SET_Q},
     {"insert": "c", "documents": [{"_id": "n"}, {"_id": "m"}]},
     {"listIndexes": "c"},
+    {**_update({"q": {"_id": 3}, "u": SET_Q}), "comment": "why"},
+    {**_delete({"q": {"_id": 20}, "limit": 1}), "comment": {"for": "what"}},
+    {"find": "c", "batchSize": 200, "comment": "why"},
 ]
 FILLING: list[dict[str, Any]] = [
     {"insert": "c", "documents": [{"_id": i, "k": i % 10, "a": i, "b": i, "z": i} for i in range(300)]},

@@ -93,6 +93,18 @@ def test_an_awaiting_tail_answers_when_its_time_is_up() -> None:
     loop(work())
 
 
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_cursor_that_awaits_no_data_takes_no_time_limit_and_stays_open(limit: int) -> None:
+    async def work() -> None:
+        node = await capped({"_id": 1}, {"_id": 2})
+        for options in ({"tailable": False}, {"awaitData": False}):
+            opened = await open_tail(node, batchSize=1, **options)
+            assert (await node.reply(get_more(opened, maxTimeMS=limit)))["code"] == Code.BadValue
+            assert (await node.run(get_more(opened)))["cursor"]["nextBatch"] == [{"_id": 2}]
+
+    loop(work())
+
+
 def test_a_tail_whose_place_was_overwritten_ends() -> None:
     async def work() -> None:
         node = await capped({"_id": 1}, {"_id": 2})
