@@ -223,8 +223,9 @@ def parse_read_concern(code: int, data: bytes) -> ReadConcern:
             raise CommandError(Code.NotImplemented, "readConcern.afterOpTime is not supported; use afterClusterTime")
     if "atClusterTime" in times and level is not ReadLevel.SNAPSHOT:
         raise CommandError(Code.InvalidOptions, "readConcern.atClusterTime needs readConcern level 'snapshot'")
-    if times.get("atClusterTime") == 0:
-        raise CommandError(Code.InvalidOptions, "atClusterTime cannot be a null timestamp")
+    for name, timestamp in times.items():
+        if timestamp == 0:
+            raise CommandError(Code.InvalidOptions, f"{name} cannot be a null timestamp")
     if "afterClusterTime" in times and level in (ReadLevel.LINEARIZABLE, ReadLevel.AVAILABLE):
         raise CommandError(
             Code.InvalidOptions,

@@ -167,7 +167,7 @@ class CursorRegistry:
         return None if cursor is None else cursor.owner
 
     def refuse_await_limit(self, cursor: ClientCursor) -> CommandError:
-        """Return the error of a getMore with maxTimeMS, even 0, on a cursor that awaits no data; check the cursor in."""
+        """Check the cursor in and return the error of a getMore with maxTimeMS, even 0, if it awaits no data."""
         self.checkin(cursor)
         return CommandError(Code.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
 

@@ -13,7 +13,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.commands.requests.aggregate import check_output_concern
+from docstore.commands.requests.aggregate import check_explained_concern, check_output_concern
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
@@ -42,6 +42,8 @@ async def run(context: Context, args: Arguments) -> Result:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
+    if args["explain"]:
+        check_explained_concern(has_write_concern=context.explicit_write_concern)
     return await at_one_time(context, partial(_run, args=args))
 
 

@@ -382,10 +382,8 @@ def _told(error: BaseException) -> BaseException:
 
 async def _start(router: Router, options: ChangeStreamOptions) -> int:
     """Return the packed timestamp at which the stream starts: after everything acknowledged anywhere."""
-    if options.token is not None:
-        return options.token.timestamp
-    if options.start is not None:
-        return options.start
+    if options.first_timestamp is not None:
+        return options.first_timestamp
     answers = await asyncio.gather(
         *(shard.command("admin", {"ping": 1}, repeatable=True) for shard in await router.shards.all())
     )

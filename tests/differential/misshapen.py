@@ -8,6 +8,7 @@ from typing import Any
 
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
+from bson.timestamp import Timestamp
 
 Stage = dict[str, Any]
 Pipeline = list[Stage]
@@ -124,6 +125,10 @@ def commands() -> Iterator[Stage]:
     yield from ({"find": "sales", name: Decimal128("1.5")} for name in ("skip", "limit", "batchSize"))
     yield from ({"killCursors": "sales", "cursors": [number]} for number in (5, Int64(5), None, "x"))
     yield from ({"getMore": Int64(5), "collection": name} for name in (5, None, "sales"))
+    for verb in ({"aggregate": "sales", "explain": True}, {"aggregate": "none", "explain": True, "cursor": {}}):
+        yield {**verb, "pipeline": [], "writeConcern": {"w": 1}}
+    yield {"explain": {"aggregate": "sales", "pipeline": [], "cursor": {}, "writeConcern": {"w": 1}}}
+    yield {"find": "sales", "readConcern": {"afterClusterTime": Timestamp(0, 0)}}
     for strength in (math.inf, -math.inf, math.nan, Decimal128("5.5"), 6, None):
         yield {"find": "sales", "collation": {"locale": "en", "strength": strength}, "limit": 1}
     for given in (

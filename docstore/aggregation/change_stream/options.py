@@ -37,6 +37,12 @@ class ChangeStreamOptions:
     expanded: bool = False
     whole_cluster: bool = False
 
+    @property
+    def first_timestamp(self) -> int | None:
+        """The packed timestamp from which operations are reported, at least 1 as none is older; None: from now on."""
+        start = self.start if self.token is None else self.token.timestamp
+        return None if start is None else max(start, 1)
+
 
 def parse_options(value: Value) -> ChangeStreamOptions:
     """Parse the options.

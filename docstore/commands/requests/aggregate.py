@@ -81,6 +81,12 @@ def check_output_concern(context: Context) -> None:
         raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
 
 
+def check_explained_concern(*, has_write_concern: bool) -> None:
+    """Refuse a write concern in an aggregate that is explained. Errors: FailedToParse."""
+    if has_write_concern:
+        raise CommandError(Code.FailedToParse, "Aggregation explain does not support the 'writeConcern' option")
+
+
 def check_stream_concern(context: Context) -> None:
     """Refuse a read concern that a change stream does not allow. Errors: InvalidOptions."""
     level = context.read_concern.level

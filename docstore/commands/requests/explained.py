@@ -10,6 +10,7 @@ from docstore.bson.walk import STRING
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.context import Context
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.requests.aggregate import check_explained_concern
 from docstore.errors import Code, CommandError
 from docstore.query.value.option_fields import refuse_duplicate
 from docstore.query.value.values import text_of, type_name
@@ -40,6 +41,8 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
         elif field not in ENVELOPE_FIELDS:
             raise unknown_field(name, field)
     check_required(name, command.by_name, values)
+    if name == "aggregate":
+        check_explained_concern(has_write_concern=any(field == "writeConcern" for field, _, _ in parameters))
     return name, Arguments(command.by_name, values, value)
 
 

@@ -101,8 +101,5 @@ def scope_asked(context: Context, collection: str | None, options: ChangeStreamO
 
 def beginning(node: DataNode, options: ChangeStreamOptions) -> int:
     """Return the packed timestamp from which the stream reports operations."""
-    if options.token is not None:
-        return options.token.timestamp
-    if options.start is not None:
-        return options.start
-    return node.store.last_optime.timestamp + 1
+    start = options.first_timestamp
+    return node.store.last_optime.timestamp + 1 if start is None else start

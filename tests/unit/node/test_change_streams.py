@@ -7,6 +7,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.timestamp import Timestamp
 
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.errors import Code
@@ -375,5 +376,16 @@ def test_what_stays_behind_reads_for_itself(monkeypatch: pytest.MonkeyPatch) -> 
         while events := await slow.events():
             told["slow"] += [event["documentKey"]["_id"] for event in events]
         assert told == {"fast": list(range(60)), "slow": list(range(60))}
+
+    loop(work())
+
+
+def test_a_null_timestamp_is_before_all_that_the_log_has() -> None:
+    async def work() -> None:
+        node = member()
+        await node.insert("c", {"_id": 1})
+        for at in (Timestamp(0, 0), Timestamp(0, 1)):
+            stream = await Stream(node).open(startAtOperationTime=at)
+            assert kinds(stream.cursor["firstBatch"]) == ["insert"]
 
     loop(work())
