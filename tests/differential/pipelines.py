@@ -254,6 +254,10 @@ STAGES: dict[str, list[Pipeline]] = {
         [SORTED, {"$project": {"n": 1}}, {"$merge": {"into": "out", "whenMatched": matched, "whenNotMatched": missing}}]
         for matched in ("replace", "keepExisting", "merge", "fail", [{"$set": {"was": "$$new.n"}}])
         for missing in ("insert", "discard", "fail")
+    ]
+    + [
+        [SORTED, {"$merge": {"into": "out", "whenMatched": [{"$set": {"was": "$$new.n"}}], "let": variables}}]
+        for variables in ({}, None, {"x": 1}, {"new": "$$ROOT"}, {"new": 1}, {"x": 1, "new": "$$ROOT"}, {"x": "$n"})
     ],
     "$setWindowFields": [
         [

@@ -59,6 +59,25 @@ UPDATES: dict[str, list[Case]] = {
     ],
     "$setOnInsert": [
         _one(9, {"$setOnInsert": {"x": 1}, "$set": {"y": 2}}, upsert=True),
+        *[_one(n, {"$setOnInsert": {"$x": 1}}, upsert=True) for n in (1, 9)],
+        *[_one(n, {operator: {"$x": 1}}, upsert=True) for n in (1, 9) for operator in ("$set", "$inc", "$push")],
+        *[
+            {"q": {"a": 77}, "u": {"$setOnInsert": {"_id": identity}}, "upsert": True}
+            for identity in (
+                *(
+                    {"$ref": "a", "$id": 1},
+                    {"$ref": "a", "$id": 1, "$db": "d"},
+                    {"$ref": "a", "$id": 1, "x": {"$y": 1}},
+                ),
+                *({"$id": 1, "$ref": "a"}, {"$ref": "a"}, {"$ref": "a", "$db": "d", "$id": 1}, {"x": 1, "$ref": 1}),
+                *(
+                    {"x": {"$ref": "a", "$id": 1}},
+                    {"$ref": 1, "$id": 1},
+                    {"$ref": "a", "$id": {"$x": 1}},
+                    {"$ref": "a", "$id": 1, "x": 1, "$db": "d"},
+                ),
+            )
+        ],
         _one(1, {"$setOnInsert": {"x": 1}}),
     ],
     "$unset": [

@@ -68,7 +68,7 @@ Variables = tuple[tuple[str, Evaluate], ...]
 
 @dataclass(frozen=True, slots=True)
 class Merge(PlainStage):
-    """The stage. `on`: None for the default, `_id`. `let`: the variables of `pipeline`; None: only `$$new`, the
+    """The stage. `on`: None for the default, `_id`. `let`: the variables of `pipeline` besides `$$new`, which is the
     document.
     """
 
@@ -79,7 +79,7 @@ class Merge(PlainStage):
     matched: WhenMatched
     not_matched: WhenNotMatched
     pipeline: tuple[bytes, ...]
-    let: Variables | None
+    let: Variables
     query_context: QueryContext
 
     def start(self, environment: Environment) -> StageRun:
@@ -102,10 +102,10 @@ class Merge(PlainStage):
 
     def variables(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
         """Yield the variables of the pipeline for a new document, with their values."""
-        if self.let is None:
-            return iter([("new", (OBJECT, document))])
+        yield "new", (OBJECT, document)
         scope = Scope(document)
-        return ((name, evaluate(scope)) for name, evaluate in self.let)
+        for name, evaluate in self.let:
+            yield name, evaluate(scope)
 
     def identity(self, document: bytes) -> list[tuple[str, Value]]:
         """Return the `on` fields of a document with their values. Errors: 51132, 51185."""
@@ -262,11 +262,10 @@ def _when_not_matched(value: Value) -> WhenNotMatched:
     return WhenNotMatched(text)
 
 
-def _let(
-    value: Value | None, matched: WhenMatched, query_context: QueryContext
-) -> tuple[tuple[str, Evaluate], ...] | None:
+def _let(value: Value | None, matched: WhenMatched, query_context: QueryContext) -> Variables:
+    """Return the variables that a merge defines itself; `$$new` is always there."""
     if value is None or value[0] in (NULL, UNDEFINED):
-        return None
+        return ()
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"BSON field '$merge.let' is the wrong type '{type_name(value)}', expected type 'object'"
@@ -280,7 +279,8 @@ def _let(
             raise CommandError(
                 51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
             )
-        variables.append((name, parse_expression((code, data), query_context=query_context).evaluate))
+        if name != "new":
+            variables.append((name, parse_expression((code, data), query_context=query_context).evaluate))
     return tuple(variables)
 
 

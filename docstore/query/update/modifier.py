@@ -26,12 +26,14 @@ class Situation:
 
     `document` is the document before the update, `now` milliseconds since 1970, `timestamp` a BSON timestamp as 64
     bits. An operator sets `modified` if its effect counts as a modification although the value stays the same.
+    `inserting`: the result is a new document, of an upsert.
     """
 
     document: bytes
     now: int
     timestamp: int
     modified: bool = False
+    inserting: bool = False
 
     def identity(self) -> str:
         """Return the document's `_id` in the form of error messages."""

@@ -122,7 +122,7 @@ class _Application:
             new_value = self._made(child, path) if current is None else self.place(child, current, path)
             if path == "_id" and current is not None and new_value != current and not isinstance(child, RenameSource):
                 raise _changed_id(child)
-            if new_value != current and not prefix and name.startswith("$"):
+            if new_value != current and not prefix and name.startswith("$") and not self.situation.inserting:
                 raise dollar_field(name)
             results[name] = new_value
         if not prefix and "_id" in present and results["_id"] is None:

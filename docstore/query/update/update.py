@@ -149,7 +149,7 @@ class OperatorUpdate:
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
         seed = seed_document(tree)
-        situation = Situation(document=seed, now=now, timestamp=timestamp)
+        situation = Situation(document=seed, now=now, timestamp=timestamp, inserting=True)
         document = apply_tree(self.on_insert, seed, situation, self.selectors)
         if any(change.path == "_id" and isinstance(change.modifier, AddToSet | Push) for change in self.changes):
             raise _array_id()
