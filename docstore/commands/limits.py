@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from docstore.bson.walk import elements
 from docstore.errors import Code, CommandError
-from docstore.options.values import EMULATED
+from docstore.options.values import EMULATED, VERSIONS
 from docstore.query.value.notation import display
 
 MIN_WIRE_VERSION = 0
@@ -57,7 +57,9 @@ class Face:
         return self.max_wire_version >= _BULK_WRITE
 
 
-FACES = {face.feature_version: face for face in (Face("6.0.5", "6.0", 17), Face("8.0.0", "8.0", _BULK_WRITE))}
+FACES = {
+    face.feature_version: face for face in (Face(VERSIONS["6.0"], "6.0", 17), Face(VERSIONS["8.0"], "8.0", _BULK_WRITE))
+}
 DEFAULT_FACE = FACES[EMULATED]
 
 

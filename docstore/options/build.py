@@ -13,6 +13,7 @@ from docstore.options.tls import PASSWORDS, tls_options
 from docstore.options.values import (
     COMPRESSORS,
     EMULATED,
+    ENGINES,
     LOOPBACK,
     AuditOptions,
     ClusterAuthMode,
@@ -72,7 +73,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
         process=process,
         storage=StorageOptions(
             given.get("storage.dbPath"),
-            given.get("storage.engine", "rocksdb"),
+            ENGINES.get(engine := given.get("storage.engine", "rocksdb"), engine),
             not given.get("security.noscripting"),
             bool(given.get("storage.repair")),
             int(given.get("storage.rocksdb.engineConfig.cacheSizeGB", 1 / 16) * (1 << 30)),

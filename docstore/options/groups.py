@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from docstore.options.values import EMULATED
+from docstore.options.values import EMULATED, ENGINES, VERSIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,8 @@ STORAGE = Group((
             "Taken for compatibility: a node keeps all databases in one engine directory, and the log says so."),
     Setting("--journal", "storage.journal.enabled", None,
             "Taken for compatibility: every write is in the write-ahead log before it is acknowledged, always."),
-    Setting("--storageEngine", "storage.engine", click.Choice(["rocksdb", "inMemory"]), "How data is kept [rocksdb]."),
+    Setting("--storageEngine", "storage.engine", click.Choice(["rocksdb", "inMemory", *ENGINES]),
+            "How data is kept; wiredTiger is taken for rocksdb, ephemeralForTest for inMemory [rocksdb]."),
     Setting("--rocksdbCacheSizeGB", "storage.rocksdb.engineConfig.cacheSizeGB", click.FloatRange(0.001, 10_000),
             "Most that the cache of blocks read from disk takes [0.0625]; documents that were read by key take a third "
             "of that beside it.", "GB"),
@@ -210,7 +211,7 @@ ROUTER = Group((
             "Keep writes at consistency level ANY in this directory while they have no primary.", "DIR"),
 ))  # fmt: skip
 PARAMETERS = Group((
-    Setting("--emulate", "emulate", click.Choice(["6.0", "8.0"]),
+    Setting("--emulate", "emulate", click.Choice(list(VERSIONS)),
             f"The version of MongoDB to pass for: what clients are told and go by [{EMULATED}]."),
     Setting("--setParameter", "setParameter", str, "Set a server parameter; may be repeated.", "NAME=VALUE", True),
 ))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import docstore
 from docstore.options.build import build_options
 from docstore.options.groups import NO_UNIX_SOCKETS, Group, Setting
 from docstore.options.unsupported import UNSUPPORTED
-from docstore.options.values import Options
+from docstore.options.values import EMULATED, VERSIONS, Options
 
 _TRUE_ANYWAY = (
     ("systemLog.destination", "file"),
@@ -96,7 +97,9 @@ class _Program(click.Command):
 
     def _show_version(self, ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
         if asked:
-            click.echo(f"{self.name} version {docstore.__version__}")
+            version = VERSIONS[EMULATED]
+            click.echo(f"{'mongos' if self.name == 'mongos' else 'db'} version v{version}")
+            click.echo("Build Info: " + json.dumps({"version": version, "docstore": docstore.__version__}, indent=4))
             ctx.exit()
 
     def _call(self, **values: Any) -> None:

@@ -15,6 +15,10 @@ LOOPBACK = "127.0.0.1"
 COMPRESSORS = ("snappy", "zstd", "zlib")
 
 
+VERSIONS = {"6.0": "6.0.5", "8.0": "8.0.0"}
+"""The MongoDB versions that a process can emulate, by their first two numbers."""
+ENGINES = {"wiredTiger": "rocksdb", "ephemeralForTest": "inMemory"}
+"""MongoDB's names of storage engines, which clients' scripts pass, with the engine that is used."""
 EMULATED = "8.0"
 """The MongoDB version that a process emulates by default."""
 

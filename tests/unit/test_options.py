@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--nosuch"], "No such option"),
         (["extra"], "unexpected extra argument"),
         (["--port", "70000"], "70000"),
-        (["--storageEngine", "wiredTiger"], "rocksdb"),
+        (["--storageEngine", "mmapv1"], "rocksdb"),
         (["--shardsvr", "--configsvr"], "exclude each other"),
         (["--bind_ip", "a,,b"], "empty address"),
         (["--bind_ip", "a", "--bind_ip_all"], "exclude each other"),
@@ -335,7 +336,12 @@ setParameter: {{a: 1, b: true}}
 def test_the_version_is_told() -> None:
     result, seen = invoke("--version")
     assert (result.exit_code, seen) == (0, [])
-    assert "version" in result.output
+    assert re.match(r"(db|mongos) version v8\.0\.0\nBuild Info: \{\n", result.output)
+
+
+def test_engines_of_the_real_server_are_taken_for_ours() -> None:
+    for name, engine in (("wiredTiger", "rocksdb"), ("ephemeralForTest", "inMemory"), ("inMemory", "inMemory")):
+        assert parse("--storageEngine", name).storage.engine == engine
 
 
 def test_an_audit_log_in_a_file_needs_its_path_and_format(tmp_path: Path) -> None:
