@@ -7,7 +7,6 @@ of the command that opened them.
 from __future__ import annotations
 
 from docstore.aggregation.change_stream.errors import labelled
-from docstore.bson import get_field
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
@@ -41,8 +40,6 @@ def run(context: Context, arguments: Arguments) -> Response:
     if context.raw_field("maxTimeMS") is not None and _awaited_source(cursor) is None:
         raise context.services.cursors.refuse_await_limit(cursor)
     node_of(context).counters.getmore += 1
-    if context.comment is None and cursor.origin:
-        context.comment = get_field(cursor.origin, "comment")
     if cursor.execution is not None:
         context.progress.execution = cursor.execution.since(cursor)
     return run_steps(context, _next_batch(context, arguments, cursor))

@@ -184,10 +184,17 @@ def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
 
 
 def _commented(context: Context, fields: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
-    """Return the fields with the request's comment last, unless they have one or the request is redacted."""
-    if context.comment is None or context.shown is not context.raw or any(name == "comment" for name, _, _ in fields):
+    """Return the fields with a comment last, unless they have one or the request is redacted.
+
+    The comment is that of the request, or else that of the command which opened its cursor.
+    """
+    if context.shown is not context.raw or any(name == "comment" for name, _, _ in fields):
         return fields
-    return [*fields, ("comment", *context.comment)]
+    comment = context.comment
+    execution = None if context.begun_progress is None else context.begun_progress.execution
+    if comment is None and isinstance(execution, Execution) and execution.origin:
+        comment = get_field(execution.origin, "comment")
+    return fields if comment is None else [*fields, ("comment", *comment)]
 
 
 def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:
