@@ -283,7 +283,8 @@ class RoutedStream:
         concern = {"level": "majority", "afterClusterTime": time}
         base = bson.encode({"aggregate": names["coll"], "pipeline": [], "cursor": {}, "readConcern": concern})
         match = document_from([("$match", OBJECT, by_name["documentKey"][1])])
-        inner_context = context.derived(namespace=namespace, db=names["db"])
+        # The getMore's maxTimeMS says how long to wait for events; a lookup that it ended would end the stream.
+        inner_context = context.derived(namespace=namespace, db=names["db"], deadline=None, max_time_ms=0)
         cursor = await open_pipeline(inner_context, Request(base, namespace, parse_pipeline([match])))
         try:
             documents, _ = await cursor.next_batch(1, MAX_EVENT_BATCH_BYTES)

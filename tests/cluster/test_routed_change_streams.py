@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory: Path = tmp_path_factory.mktemp("streams")
-    with routed_cluster(directory) as made:
+    with routed_cluster(directory, arguments=["--setParameter", "enableTestCommands=1"]) as made:
         yield made
 
 
@@ -86,6 +86,22 @@ def test_documents_are_looked_up_where_they_are(cluster: Cluster) -> None:
         coll.update_one({"_id": 1}, {"$set": {"a": 1}})
         coll.update_one({"_id": 101}, {"$set": {"a": 2}})
         assert [event["fullDocument"] for event in told(stream, 2)] == [{"_id": 1, "a": 1}, {"_id": 101, "a": 2}]
+
+
+def test_a_lookup_may_take_longer_than_the_wait_for_events(cluster: Cluster) -> None:
+    coll = cluster.shard("slow", {"_id": 1})
+    coll.insert_one({"_id": 1})
+    shard = cluster.client.config.shards.find_one({"_id": "one"})
+    assert shard is not None
+    slow = {"failCommands": ["aggregate"], "blockConnection": True, "blockTimeMS": 200}
+    owner: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(shard["host"].partition("/")[2])
+    with coll.watch(full_document="updateLookup", max_await_time_ms=50) as stream, owner:
+        owner.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=slow)
+        try:
+            coll.update_one({"_id": 1}, {"$set": {"a": 1}})
+            assert next(stream)["fullDocument"] == {"_id": 1, "a": 1}
+        finally:
+            owner.admin.command("configureFailPoint", "failCommand", mode="off")
 
 
 def test_stages_and_the_whole_deployment(cluster: Cluster) -> None:
