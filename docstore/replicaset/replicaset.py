@@ -17,7 +17,7 @@ from bson.int64 import Int64
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY
 from docstore.errors import Code, CommandError
 from docstore.log import component
-from docstore.optime import NULL_OPTIME, OpTime
+from docstore.optime import NULL_OPTIME, OpTime, unpack_timestamp
 from docstore.replicaset.cluster_times import MemberTimes
 from docstore.replicaset.concern_defaults import ConcernDefaults
 from docstore.replicaset.flusher import GroupFlusher
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LOG = component("REPL")
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
+_ADVANCE_SECONDS = 5.0
 
 
 class ReplicaSet:
@@ -89,7 +90,7 @@ class ReplicaSet:
         self._acknowledging = WriteConcernWaiters(
             lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
         )
-        self._reading = ReadConcernWaiters(store, lambda: self.membership.state)
+        self._reading = ReadConcernWaiters(store, lambda: self.membership.state, self._advance_primary)
         self.leases = self._reading.leases
         self._events, self._topology = Waiters(), Waiters()
         self._tails: list[asyncio.Future[None]] = []
@@ -243,6 +244,17 @@ class ReplicaSet:
         MaxTimeMSExpired.
         """
         return await self._reading.open(read_concern, deadline)
+
+    async def _advance_primary(self, after: int) -> None:
+        """Ask the primary for a read after the cluster time, before which it writes an entry of that time.
+
+        Errors: NetworkError; those of the primary.
+        """
+        primary = self.membership.state.primary
+        if primary is not None:
+            concern = {"level": "local", "afterClusterTime": unpack_timestamp(after)}
+            command = {"find": "startup_log", "limit": 1, "readConcern": concern}
+            await self.membership.pool.command(primary.host, "local", command, timeout=_ADVANCE_SECONDS)
 
     def newest_state(self, read_concern: ReadConcern) -> int | None:
         """Return the packed timestamp of the newest state if a read gets that state without waiting; else None.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import bson
 import pymongo
 import pytest
+from bson.int64 import Int64
 from pymongo.errors import OperationFailure, WTimeoutError
 
 from docstore.testing import ReplicaSet
@@ -36,6 +38,19 @@ def secondary(members: ReplicaSet, primary: Database) -> Iterator[Database]:
     options: dict[str, Any] = {"directConnection": True, "readPreference": "secondaryPreferred"}
     with pymongo.MongoClient(other, **options) as client:
         yield client.test
+
+
+def test_a_causal_read_of_an_idle_sets_secondary_does_not_wait_for_a_write(
+    primary: Database, secondary: Database
+) -> None:
+    """The cluster time is that of another shard: no entry of this set would come by itself."""
+    primary.source.insert_one({"_id": 1})
+    now = primary.command("ping")["operationTime"]
+    ahead = bson.Timestamp(now.time, now.inc + 1000)
+    with secondary.client.start_session() as session:
+        session.advance_cluster_time({"clusterTime": ahead, "signature": {"hash": bytes(20), "keyId": Int64(0)}})
+        session.advance_operation_time(ahead)
+        assert secondary.source.find_one({}, session=session, max_time_ms=20_000) == {"_id": 1}
 
 
 def test_results_of_a_secondary_replace_a_collection_of_the_set(primary: Database, secondary: Database) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import bson
@@ -14,6 +15,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.commands.concerns import ReadLevel
 from docstore.errors import Code, CommandError
+from docstore.net.errors import NetworkError
 from docstore.optime import OpTime, unpack_timestamp
 from docstore.replicaset.read.majority_snapshots import MajoritySnapshots, state_before
 from docstore.replicaset.read.snapshot_leases import SnapshotLeases
@@ -31,15 +33,22 @@ PATIENCE_SECONDS = 0.05
 """Seconds that a majority read waits for the commit point to reach a snapshot before it makes the state itself."""
 
 SLICE_SECONDS = 0.002
+_BEFORE_ASKING_SECONDS = 0.01
+"""What a busy primary takes at most to send the entry that a secondary's reader waits for."""
+_BETWEEN_ASKING_SECONDS = 1.0
 _BETWEEN_RELEASES_SECONDS = 0.01
 
 
 class ReadConcernWaiters:
     """The waiting readers of one member, and the `leases` of states. Deadlines are in monotonic seconds."""
 
-    def __init__(self, store: Store, state: Callable[[], State]) -> None:
+    def __init__(
+        self, store: Store, state: Callable[[], State], advance_primary: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """`advance_primary`: have the primary's oplog reach a packed cluster time; it may fail as a request does."""
         self._store = store
         self._state = state
+        self._advance_primary = advance_primary
         self._snapshots = MajoritySnapshots(store.engine)
         self.leases = SnapshotLeases(time.monotonic)
         self._waiters = Waiters()
@@ -271,11 +280,26 @@ class ReadConcernWaiters:
                 f"readConcern {name} value must not be greater than the current clusterTime. Requested "
                 f"clusterTime: {unpack_timestamp(after)}; current clusterTime: {unpack_timestamp(oplog.cluster_time)}",
             )
-        if self._state().writable and oplog.last.timestamp < after:
-            # An idle primary receives no entries: it advances its own oplog to the requested time.
-            self._write_noop("periodic noop")
-        await self._wait(lambda: oplog.last.timestamp >= after, deadline)
+        if oplog.last.timestamp < after:
+            # An idle set receives no entries: its primary advances the oplog to the requested time.
+            if self._state().writable:
+                self._write_noop("periodic noop")
+                await self._wait(lambda: oplog.last.timestamp >= after, deadline)
+            else:
+                asking = asyncio.ensure_future(self._ask_primary(after))
+                try:
+                    await self._wait(lambda: oplog.last.timestamp >= after, deadline)
+                finally:
+                    asking.cancel()
         await self._wait_decided(after, deadline)
+
+    async def _ask_primary(self, after: int) -> None:
+        """Have the primary reach the time, whichever member it is by then; until cancelled."""
+        await asyncio.sleep(_BEFORE_ASKING_SECONDS)
+        while True:
+            with suppress(NetworkError, CommandError):
+                await self._advance_primary(after)
+            await asyncio.sleep(_BETWEEN_ASKING_SECONDS)
 
     async def _wait_decided(self, at: int, deadline: float | None) -> None:
         """Wait for the outcome of all transactions prepared at `at` or before.

@@ -32,8 +32,11 @@ class Primary:
         self.coll: Collection = make(self.store, "test.c", doc(0))
         self.term, self.writable = 1, True
         self.commit_point = self.store.last_optime
-        self.reading = ReadConcernWaiters(self.store, lambda: cast(State, self))
+        self.reading = ReadConcernWaiters(self.store, lambda: cast(State, self), self.advance_primary)
         self.progressed()
+
+    async def advance_primary(self, after: int) -> None:
+        raise AssertionError("no other member is primary")
 
     def write(self, *ids: int) -> OpTime:
         for each in ids:
