@@ -155,10 +155,9 @@ class _TimedConcern(NamedTuple):
         if len(data) != at + 8 + len(behind) or not (data.startswith(before) and data.endswith(behind)):
             return None
         time = int.from_bytes(data[at : at + 8], "little")
-        if is_after:
-            return ReadConcern(self.level, time)
-        # A zero time is invalid.
-        return ReadConcern(self.level, None, time) if time else None
+        if not time:
+            return None  # it is invalid
+        return ReadConcern(self.level, time) if is_after else ReadConcern(self.level, None, time)
 
 
 def _timed(concern: ReadConcern, data: bytes) -> _TimedConcern | None:
