@@ -7,7 +7,8 @@ Invariants:
 - nothing is sent twice: no operation may run twice;
 - a part that begins waits for changes of definitions only while it is the only one, and holds nothing meanwhile;
 - a shard that calls its first request stale has had no effects: its part begins anew with the request as routed then.
-  Later, stale means that the shard has lost the part's writes, and the transaction fails.
+  Later, stale means that the shard has lost the part's writes, and the transaction fails: also if another shard calls
+  the statement stale at the same time, for which it is routed anew.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ class TransactionShard:
 
     async def _send(self, participant: Participant, operation: _Operation) -> ShardReply:
         self._transaction.check()
+        if self._transaction.lost is not None:
+            raise self._transaction.lost
         first = not participant.begun
         db, body, sequences, deadline, late = operation
         request = self._request(body, first=first)
@@ -118,10 +121,11 @@ class TransactionShard:
                 # Not a failure: it only names the view's source.
                 participant.begun = True
             if is_stale(error.code) and not first:
-                raise CommandError(
+                self._transaction.lost = CommandError(
                     Code.SnapshotUnavailable,
                     f"Transaction {self._transaction.number} was aborted on {self.name}: {error.message}",
-                ) from None
+                )
+                raise self._transaction.lost from None
             raise
         participant.begun = True
         read_only = get_field(reply.body, READ_ONLY)

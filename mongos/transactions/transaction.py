@@ -45,7 +45,8 @@ class State(Enum):
 class RouterTransaction:
     """`lsid` names the session, and `number` counts in it. `participants` by shard, in the order in which they were
     asked first; `recovery` is the shard that knows how it ended: the first that has written. `commit_requested`: that
-    shard may have been asked to commit.
+    shard may have been asked to commit. `lost`: the error with which a shard has ended its part, and which every
+    further statement gets.
     """
 
     def __init__(self, router: RouterParts, session: Session, concern: ReadConcern) -> None:
@@ -58,6 +59,7 @@ class RouterTransaction:
         self.participants: dict[str, Participant] = {}
         self.recovery: Participant | None = None
         self.commit_requested = False
+        self.lost: CommandError | None = None
         self._concern = concern
         lsid: dict[str, Any] = {"id": Binary(self.lsid[:16], 4)}
         if self.lsid[16:] != NO_USER_DIGEST:

@@ -182,3 +182,14 @@ def test_only_the_first_part_of_a_transaction_waits_for_who_holds_a_collection(t
     else:
         assert asyncio.run(asked).shard == "w"
     assert len(scene.log) == (1 if takes_part else 3)
+
+
+def test_a_statement_that_is_routed_anew_after_a_part_was_lost_is_refused() -> None:
+    scene = Scene("w")
+    scene.shards["w"].answers = [CommandError(Code.StaleConfig, "moved")]
+    lost, fresh = (TransactionShard(scene.transaction, cast(Shard, scene.shards[name])) for name in "wx")
+    for shard in (lost, fresh, lost):
+        with pytest.raises(CommandError) as refused:
+            asyncio.run(shard.command("test", {"find": "c"}))
+        assert refused.value.code == Code.SnapshotUnavailable
+    assert scene.log == [("w", "find")], "nobody else is asked"
