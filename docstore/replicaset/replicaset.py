@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
@@ -17,6 +18,7 @@ from bson.int64 import Int64
 from docstore.commands.concerns import DEFAULT_WRITE_CONCERN, MAJORITY
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.errors import NetworkError
 from docstore.optime import NULL_OPTIME, OpTime, unpack_timestamp
 from docstore.replicaset.cluster_times import MemberTimes
 from docstore.replicaset.concern_defaults import ConcernDefaults
@@ -42,6 +44,9 @@ LOG = component("REPL")
 HAND_OVER_SECONDS = 10.0
 HAND_OVER_SENT_SECONDS = 0.5
 _ADVANCE_SECONDS = 5.0
+_BEFORE_ADVANCE_SECONDS = 0.01
+"""What a busy primary takes at most to send the entry that a secondary's reader waits for."""
+_BETWEEN_ADVANCES_SECONDS = 1.0
 
 
 class ReplicaSet:
@@ -90,7 +95,9 @@ class ReplicaSet:
         self._acknowledging = WriteConcernWaiters(
             lambda: self.membership.state, self.flusher, time.monotonic, in_log=self._oplog.holds
         )
-        self._reading = ReadConcernWaiters(store, lambda: self.membership.state, self._advance_primary)
+        self._reading = ReadConcernWaiters(
+            store, lambda: self.membership.state, lambda after: _advance_primary(self.membership, after)
+        )
         self.leases = self._reading.leases
         self._events, self._topology = Waiters(), Waiters()
         self._tails: list[asyncio.Future[None]] = []
@@ -245,17 +252,6 @@ class ReplicaSet:
         """
         return await self._reading.open(read_concern, deadline)
 
-    async def _advance_primary(self, after: int) -> None:
-        """Ask the primary for a read after the cluster time, before which it writes an entry of that time.
-
-        Errors: NetworkError; those of the primary.
-        """
-        primary = self.membership.state.primary
-        if primary is not None:
-            concern = {"level": "local", "afterClusterTime": unpack_timestamp(after)}
-            command = {"find": "startup_log", "limit": 1, "readConcern": concern}
-            await self.membership.pool.command(primary.host, "local", command, timeout=_ADVANCE_SECONDS)
-
     def newest_state(self, read_concern: ReadConcern) -> int | None:
         """Return the packed timestamp of the newest state if a read gets that state without waiting; else None.
 
@@ -332,6 +328,22 @@ async def _stop_being_primary(membership: Membership, seconds: float) -> Command
         refused = refusal
     await membership.driver.sent(HAND_OVER_SENT_SECONDS)
     return refused
+
+
+async def _advance_primary(membership: Membership, after: int) -> None:
+    """Ask the primary, whichever member it is by then, for reads after a cluster time until cancelled.
+
+    Before it answers one it writes an entry of that time.
+    """
+    concern = {"level": "local", "afterClusterTime": unpack_timestamp(after)}
+    command = {"find": "startup_log", "limit": 1, "readConcern": concern}
+    await asyncio.sleep(_BEFORE_ADVANCE_SECONDS)
+    while True:
+        primary = membership.state.primary
+        if primary is not None:
+            with suppress(NetworkError, CommandError):
+                await membership.pool.command(primary.host, "local", command, timeout=_ADVANCE_SECONDS)
+        await asyncio.sleep(_BETWEEN_ADVANCES_SECONDS)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import bson
 
@@ -15,7 +14,6 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.collection.oplog.rollback import UnrecoverableRollback
 from docstore.commands.concerns import ReadLevel
 from docstore.errors import Code, CommandError
-from docstore.net.errors import NetworkError
 from docstore.optime import OpTime, unpack_timestamp
 from docstore.replicaset.read.majority_snapshots import MajoritySnapshots, state_before
 from docstore.replicaset.read.snapshot_leases import SnapshotLeases
@@ -33,9 +31,6 @@ PATIENCE_SECONDS = 0.05
 """Seconds that a majority read waits for the commit point to reach a snapshot before it makes the state itself."""
 
 SLICE_SECONDS = 0.002
-_BEFORE_ASKING_SECONDS = 0.01
-"""What a busy primary takes at most to send the entry that a secondary's reader waits for."""
-_BETWEEN_ASKING_SECONDS = 1.0
 _BETWEEN_RELEASES_SECONDS = 0.01
 
 
@@ -43,9 +38,9 @@ class ReadConcernWaiters:
     """The waiting readers of one member, and the `leases` of states. Deadlines are in monotonic seconds."""
 
     def __init__(
-        self, store: Store, state: Callable[[], State], advance_primary: Callable[[int], Awaitable[None]]
+        self, store: Store, state: Callable[[], State], advance_primary: Callable[[int], Coroutine[Any, Any, None]]
     ) -> None:
-        """`advance_primary`: have the primary's oplog reach a packed cluster time; it may fail as a request does."""
+        """`advance_primary`: have the primary's oplog reach a packed cluster time; until cancelled."""
         self._store = store
         self._state = state
         self._advance_primary = advance_primary
@@ -286,20 +281,12 @@ class ReadConcernWaiters:
                 self._write_noop("periodic noop")
                 await self._wait(lambda: oplog.last.timestamp >= after, deadline)
             else:
-                asking = asyncio.ensure_future(self._ask_primary(after))
+                asking = asyncio.ensure_future(self._advance_primary(after))
                 try:
                     await self._wait(lambda: oplog.last.timestamp >= after, deadline)
                 finally:
                     asking.cancel()
         await self._wait_decided(after, deadline)
-
-    async def _ask_primary(self, after: int) -> None:
-        """Have the primary reach the time, whichever member it is by then; until cancelled."""
-        await asyncio.sleep(_BEFORE_ASKING_SECONDS)
-        while True:
-            with suppress(NetworkError, CommandError):
-                await self._advance_primary(after)
-            await asyncio.sleep(_BETWEEN_ASKING_SECONDS)
 
     async def _wait_decided(self, at: int, deadline: float | None) -> None:
         """Wait for the outcome of all transactions prepared at `at` or before.
