@@ -41,8 +41,8 @@ async def run(context: Context, arguments: Arguments) -> Result:
             changes["defaultWriteConcern"] = concern.document()
     if read is not None:
         changes["defaultReadConcern"] = _checked_read(read)
-    await change(context, {}, lambda unit: replication.concern_defaults.put(unit, changes, node.now()))
-    return shown_defaults(node)
+    outcome = await change(context, {}, lambda unit: replication.concern_defaults.put(unit, changes, node.now()))
+    return {**shown_defaults(node), **outcome}
 
 
 def _checked_write(given: bytes, present: WriteConcern | None) -> WriteConcern | None:

@@ -42,7 +42,8 @@ async def setting(world: World, cluster: SimulatedCluster) -> None:
             nemesis.strike(world.fault_dice.choice(KINDS), victim)
         command = {"setDefaultRWConcern": 1, "defaultWriteConcern": concern}
         reply = await quietly(cluster.admin(command, on=dice.choice(cluster.routers)))
-        allowed = [concern] if reply is not None else [*allowed, concern]
+        acknowledged = reply is not None and "writeConcernError" not in reply
+        allowed = [concern] if acknowledged else [*allowed, concern]
         await asyncio.sleep(dice.uniform(0.1, 2.5))
     nemesis.end()
     await cluster.settled()
