@@ -10,7 +10,7 @@ from docstore.widecolumn.cql.errors import unsupported
 from docstore.widecolumn.cql.grammar.definitions import alter, create, drop, truncate, use
 from docstore.widecolumn.cql.grammar.describe import describe
 from docstore.widecolumn.cql.grammar.modifications import batch, modification
-from docstore.widecolumn.cql.grammar.scanner import Scanner
+from docstore.widecolumn.cql.grammar.scanner import Scanner, after_blanks
 from docstore.widecolumn.cql.grammar.select import select
 from docstore.widecolumn.cql.statements import Statement
 
@@ -18,7 +18,6 @@ MAX_KEPT = 1000
 MAX_KEPT_LENGTH = 4096
 """Longer statements are parsed anew each time: they are seldom seen twice."""
 
-_SKIPPED = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|//[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*")
 _KNOWN = re.compile(
     r"(?:CREATE\s+(?:OR\s+REPLACE\s+)?|ALTER\s+|DROP\s+)"
     r"(?P<element>(?:CUSTOM\s+)?INDEX|TYPE|MATERIALIZED\s+VIEW|FUNCTION|AGGREGATE|TRIGGER)\b"
@@ -74,8 +73,7 @@ def _parsed(text: str) -> Statement:
 
 def _refuse_known(text: str) -> None:
     """Raise a specific error for CQL statements that this server does not support."""
-    begin = _SKIPPED.match(text)
-    match = _KNOWN.match(text, 0 if begin is None else begin.end())
+    match = _KNOWN.match(text, after_blanks(text))
     if match is None:
         return
     if match["json"]:

@@ -47,6 +47,16 @@ _ANYTHING = re.compile(
 Part = TypeVar("Part")
 
 
+def after_blanks(text: str, at: int = 0) -> int:
+    """Return where the text goes on after the blanks and comments at a place.
+
+    No pattern may begin with those itself: where the rest does not match, it tries all ways of dividing the blanks.
+    """
+    match = _SKIPPED.match(text, at)
+    assert match is not None, "the pattern matches nothing, too"
+    return match.end()
+
+
 class Scanner:
     """Stands at a token of `text`: `at` is where it begins."""
 
@@ -61,9 +71,7 @@ class Scanner:
         self._tokens += 1
         if self._tokens > MAX_TOKENS:
             raise self.error(f"a statement has more than {MAX_TOKENS} tokens")
-        match = _SKIPPED.match(self.text, self.at)
-        assert match is not None, "the pattern matches nothing, too"
-        self.at = match.end()
+        self.at = after_blanks(self.text, self.at)
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self.text, self.at)

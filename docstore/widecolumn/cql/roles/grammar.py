@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from docstore.widecolumn.cql.errors import unsupported
-from docstore.widecolumn.cql.grammar.scanner import Scanner, joined, listed
+from docstore.widecolumn.cql.grammar.scanner import Scanner, after_blanks, joined, listed
 from docstore.widecolumn.cql.grammar.terms import table_name
 from docstore.widecolumn.cql.roles.permissions import PERMISSIONS
 from docstore.widecolumn.cql.roles.statements import (
@@ -37,18 +37,14 @@ class _Scanner(Scanner):
         super().fail()
 
 
-_BEGIN = re.compile(
-    r"(?:\s+|--[^\n]*(?:\n|$)|//[^\n]*(?:\n|$)|/\*[\s\S]*?\*/)*"
-    r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b",
-    re.IGNORECASE | re.ASCII,
-)
+_BEGIN = re.compile(r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b", re.IGNORECASE | re.ASCII)
 _ALL = "all"
 _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
 
 
 def is_about_roles(text: str) -> bool:
     """True if the statement begins like one about roles."""
-    return _BEGIN.match(text) is not None
+    return _BEGIN.match(text, after_blanks(text)) is not None
 
 
 def parse(text: str) -> RoleStatement:

@@ -6,6 +6,7 @@ import pytest
 
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.parser import parse
+from docstore.widecolumn.cql.roles.grammar import is_about_roles
 from docstore.widecolumn.cql.statements import (
     Constant,
     ConstantKind,
@@ -109,3 +110,10 @@ def test_a_statement_of_too_many_tokens_is_refused() -> None:
     numbers = ", ".join(map(str, range(70_000)))
     with pytest.raises(CqlError, match="more than 131072 tokens"):
         parse(f"SELECT * FROM t WHERE k IN ({numbers})")
+
+
+@pytest.mark.parametrize("blanks", [" " * 5000, "\n\t" * 5000, "-- a\n" * 5000, "/* a */ " * 5000])
+def test_many_blanks_before_a_statement_are_skipped_once(blanks: str) -> None:
+    assert not is_about_roles(f"{blanks}SELECT * FROM t")
+    assert is_about_roles(f"{blanks}GRANT a TO b")
+    assert parse(f"{blanks}SELECT * FROM t") == parse("SELECT * FROM t")
