@@ -171,7 +171,7 @@ class Versions:
             yields,
             check_status,
             partial(_newest_walk, self, self.writes, source, options, yields, reverse),
-            partial(_check_end, yields, start, end, reverse),
+            _check_end,
         )
 
     def close(self) -> None:
@@ -383,7 +383,7 @@ def _newest_walk(
     return walk
 
 
-def _check_end(yields: str, start: bytes, end: bytes, reverse: bool, walk: Any, newest: Any) -> None:
+def _check_end(walk: Any, yields: str, start: bytes, end: bytes, reverse: bool, newest: Any) -> None:
     """Check that `newest` is the last item of the range in the state of `walk`. Errors: DataCorrupted."""
     if reverse:
         walk.seek(start)

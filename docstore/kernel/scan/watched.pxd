@@ -4,17 +4,18 @@ cdef class Walk:
     cdef bytes _start
     cdef bytes _end
     cdef bint _reverse
+    cdef str _yields
     cdef bint _keys
     cdef bint _values
     cdef object _check
     cdef object _take_over
     cdef object _check_end
     cdef int _count
-    cdef object _rest
+    cdef object _fast_walk
     cdef object _newest
     cdef bint _ended
     cdef bytes _move(self)
-    cdef object _next_of_rest(self)
+    cdef object _next_of_fast(self)
     cdef bint _is_below(self, object item)
 
 cdef class Moved:

@@ -26,8 +26,8 @@ class Walk:
 
     After many items an iterator takes over that yields by itself, which takes a fifth less time. `take_over(key)`
     returns it, from that key on; None if the state is not the newest any more. Downwards it yields (key, value) instead
-    of values, and those below `start` too. It ends silently at damage, so at its end `check_end(walk, last item)` looks
-    by `walk` whether that was the last of the range.
+    of values, and those below `start` too. It ends silently at damage, so at its end
+    `check_end(walk, yields, start, end, reverse, last item)` looks by `walk` whether that was the last of the range.
     """
 
     _walk: Any
@@ -35,13 +35,14 @@ class Walk:
     _start: bytes
     _end: bytes
     _reverse: cython.bint
+    _yields: str
     _keys: cython.bint
     _values: cython.bint
     _check: Callable[[Any], None]
     _take_over: Callable[[bytes], Iterator[Any] | None]
-    _check_end: Callable[[Any, Any], None]
+    _check_end: Callable[[Any, str, bytes, bytes, bool, Any], None]
     _count: cython.int
-    _rest: Iterator[Any] | None
+    _fast_walk: Iterator[Any] | None
     _newest: object
     _ended: cython.bint
 
@@ -55,20 +56,21 @@ class Walk:
         yields: str,
         check: Callable[[Any], None],
         take_over: Callable[[bytes], Iterator[Any] | None],
-        check_end: Callable[[Any, Any], None],
+        check_end: Callable[[Any, str, bytes, bytes, bool, Any], None],
     ) -> None:
         self._walk = walk
         self._options = options
         self._start = start
         self._end = end
         self._reverse = reverse
+        self._yields = yields
         self._keys = yields == "keys"
         self._values = yields == "values"
         self._check = check
         self._take_over = take_over
         self._check_end = check_end
         self._count = 0
-        self._rest = None
+        self._fast_walk = None
         self._newest = None
         self._ended = False
 
@@ -77,15 +79,15 @@ class Walk:
 
     def __next__(self) -> Any:
         key: bytes | None
-        if self._rest is not None:
-            return self._next_of_rest()
+        if self._fast_walk is not None:
+            return self._next_of_fast()
         key = self._move()
         if key is None:
             raise StopIteration
         if self._count == _MANY:
-            self._rest = self._take_over(key)
-            if self._rest is not None:
-                return self._next_of_rest()
+            self._fast_walk = self._take_over(key)
+            if self._fast_walk is not None:
+                return self._next_of_fast()
         if self._keys:
             return key
         return self._walk.value() if self._values else (key, self._walk.value())
@@ -115,14 +117,14 @@ class Walk:
             return None
         return key
 
-    def _next_of_rest(self) -> Any:
-        item: Any = next(self._rest, None)  # type: ignore[arg-type]
+    def _next_of_fast(self) -> Any:
+        item: Any = next(self._fast_walk, None)  # type: ignore[arg-type]
         if item is not None and not (self._reverse and self._is_below(item)):
             self._newest = item
             return item[1] if self._values and self._reverse else item
-        self._rest = None
+        self._fast_walk = None
         self._ended = True
-        self._check_end(self._walk, self._newest)
+        self._check_end(self._walk, self._yields, self._start, self._end, self._reverse, self._newest)
         self._newest = None
         raise StopIteration
 

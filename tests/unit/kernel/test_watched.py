@@ -42,7 +42,7 @@ class Cursor:
 
 
 class Walked:
-    """A walk over keys; `taken`: from where an iterator took over, `ends`: the last items that were judged."""
+    """A walk over keys; `taken`: from where an iterator took over, `ends`: what was judged at ends."""
 
     def __init__(self, kernel: Kernel, keys: list[bytes], yields: str, *, reverse: bool, newest: bool = True) -> None:
         self.keys = keys
@@ -61,7 +61,7 @@ class Walked:
             yields,
             lambda _: None,
             self._take_over,
-            lambda _, last: self.ends.append(last),
+            lambda _, *judged: self.ends.append(judged),
         )
 
     def _take_over(self, key: bytes) -> Any:
@@ -94,12 +94,13 @@ def test_a_walk_yields_what_lies_in_its_range(
     assert list(walked.walk) == []
     assert walked.taken == ([within[127]] if count >= 128 else [])
     last = items if reverse and yields == "values" else wanted
-    assert walked.ends == ([last[-1]] if count >= 128 and newest else [])
+    judged = (yields, b"b", b"y", reverse, last[-1] if last else None)
+    assert walked.ends == ([judged] if count >= 128 and newest else [])
 
 
 def test_an_iterator_that_took_over_and_ended_early_is_noticed(kernel: Kernel) -> None:
-    def refuse(_walk: object, last: bytes) -> None:
-        raise ValueError(f"{last!r} is not the last")
+    def refuse(*judged: object) -> None:
+        raise ValueError(f"{judged[-1]!r} is not the last")
 
     keys = [b"%03d" % number for number in range(200)]
     cursor = Cursor(keys)
@@ -114,9 +115,7 @@ def test_a_walk_says_why_it_has_ended(kernel: Kernel) -> None:
         raise ValueError("damaged")
 
     for reverse in (False, True):
-        walk = kernel.Walk(
-            Cursor([b"a"]), None, b"", b"b", reverse, "keys", damaged, lambda _: None, lambda _, __: None
-        )
+        walk = kernel.Walk(Cursor([b"a"]), None, b"", b"b", reverse, "keys", damaged, lambda _: None, lambda *_: None)
         assert next(walk) == b"a"
         with pytest.raises(ValueError, match="damaged"):
             next(walk)
