@@ -103,7 +103,7 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
         if access.within is None:
             return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         fetched_documents = fetched(
-            coll, access.within, reader, stats.examined, bare=True, ahead=ReadAhead(stats.ahead, stats.wanted)
+            coll, access.within, reader, stats.examined, bare=True, read_ahead=ReadAhead(stats.ahead, stats.wanted)
         )
         documents = cast("Iterator[bytes]", fetched_documents)
         return documents if stats.ahead > 1 else chain(documents, _beyond(access.within, reader, stats.examined))
@@ -114,7 +114,7 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
             "Iterator[bytes]",
             fetched(
                 coll, access, reader, stats.examined,
-                bare=True, ahead=ReadAhead(stats.ahead, stats.wanted), condition=told_condition(stats.plan),
+                bare=True, read_ahead=ReadAhead(stats.ahead, stats.wanted), condition=told_condition(stats.plan),
             ),
         )  # fmt: skip
     return map(itemgetter(1), pairs_of(coll, reader, stats))
@@ -156,7 +156,7 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
         return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
     if isinstance(access, IndexScan):
         condition = told_condition(stats.plan)
-        pairs = fetched(coll, access, reader, stats.examined, ahead=ReadAhead(stats.ahead), condition=condition)
+        pairs = fetched(coll, access, reader, stats.examined, read_ahead=ReadAhead(stats.ahead), condition=condition)
         return cast("Iterator[Pair]", pairs)
     return _branch(coll, access, reader, stats.examined, ahead=stats.ahead)
 
@@ -171,7 +171,7 @@ def _branch(
     ahead: int = LARGEST_CHUNK,
 ) -> Iterator[Pair]:
     if isinstance(access, IndexScan):
-        return cast("Iterator[Pair]", fetched(coll, access, reader, examined, seen, ahead=ReadAhead(ahead)))
+        return cast("Iterator[Pair]", fetched(coll, access, reader, examined, seen, read_ahead=ReadAhead(ahead)))
     if isinstance(access, IdLookup):
         return _looked_up(coll, access, reader, examined, seen)
     return iter(())

@@ -38,7 +38,7 @@ def fetched(
     seen: set[bytes] | None = None,
     *,
     bare: bool = False,
-    ahead: ReadAhead,
+    read_ahead: ReadAhead,
     condition: Filter | None = None,
 ) -> Fetching:
     """Return the documents of an index scan, each once. `bare`: without record ids.
@@ -50,14 +50,14 @@ def fetched(
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
     # A caller without read-ahead wants exact counters.
-    count, wanted = ahead
+    entry_count, document_count = read_ahead
     if condition is not None:
-        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=count == 1)
+        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=entry_count == 1)
         # Filtered entries are expensive to find: read few ahead.
-        count = min(count, _AHEAD_OF_SIFTED)
+        entry_count = min(entry_count, _AHEAD_OF_SIFTED)
     else:
-        entries = entries_of(coll, access, reader, examined, counted=count == 1)
-    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=count, wanted=wanted)
+        entries = entries_of(coll, access, reader, examined, counted=entry_count == 1)
+    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=entry_count, wanted=document_count)
 
 
 def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:

@@ -184,9 +184,10 @@ def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
 
 
 def _commented(context: Context, fields: list[tuple[str, int, bytes]]) -> list[tuple[str, int, bytes]]:
-    """Return the fields with a comment last, unless they have one or the request is redacted.
+    """Return a command's fields, with a comment added at the end that they lack.
 
-    The comment is that of the request, or else that of the command which opened its cursor.
+    It is the comment of the request, or else of the command that opened its cursor. To a redacted request nothing is
+    added.
     """
     if context.shown is not context.raw or any(name == "comment" for name, _, _ in fields):
         return fields

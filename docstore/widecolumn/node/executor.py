@@ -174,11 +174,11 @@ class NodeExecutor:
         self._context = self._context.about(family.collection.ns)
         return family
 
-    def _read_own(self, found: FamilyStore, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
+    def _read_own(self, family: FamilyStore, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
         """Run `read` on the snapshot that one member shows, and return its result."""
 
         def steps() -> Steps[T]:
-            view = yield from viewed(self._context, found, level)
+            view = yield from viewed(self._context, family, level)
             try:
                 return (yield from read(view))
             finally:

@@ -148,13 +148,13 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
     return needed
 
 
-def viewed(context: Context, found: FamilyStore, level: Level) -> Steps[View]:
+def viewed(context: Context, family: FamilyStore, level: Level) -> Steps[View]:
     """Return the snapshot of a column family that a read of one member sees. Errors: those of `view_of` and
     `check_current`; TimedOut.
     """
     view = yield from _view(context, level)
     try:
-        check_current(context, found.collection)
+        check_current(context, family.collection)
     except CommandError:
         view.release()
         raise

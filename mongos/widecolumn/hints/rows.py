@@ -12,6 +12,7 @@ from docstore.query.value.values import text_of
 from docstore.widecolumn.model.errors import family_absent, invalid_request
 from docstore.widecolumn.model.values import partition_key_of
 from mongos.router import Router
+from mongos.widecolumn.hints.handoff import Targets
 from mongos.widecolumn.owners import owner_of
 from mongos.widecolumn.schema_executor import RouterSchema
 
@@ -62,7 +63,7 @@ def _key_of(document: bytes) -> bytes | None:
         return None
 
 
-async def targets_of_command(router: Router, keyspace: str, command: bytes) -> frozenset[tuple[str, str]]:
+async def targets_of_command(router: Router, keyspace: str, command: bytes) -> Targets:
     """Return (namespace, shard) of the rows that a stored command writes. Errors: CommandError."""
     targets: set[tuple[str, str]] = set()
     for family, key in rows_of_command(command):
