@@ -40,9 +40,11 @@ def check_stage_places(db: str, collection: str | None, stages: Sequence[bytes])
         for name, code, options in elements(stage)[:1]:
             if code != OBJECT or (name in _OF_SESSIONS and not _SESSION_OPTIONS.issuperset(_names(options))):
                 continue
-            if name in _ON_THE_PROCESS and (collection is not None or (name == "$currentOp" and db != "admin")):
-                raise CommandError(Code.InvalidNamespace, f"{name} {TARGETS[name]}")
-            if name == "$listSessions" and f"{db}.{collection}" != _SESSIONS:
+            if name in _ON_THE_PROCESS:
+                fits = collection is None and (name != "$currentOp" or db == "admin")
+            else:
+                fits = name != "$listSessions" or f"{db}.{collection}" == _SESSIONS
+            if not fits:
                 raise CommandError(Code.InvalidNamespace, f"{name} {TARGETS[name]}")
 
 

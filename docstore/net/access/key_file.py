@@ -8,11 +8,11 @@ import stat
 from pathlib import Path
 
 from docstore.net.process import StartError
-from docstore.net.scheduling.limits import MAX_KEY_FILE_BYTES
 from docstore.options.values import SecurityOptions
 from docstore.security.cluster_keys import MECHANISM, BadKeys, ClusterKeys, parse_keys
 from docstore.security.scram import SALT_BYTES
 
+MAX_KEY_FILE_BYTES = 1 << 20
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _EXIT_CODE = 1
 

@@ -18,21 +18,22 @@ import sys
 from docstore.commands.supervision import SUPERVISION
 from docstore.deferred_free import DEFERRED_FREE
 from docstore.net.memory.allocator import give_back, resident_bytes
-from docstore.net.scheduling.limits import (
-    MAX_COLLECTION_SECONDS,
-    MAX_NEW_BLOCKS,
-    MAX_PATIENCE_CHECKS,
-    MAX_PATIENCE_CHECKS_AT_WORK,
-)
+
+MAX_COLLECTION_SECONDS = 600.0
+"""The interval after which a collection is due regardless of memory in use."""
+MAX_NEW_BLOCKS = 200_000
+"""Memory blocks in use beyond those after the last collection, above which it is postponed."""
+MAX_PATIENCE_CHECKS = 128
+"""Checks between two attempts that freed nothing; the number doubles each time."""
+MAX_PATIENCE_CHECKS_AT_WORK = 16
+"""The same if the freed memory was soon used again."""
 
 _COLLECT_AFTER = (2000, 10, 1 << 30)
 """Thresholds: the interpreter collects young objects as usual, but only `GarbageCollection` collects all."""
 
 _LOOK_SECONDS = 5.0
-
 _AGED = 10
 """Young collections after which a full one is worthwhile."""
-
 
 _SLICE_SECONDS = 0.002
 
@@ -43,7 +44,6 @@ collection, it may be in cycles.
 """
 
 _GAINED_BYTES = 4 * 1024 * 1024
-
 _SOON = 4
 
 

@@ -159,9 +159,8 @@ class RemoteMember:
         opening = asyncio.ensure_future(self.command(database, command))
         self._openings[opening] = database
         await asyncio.wait((opening,))
-        opened = self._note_opened(opening)
-        cursor, documents = batch_of(opening.result())
-        collection = self._unfinished[opened][1]
+        opened, collection, documents = self._note_opened(opening)
+        cursor = opened
         yield documents
         while cursor:
             reply = await self.command(database, {"getMore": Int64(cursor), "collection": collection})
@@ -169,14 +168,17 @@ class RemoteMember:
             yield documents
         del self._unfinished[opened]
 
-    def _note_opened(self, opening: asyncio.Future[bytes]) -> int:
-        """Note the cursor that a finished command has opened; return its id. Errors: those of the command."""
+    def _note_opened(self, opening: asyncio.Future[bytes]) -> tuple[int, str, list[bytes]]:
+        """Note the cursor that a finished command has opened; return its id, its collection and its first documents.
+
+        Errors: those of the command.
+        """
         database = self._openings.pop(opening)
         reply = opening.result()
         collection = str(bson.decode(reply, _RAW)["cursor"]["ns"]).partition(".")[2]
-        opened, _ = batch_of(reply)
+        opened, documents = batch_of(reply)
         self._unfinished[opened] = (database, collection)
-        return opened
+        return opened, collection, documents
 
     async def kill_unfinished(self) -> None:
         """Kill unfinished cursors; those of an unreachable member time out there."""

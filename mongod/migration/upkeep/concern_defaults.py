@@ -7,16 +7,11 @@ before the shard was added applies until the cluster has one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.namespace import SETTINGS_NS
 from docstore.replicaset.replicaset import ReplicaSet
 from mongod.migration.upkeep.shard_task import ShardTask
-
-if TYPE_CHECKING:
-    pass
 
 LOG = component("SHARDING")
 
