@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from docstore.storage import open_engine
+from tests.harness.waiting import wait_until
+
+
+def copy_files(engine: Any, source: Path, target: Path) -> None:
+    """Copy the directory of an open engine; no file of it is rewritten or removed meanwhile."""
+    wait_until(engine.hold_files, 10)
+    try:
+        shutil.copytree(source, target)
+    finally:
+        engine.release_files()
 
 
 class PowerLossEngine:
@@ -39,7 +49,7 @@ class PowerLossEngine:
     def lose_power(self, target: Path) -> None:
         """Copy the durable bytes to a directory that is not there yet."""
         with self._flushing:
-            shutil.copytree(self._path, target)
+            copy_files(self._engine, self._path, target)
             for log in target.glob("*.log"):
                 with log.open("r+b") as file:
                     file.truncate(self._durable.get(log.name, 0))

@@ -19,6 +19,7 @@ from docstore.storage.inspection import inspect
 from docstore.storage.restored import mark_restored
 from docstore.storage.rocks import RocksEngine
 from docstore.storage.rocks_format import LogRecord, append_record, read_records
+from tests.harness.power_loss import copy_files
 
 
 def put(path: Path, *keys: bytes) -> None:
@@ -40,7 +41,7 @@ def live_copy(path: Path, target: Path, count: int = 100) -> None:
         engine.write(batch)
         if n == count // 2:
             engine.flush()
-    shutil.copytree(path, target)
+    copy_files(engine, path, target)
     engine.close()
 
 
@@ -319,7 +320,7 @@ def test_numbers_that_files_take_which_come_in_whole_are_not_missed(tmp_path: Pa
         while not load.step(float("inf")):
             pass
     engine.flush()
-    shutil.copytree(tmp_path / "db", tmp_path / "copy")
+    copy_files(engine, tmp_path / "db", tmp_path / "copy")
     engine.close()
     state = inspect(tmp_path / "copy")
     assert not state.damage

@@ -27,6 +27,7 @@ from docstore.storage import (
 )
 from docstore.storage.engine import keys_of_ranges
 from docstore.storage.removed_keys import MAX_REMOVED, MIN_REMOVED
+from tests.harness.power_loss import copy_files
 from tests.harness.waiting import wait_until
 
 
@@ -149,7 +150,7 @@ def test_a_log_that_was_torn_holds_whole_batches_from_its_beginning(tmp_path: Pa
             [log] = [file.name for file in source.iterdir() if file.suffix == ".log"]
             synced = (source / log).stat().st_size
     kept = tmp_path / "kept"
-    shutil.copytree(source, kept)
+    copy_files(engine, source, kept)
     engine.close()
     whole = (kept / log).read_bytes()
     for size in (*range(0, len(whole), 97), synced - 1, synced, len(whole)):
@@ -210,9 +211,7 @@ def test_held_files_stay_as_they_are_and_a_copy_of_them_opens(tmp_path: Path) ->
     batch = Batch()
     batch.put(Family.RECORDS, b"a", b"1")
     engine.write(batch)
-    wait_until(engine.hold_files, 10)
-    shutil.copytree(tmp_path / "db", tmp_path / "copy")
-    engine.release_files()
+    copy_files(engine, tmp_path / "db", tmp_path / "copy")
     engine.close()
     copy = open_engine("rocksdb", str(tmp_path / "copy"))
     assert copy.get(Family.RECORDS, b"a") == b"1"

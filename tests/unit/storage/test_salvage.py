@@ -13,6 +13,7 @@ import pytest
 from docstore.storage import Batch, Family, StorageError, open_engine, salvage, table_list
 from docstore.storage.inspection import inspect
 from docstore.storage.repairs import Loss, Phase, Repair, unfinished_repair
+from tests.harness.power_loss import copy_files
 
 KEYS = [b"%05d" % n for n in range(4000)]
 
@@ -33,7 +34,7 @@ def fill(path: Path, *, reopened: bool = True) -> None:
         open_engine("rocksdb", str(path)).close()
     else:
         copy = path.with_name("copy")
-        shutil.copytree(path, copy)
+        copy_files(engine, path, copy)
         engine.close()
         shutil.rmtree(path)
         copy.rename(path)
