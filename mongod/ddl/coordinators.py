@@ -18,6 +18,7 @@ from docstore.log import component
 from docstore.net.peers import Peers
 from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, conflict
 from mongod.ddl.driver import Driver
+from mongod.drivers import Drivers, check_deadline, outcome_of
 from mongod.migration.shard import Shard
 
 LOG = component("SHARDING")
@@ -33,7 +34,7 @@ class Coordinators:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._peers = Peers(shard.pool)
-        self._running: dict[bytes, tuple[Driver, asyncio.Task[None]]] = {}
+        self._drivers: Drivers[bytes, Driver] = Drivers("DDL")
         self._claims: dict[str, asyncio.Future[None]] = {}
         shard.on_term.append(self._take_up)
 
@@ -42,12 +43,7 @@ class Coordinators:
 
     async def stop(self) -> None:
         """Stop all work; it resumes from the documents."""
-        tasks = [task for _, task in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await self._drivers.stop()
         await self._peers.close()
 
     async def run(self, context: Context, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -56,11 +52,11 @@ class Coordinators:
         """
         same = await self._turn(context, namespace, lambda operation: operation.same_as(kind, namespace, request))
         if same is not None:
-            return await self._outcome(context, same)
+            return await outcome_of(context, same.finished)
         operation = Operation.begun(uuid.uuid4().bytes, kind, namespace, request)
         driver = Driver(self._shard, self._peers, operation)
-        self._begin(driver, resumed=False)
-        return await self._outcome(context, driver)
+        self._drivers.begin(bytes(operation.id), driver, resumed=False)
+        return await outcome_of(context, driver.finished)
 
     async def drop_if_sharded(self, context: Context, namespace: str) -> None:
         """Drop, on all shards, the collection that the config servers show under that name, if any."""
@@ -91,7 +87,7 @@ class Coordinators:
             waits: list[asyncio.Future[None]] = [
                 claim for claim_namespace, claim in self._claims.items() if conflict(claim_namespace, namespace)
             ]
-            for driver, task in self._running.values():
+            for driver, task in self._drivers:
                 if joins(driver.operation):
                     return driver
                 if conflict(driver.operation.namespace, namespace):
@@ -99,47 +95,21 @@ class Coordinators:
             if not waits:
                 return None
             if node.clock() >= until:
-                _check_deadline(context, node.clock())
+                check_deadline(context)
                 raise CommandError(Code.LockBusy, f"another operation on {namespace} or its database is under way")
             context.operation.check()
             await asyncio.wait(waits[:1], timeout=min(until - node.clock(), _LOOK_SECONDS))
 
-    async def _outcome(self, context: Context, driver: Driver) -> Mapping[str, Any]:
-        clock = self._shard.node.clock
-        while not driver.finished.done():
-            _check_deadline(context, clock())
-            context.operation.check()
-            timeout = _LOOK_SECONDS if context.deadline is None else min(context.deadline - clock(), _LOOK_SECONDS)
-            await asyncio.wait([driver.finished], timeout=timeout)
-        return driver.finished.result()
-
-    def _begin(self, driver: Driver, *, resumed: bool) -> None:
-        identity = bytes(driver.operation.id)
-        task = asyncio.get_running_loop().create_task(driver.run(resumed=resumed), name="DDL")
-        self._running[identity] = (driver, task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            if self._running.get(identity, (None, None))[1] is done:
-                del self._running[identity]
-
-        task.add_done_callback(ended)
-
     def _take_up(self) -> None:
         """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
-        for _, task in self._running.values():
-            task.cancel()
-        self._running.clear()
         node = self._shard.node
         collection = node.store.collection(COORDINATORS)
-        for raw in [] if collection is None else list(collection.documents(node.engine)):
+        found: list[tuple[bytes, Driver]] = []
+        for raw in [] if collection is None else collection.documents(node.engine):
             operation = Operation.from_raw(raw)
             LOG.info("DDL resumed", ns=operation.namespace, phase=operation.phase.value)
-            self._begin(Driver(self._shard, self._peers, operation), resumed=True)
-
-
-def _check_deadline(context: Context, now: float) -> None:
-    if context.deadline is not None and now >= context.deadline:
-        raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
+            found.append((bytes(operation.id), Driver(self._shard, self._peers, operation)))
+        self._drivers.take_up(found)
 
 
 def coordinators_of(context: Context) -> Coordinators:

@@ -64,11 +64,10 @@ class NoLongerPrimary(Exception):
 
 
 class Driver:
-    """One operation. `finished`: its result, or the error with which it ended."""
+    """One operation. `finished`: its result, or the error with which it ended; see `Drivers`."""
 
     def __init__(self, shard: Shard, peers: Peers, operation: Operation) -> None:
         self.finished: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self.finished.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._shard = shard
         self._peers = peers
         self._core = Coordinator(operation)
@@ -89,17 +88,6 @@ class Driver:
                 effects = [] if event is None else self._core.receive(event)
         except NoLongerPrimary:
             LOG.info("DDL left to the next primary", ns=self.operation.namespace, phase=self.operation.phase.value)
-            self._fail(CommandError(Code.InterruptedDueToReplStateChange, "the coordinator's primary changed"))
-        except asyncio.CancelledError:
-            self._fail(CommandError(Code.InterruptedDueToReplStateChange, "the coordinator's primary changed or stops"))
-            raise
-        except BaseException as error:
-            self._fail(CommandError(Code.InternalError, repr(error)))
-            raise
-
-    def _fail(self, error: CommandError) -> None:
-        if not self.finished.done():
-            self.finished.set_exception(error)
 
     async def _carry_out(self, effect: Effect) -> Event | None:
         try:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from bson.binary import Binary
 
@@ -26,6 +25,7 @@ from docstore.sharding.key import KeyRange
 from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration, conflict_with
 from docstore.sharding.routing import CollectionRouting
 from docstore.sharding.version import DatabaseVersion
+from mongod.drivers import Drivers
 from mongod.migration.config_servers import ConfigServers
 from mongod.migration.deletions import RangeDeleter
 from mongod.migration.donor.driver import DonorDriver
@@ -60,7 +60,7 @@ class Shard:
         self.making_families = asyncio.Lock()
         self.pool = pool
         self._config: ConfigServers | None = None
-        self._donations: dict[bytes, tuple[DonorDriver, asyncio.Task[None]]] = {}
+        self._donations: Drivers[bytes, DonorDriver] = Drivers("donor")
         self._closing: set[asyncio.Future[None]] = set()
         self._starting = False
         self._watch: asyncio.Task[None] | None = None
@@ -81,12 +81,11 @@ class Shard:
     async def stop(self) -> None:
         """Stop all work; it resumes from the durable documents."""
         self._unsubscribe()
-        tasks = [task for task in (self._watch, *(task for _, task in self._donations.values())) if task is not None]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
+        if self._watch is not None:
+            self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await task
+                await self._watch
+        await self._donations.stop()
         await self._removal.stop()
         await self._database_notes.stop()
         await self._concern_defaults.stop()
@@ -152,15 +151,15 @@ class Shard:
 
     def _new_term(self) -> None:
         """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
-        for _, task in self._donations.values():
-            task.cancel()
-        self._donations.clear()
         self.recipient.interrupt("the recipient's primary changed")
         self.load_identity()
+        found: list[tuple[bytes, DonorDriver]] = []
         for coordinator in self.records.coordinators():
-            donation = DonorDriver(self, coordinator.migration, None)
             LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
-            self._run(donation, donation.begin_resumed(coordinator.decision))
+            donation = DonorDriver(self, coordinator.migration, None)
+            donation.resume(coordinator.decision)
+            found.append((bytes(coordinator.migration.id), donation))
+        self._donations.take_up(found)
         self.deleter.changed()
         for take_up in self.on_term:
             take_up()
@@ -198,13 +197,13 @@ class Shard:
             sharded=frozenset(facts["sharded"]), donor=self.name, recipient=facts["to"],
         )  # fmt: skip
         await self._donate(migration)
-        await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
+        await self.donated(migration)
 
     async def end_of_database(self, database: str) -> None:
         """Return when no migration of that database away from here is undecided."""
         while self._starting:
             await asyncio.sleep(_STARTING_SECONDS)
-        running = [donation for donation, _ in self._donations.values() if donation.migration.namespace == database]
+        running = [donation for donation, _ in self._donations if donation.migration.namespace == database]
         for donation in running:
             await asyncio.wait([donation.finished])
 
@@ -214,27 +213,18 @@ class Shard:
             client = await self.client_of(migration.recipient)
         finally:
             self._starting = False
-        self._run(DonorDriver(self, migration, client), None)
+        self._donations.begin(bytes(migration.id), DonorDriver(self, migration, client), resumed=False)
 
     def donating(self) -> list[AnyMigration]:
         """Return the undecided migrations away from here."""
-        return [donation.migration for donation, _ in self._donations.values() if not donation.decided]
+        return [donation.migration for donation, _ in self._donations if not donation.decided]
 
     async def donated(self, migration: AnyMigration) -> Binary:
         """Wait for the commit and return the migration's id. Errors: OperationFailed when it is aborted."""
-        await asyncio.shield(self._donations[bytes(migration.id)][0].finished)
+        donation = self._donations.get(bytes(migration.id))
+        assert donation is not None, "it has begun, or was found, in this step"
+        await asyncio.shield(donation.finished)
         return migration.id
-
-    def _run(self, donation: DonorDriver, resumed: list[Any] | None) -> None:
-        identity = bytes(donation.migration.id)
-        task = asyncio.get_running_loop().create_task(donation.run(resumed), name="donor")
-        self._donations[identity] = (donation, task)
-
-        def ended(done: asyncio.Task[None]) -> None:
-            if self._donations.get(identity, (None, None))[1] is done:
-                del self._donations[identity]
-
-        task.add_done_callback(ended)
 
     def donation_conflict(self, namespace: str, operation: Binary | None = None) -> CommandError | None:
         """Return ConflictingOperationInProgress while this shard donates or is about to, or while another operation
@@ -265,7 +255,7 @@ class Shard:
             await asyncio.sleep(_STARTING_SECONDS)
         concerned = [
             donation
-            for donation, _ in self._donations.values()
+            for donation, _ in self._donations
             if not donation.decided and conflict(held, donation.migration.namespace)
         ]
         for donation in concerned:

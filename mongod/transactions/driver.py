@@ -45,14 +45,13 @@ class NoLongerPrimary(Exception):
 
 
 class CommitDriver:
-    """One commit. `finished` is done with the decision once the client may hear it."""
+    """One commit. `finished` is done with the decision once the client may hear it; see `Drivers`."""
 
     def __init__(self, shard: Shard, participants: Participants, commitment: Commitment) -> None:
         self.commitment = commitment
         self._shard = shard
         self._participants = participants
         self.finished: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self.finished.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def run(self, *, resumed: bool) -> None:
         """Run the commit from its current state to its end, or until this member is no longer primary."""
@@ -68,14 +67,6 @@ class CommitDriver:
             await self._write((COORDINATORS, Removed(self.commitment.id)))
         except NoLongerPrimary:
             LOG.info("Commit left to the next primary", txnNumber=self.commitment.number)
-            self._fail("the coordinator's primary changed")
-        except asyncio.CancelledError:
-            self._fail("the coordinator's primary changed or stops")
-            raise
-
-    def _fail(self, reason: str) -> None:
-        if not self.finished.done():
-            self.finished.set_exception(CommandError(Code.InterruptedDueToReplStateChange, reason))
 
     async def _vote(self) -> Decision:
         votes = await asyncio.gather(*(self._prepare(shard) for shard in self.commitment.participants))

@@ -72,7 +72,7 @@ def _of_process(process: Incarnation, *, cursors: bool) -> Iterator[str]:
     shard = node.parts.get(Shard)
     if shard is not None:
         yield from _of_shard(shard)
-        yield from _named("DDL operations", node.parts[Coordinators]._running)
+        yield from _named("DDL operations", node.parts[Coordinators]._drivers)
         yield from _named("claims of DDL", node.parts[Coordinators]._claims)
         yield from _named("acts of DDL", node.parts[Participant]._acting)
         yield from _of_transactions(node)
@@ -84,7 +84,7 @@ def _of_transactions(node: Any) -> Iterator[str]:
     yield from _named("claims of keys", node.store.claims.keys)
     yield from _named("claims of collections", [*node.store.claims._users, *node.store.claims._names])
     yield from _named("collections that are waited for", node.store.claims._waiting)
-    yield from _named("commits under way", node.parts[CommitCoordinators]._running)
+    yield from _named("commits under way", node.parts[CommitCoordinators]._drivers)
 
 
 def _of_shard(shard: Any) -> Iterator[str]:

@@ -82,8 +82,8 @@ class DonorDriver:
         self._given_up_for = ""
         self._refusal: CommandError | None = None
         """The error because of which it did not happen."""
+        self._pending: deque[Effect] = deque()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.finished.add_done_callback(lambda future: future.exception())
 
     @property
     def _term_now(self) -> int:
@@ -101,21 +101,21 @@ class DonorDriver:
         self._given_up_for = reason
         self._given_up.set()
 
-    def begin_resumed(self, decision: Decision | None) -> list[Effect]:
-        """The first effects of a donation found on disk; those that block operations have been carried out."""
-        remaining: list[Effect] = []
+    def resume(self, decision: Decision | None) -> None:
+        """Go on with a donation found on disk, when it runs; what blocks operations does so from now on."""
         for effect in self._core.resume(decision):
             if isinstance(effect, BlockWrites | BlockReads):
                 self._block(effect)
             else:
-                remaining.append(effect)
+                self._pending.append(effect)
         if decision is not None:
             self.finished.set_result(None)
-        return remaining
 
-    async def run(self, resumed: list[Effect] | None = None) -> None:
+    async def run(self, *, resumed: bool) -> None:
         """Carry out effects until the core is done or this member is no longer primary."""
-        pending = deque(self._core.start() if resumed is None else resumed)
+        pending = self._pending
+        if not resumed:
+            pending.extend(self._core.start())
         try:
             while pending:
                 event = await self._carry_out(pending.popleft())
@@ -128,11 +128,9 @@ class DonorDriver:
                     pending.extend(self._core.receive(event, now))
                     self._phases.reached(self._core.state, now)
         except NoLongerPrimary as lost:
-            LOG.info("Migration left to the next primary", ns=self.migration.namespace, state=self._state)
-            self._finish(CommandError(Code.InterruptedDueToReplStateChange, str(lost)))
-        except asyncio.CancelledError:
-            self._finish(CommandError(Code.InterruptedDueToReplStateChange, "the shard's primary changed or stops"))
-            raise
+            LOG.info(
+                "Migration left to the next primary", ns=self.migration.namespace, state=self._state, reason=str(lost)
+            )
         finally:
             # Where this member is no longer primary, writes are refused and reads take a fresh routing.
             self._unblock()
@@ -142,14 +140,6 @@ class DonorDriver:
     @property
     def _state(self) -> str:
         return self._core.state.name
-
-    def _finish(self, error: CommandError | None) -> None:
-        if self.finished.done():
-            return
-        if error is None:
-            self.finished.set_result(None)
-        else:
-            self.finished.set_exception(error)
 
     async def _carry_out(self, effect: Effect) -> Event | None:
         if self._term_now != self._term:
@@ -273,7 +263,11 @@ class DonorDriver:
 
     async def _answer(self, effect: Answer) -> None:
         committed = effect.decision is Decision.COMMITTED
-        self._finish(None if committed else self._failure(effect.reason))
+        if not self.finished.done():
+            if committed:
+                self.finished.set_result(None)
+            else:
+                self.finished.set_exception(self._failure(effect.reason))
         note, phases = "success" if committed else "aborted", self._phases.milliseconds()
         LOG.info("Migration decided", ns=self.migration.namespace, note=note, milliseconds=phases)
         await log_change(self._shard, self.migration, "from", {"note": note, "milliseconds": phases})

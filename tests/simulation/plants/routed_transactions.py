@@ -87,8 +87,8 @@ PLANTS = (
         "a commit that is asked for again is decided again",
         "routed-transactions",
         f"{_COORDINATORS}.coordinate",
-        "if running is None and participants and transactions_of(self._shard.node).sessions.is_open(session):",
-        "if running is None and participants:",
+        "if driver is None and participants and transactions_of(self._shard.node).sessions.is_open(session):",
+        "if driver is None and participants:",
     ),
     Plant(
         "a coordinator leaves no document before it asks for votes",
@@ -101,7 +101,7 @@ PLANTS = (
         "a coordinator's next primary forgets the commit",
         "routed-transactions-steps",
         f"{_COORDINATORS}._take_up",
-        "for raw in [] if collection is None else list(collection.documents(node.engine)):",
+        "for raw in [] if collection is None else collection.documents(node.engine):",
         "for raw in ():",
     ),
     Plant(
