@@ -15,6 +15,7 @@ from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.declaration import Role
 from docstore.commands.gossip import EncodedGossip
+from docstore.commands.operations.counters import Counters
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
@@ -86,6 +87,7 @@ class Router:
         self.scheduler = scheduler
         self.clock = scheduler.clock
         self.greeter = RouterGreeter()
+        self.counters = Counters()
         self.hints: Hints | None = None
         """Writes at ANY that had no primary."""
         self.definitions = Definitions()

@@ -15,6 +15,7 @@ from bson.datetime_ms import DatetimeMS
 
 from docstore.collection.store import Store
 from docstore.collection.transaction.store import TransactionStore
+from docstore.commands.operations.counters import Counters
 from docstore.commands.parameters import ParameterTable
 from docstore.commands.parts import Parts
 from docstore.js.workers import Workers
@@ -24,7 +25,6 @@ from docstore.net.scheduling.scheduler import Scheduler
 from docstore.node.process.settings import NodeSettings
 from docstore.node.remote_outputs import RemoteOutputs
 from docstore.node.shard_filter import ShardFilter
-from docstore.node.upkeep.metrics import Counters
 from docstore.node.upkeep.profiler import Profiler
 from docstore.node.upkeep.ttl_settings import TtlSettings
 from docstore.node.users.directory import LocalUsers

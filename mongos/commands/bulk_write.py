@@ -14,6 +14,7 @@ from docstore.commands.specs.writes import BULK_WRITE
 from docstore.errors import CommandError, interrupted
 from mongos.merge.batches import UNBOUNDED, first_reply
 from mongos.merge.listed import Listed
+from mongos.router import router_of
 from mongos.routing.writes import Outcome
 from mongos.statements import DELETES, INSERTS, UPDATES, carry_out, in_language, with_id
 
@@ -26,7 +27,10 @@ async def run(context: Context, args: Arguments) -> bytes:
     session = context.session
     ordered = args["ordered"] or (session is not None and session.transaction is not None)
     concern_error: dict[str, Any] | None = None
+    counters = router_of(context).counters
+    counters.writes += 1
     for index, operation in enumerate(await _read(context, args)):
+        counters.count(operation.kind, len(operation.statements))
         try:
             outcome = await _carry_out(context, args, operation, ordered)
         except CommandError as error:

@@ -21,6 +21,7 @@ RELAYING = Relaying(
     b"\x10n\0",
     aside=frozenset(("let",)),
     statements="deletes",
+    counts="delete",
 )
 
 COMMAND = DELETE.command(relayed(run, RELAYING))

@@ -200,6 +200,7 @@ RELAYING = Relaying(
     lambda args, targets, language: targets.of_filter(args["filter"] or EMPTY_DOCUMENT, language),
     b"\x03cursor\0",
     aside=frozenset(("let", "collation", "tailable", "awaitData")),
+    counts="query",
     open_cursor=open_cursor,
     gather=_gather,
 )

@@ -14,9 +14,11 @@ from mongos.merge.batches import next_reply
 from mongos.merge.change_stream import RoutedStream, next_stream_reply
 from mongos.merge.relayed_cursor import relayed_batch
 from mongos.merge.tails import RelayedTail, next_tail_reply
+from mongos.router import router_of
 
 
 def run(context: Context, args: Arguments) -> Response:
+    router_of(context).counters.getmore += 1
     routed = partial(_run, context, args)
     return relayed_batch(context, args["collection"], routed) or routed()
 

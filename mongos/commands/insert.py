@@ -17,7 +17,10 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
 
 
 RELAYING = Relaying(
-    lambda args, targets, _language: targets.of_documents(args["documents"]), b"\x10n\0", statements="documents"
+    lambda args, targets, _language: targets.of_documents(args["documents"]),
+    b"\x10n\0",
+    statements="documents",
+    counts="insert",
 )
 
 COMMAND = INSERT.command(relayed(run, RELAYING))

@@ -42,6 +42,7 @@ def run(context: Context, args: Arguments) -> dict[str, Any]:
             "bytesOut": Int64(network.bytes_out),
             "numRequests": Int64(network.requests),
         },
+        "opcounters": router.counters.document(network.requests),
         "asserts": {"regular": 0, "warning": 0, "msg": 0, "user": context.services.metrics.refused, "rollovers": 0},
         "opLatencies": context.services.metrics.latencies(),
         "transportSecurity": accepted_document(security),

@@ -21,6 +21,7 @@ RELAYING = Relaying(
     b"\x10n\0",
     aside=frozenset(("let",)),
     statements="updates",
+    counts="update",
 )
 
 COMMAND = UPDATE.command(relayed(run, RELAYING))

@@ -59,6 +59,7 @@ class Relaying:
     - `begins`: the first bytes of its successful replies.
     - `aside`: parameters that prevent relaying.
     - `statements`: the field of its statements, of which there must be one; empty for other commands.
+    - `counts`: the counter of serverStatus in which its statements count; empty for none of its own.
     - `open_cursor`: makes the reply from an answer that leaves a cursor open.
     - `gather`: the gathering of a read that goes to all shards.
     """
@@ -67,6 +68,7 @@ class Relaying:
     begins: bytes
     aside: frozenset[str] = frozenset()
     statements: str = ""
+    counts: str = ""
     open_cursor: Callable[[Context, Arguments, ShardReply], Awaitable[bytes]] | None = None
     gather: Gather | None = None
 
@@ -75,6 +77,10 @@ def relayed(run: Run, how: Relaying) -> Callable[[Context, Arguments], Response]
     """Return the command with relaying where that is possible."""
 
     def begin(context: Context, args: Arguments) -> Response:
+        if how.counts:
+            counters = router_of(context).counters
+            counters.count(how.counts, len(args[how.statements]) if how.statements else 1)
+            counters.writes += bool(how.statements)
         return _relay(run, how, context, args) or run(context, args)
 
     return begin

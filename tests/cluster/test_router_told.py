@@ -120,6 +120,29 @@ def test_the_router_tells_of_itself_and_of_the_shards(cluster: Cluster) -> None:
     wait_until(lambda: primaries() == {each.partition("/")[0] for each in strings.values()}, 10)
 
 
+def test_a_router_counts_statements_by_kind(cluster: Cluster) -> None:
+    """Also those that it hands on as they came, and those of a bulkWrite."""
+    collection = cluster.shard("counted", {"_id": 1})
+    admin = cluster.client.admin
+
+    def counters() -> dict[str, int]:
+        found: dict[str, int] = admin.command("serverStatus")["opcounters"]
+        return found
+
+    before = counters()
+    collection.insert_one({"_id": 1})
+    collection.insert_many([{"_id": number} for number in range(10, 20)])
+    collection.update_one({"_id": 1}, {"$set": {"x": 1}})
+    collection.delete_many({"x": 2})
+    assert len(list(collection.find({}, batch_size=6))) == 11
+    operations = [{"insert": 0, "document": {"_id": 2}}, {"delete": 0, "filter": {"_id": 2}}]
+    admin.command("bulkWrite", 1, ops=operations, nsInfo=[{"ns": collection.full_name}])
+    after = counters()
+    counted = {kind: after[kind] - before[kind] for kind in after if kind != "command"}
+    assert counted == {"insert": 12, "query": 1, "update": 1, "delete": 2, "getmore": 1}
+    assert after["command"] > before["command"]
+
+
 def test_a_cursor_that_awaits_no_data_takes_no_time_limit(cluster: Cluster) -> None:
     cluster.client.test.timed.insert_many([{"_id": number} for number in range(4)])
     for sort in ({}, {"_id": 1}):

@@ -113,7 +113,7 @@ def _enter(context: Context, runs: list[Run]) -> None:
     counters.writes += 1
     for run in runs:
         # Counted as the single commands are.
-        setattr(counters, run.kind, getattr(counters, run.kind) + len(run.statements))
+        counters.count(run.kind, len(run.statements))
 
 
 def _take(tally: Tally, run: Run, outcome: Outcome, *, ordered: bool) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""Counters of the node's operations since its start, for serverStatus and `$collStats`."""
+"""Counters of a process's statements since its start, for serverStatus."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ class Counters:
     delete: int = 0
     getmore: int = 0
     writes: int = 0
+
+    def count(self, kind: str, statements: int) -> None:
+        """Count statements of a kind: insert, update, delete."""
+        setattr(self, kind, getattr(self, kind) + statements)
 
     def document(self, requests: int) -> dict[str, int]:
         """Return the counters in the reference's order; `requests` of no other kind count as commands."""
