@@ -118,7 +118,7 @@ class RangeDeleter:
                 else:
                     await self._delete(due)
             except CommandError as error:
-                LOG.info("Deletion put off", ns=due.namespace, what=str(due), reason=str(error))
+                LOG.info("Deletion put off", ns=due.namespace, range=str(due), reason=str(error))
                 self._put_off[bytes(due.id)] = asyncio.get_running_loop().time() + _RETRY_SECONDS
 
     def _next(self) -> tuple[Deletion | None, float]:

@@ -50,7 +50,7 @@ class RemovalWatch(ShardTask):
                 holds.release(shard.records, hold)
             for each in received:
                 # Were it ours, no removal would have ended before the chunk had gone again.
-                LOG.info("Migration ended: this shard was removed", ns=each.namespace, what=str(each))
+                LOG.info("Migration ended: this shard was removed", ns=each.namespace, range=str(each))
                 await self._recipient.resolve(each.id, each.namespace, Decision.ABORTED)
         except CommandError as error:
             LOG.info("What is held here stays for now", reason=error.message)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +13,7 @@ from bson.binary import Binary
 from bson.timestamp import Timestamp
 
 from docstore.collection.collection import Index
+from docstore.log import JsonFormatter
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from docstore.storage import Reader
 from mongod.migration import ranges
@@ -106,6 +109,27 @@ def test_what_is_owned_is_never_deleted_whatever_the_documents_say() -> None:
             assert len(shard.records.deletions()) == 1
 
     run(test)
+
+
+def test_a_redacted_log_does_not_say_which_range_is_put_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "docstore.MIGRATE")
+    monkeypatch.setattr("docstore.log._settings.redact", True)
+
+    async def test() -> None:
+        async with cluster() as made:
+            shard = made.members["shard1"].shard
+            shard.records.write((RANGE_DELETIONS, deletion(made, "050").document()))
+            shard.deleter.changed()
+            await made.network.until(lambda: "Deletion put off" in caplog.messages)
+
+    run(test)
+    (line,) = (JsonFormatter().format(each) for each in caplog.records if each.getMessage() == "Deletion put off")
+    attributes = json.loads(line)["attr"]
+    assert attributes["ns"] == NAMESPACE
+    assert '"050"' not in str(attributes)
+    assert "###" in attributes.values()
 
 
 def test_a_pending_deletion_waits_for_its_decision() -> None:
