@@ -11,13 +11,17 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from docstore.commands.access.logins import log_in
 from docstore.commands.declaration import Parameter, Role, Type
 from docstore.commands.dispatch import Pending, StreamedReply
 from docstore.errors import Code, CommandError
 from docstore.optime import pack_timestamp, unpack_timestamp
 from docstore.options.values import ClusterAuthMode
 from docstore.security.cluster_keys import ClusterKeys
+from docstore.security.names import UserName
+from docstore.security.privileges import CLUSTER, Privileges
 from docstore.security.time_proofs import TimeProofs
+from docstore.security.users import User
 from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME
 from tests.harness.dispatching import FakeHost, ManualClock, ask, command, dispatcher_of, peer, request
 
@@ -184,6 +188,29 @@ def test_a_time_that_nobody_has_proven_does_not_count() -> None:
     assert refusal(told(NOW)) == 0
     assert not host.observed
     assert refusal(proven(key, NOW)) == 0
+    assert host.observed == [pack_timestamp(NOW)]
+
+
+def test_who_has_logged_in_proves_a_time_or_may_advance_it() -> None:
+    host = FakeHost()
+    dispatcher = dispatcher_of(command("a"), host=host)
+    access = dispatcher.services.access
+    access.enabled = True
+    access.keys = ClusterKeys(["a" * 12], bytes(28), iterations=1)
+
+    def refusal(*actions: str) -> int:
+        client = peer()
+        user = User(
+            name=UserName("ann", "d"), credentials={}, roles=(), privileges=Privileges({CLUSTER: frozenset(actions)})
+        )
+        log_in(client, user, access.directory.generation)
+        reply = dispatcher.handle(request({"a": 1, "$clusterTime": told(NOW)}), client)
+        assert isinstance(reply, bytes)
+        return int(bson.decode(reply).get("code", 0))
+
+    assert refusal() == Code.KeyNotFound
+    assert not host.observed
+    assert refusal("advanceClusterTime") == 0
     assert host.observed == [pack_timestamp(NOW)]
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+from docstore.commands.access.logins import log_in
+from docstore.commands.client_connection import ClientConnection
+from docstore.errors import Code
 from docstore.security.names import UserName
+from docstore.security.privileges import CLUSTER, Privileges
+from docstore.security.users import NoUsers, User
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Shard
 from mongos.users import RoutedUsers
 from tests.unit.migration.local_cluster import Cluster
-from tests.unit.mongos.local import LocalShard
+from tests.unit.mongos.local import LocalCluster, LocalShard
+from tests.unit.mongos.test_relayed_cursor import filled
 from tests.unit.node.local import loop
 
 ANN, NOBODY = UserName("ann", "d"), UserName("nobody", "d")
@@ -70,5 +76,53 @@ def test_what_a_user_may_do_is_asked_for_once() -> None:
         users.invalidate()
         assert await users.find(ANN) is not None
         assert len(asked(config)) == 2
+
+    loop(story())
+
+
+def test_while_nobody_tells_of_changes_what_is_known_ends_with_the_interval() -> None:
+    async def story() -> None:
+        config, _ = await with_ann()
+        now = 0.0
+        users = RoutedUsers(cast(Shard, config), lambda: now)
+        assert users.parameter().get() == 30
+        for time, questions in ((0.0, 1), (29.0, 1), (31.0, 2), (59.0, 2), (61.0, 3)):
+            now = time
+            assert await users.find(ANN) is not None
+            assert len(asked(config)) == questions
+
+    loop(story())
+
+
+def test_before_the_first_user_a_client_of_this_machine_may_add_shards() -> None:
+    async def story() -> None:
+        cluster = LocalCluster()
+        cluster.services.access.enabled = True
+        for address, is_stranger in (("127.0.0.1:9", False), ("10.0.0.1:9", True)):
+            cluster.peer = ClientConnection(1, address)
+            for command in ({"addShard": ""}, {"listShards": 1}):
+                reply = await cluster.reply(command, "admin")
+                assert (reply.get("code") == Code.Unauthorized) == (is_stranger or "listShards" in command), reply
+
+    loop(story())
+
+
+def test_ones_own_operations_and_sessions_are_those_of_the_router() -> None:
+    async def story() -> None:
+        cluster = await filled()
+        cast(Any, cluster.router.facts).address = "router:1"
+        access = cluster.services.access
+        access.directory, access.enabled, access.passes_on = NoUsers(), True, True
+        privileges = Privileges({CLUSTER: ("inprog", "listSessions")})
+        ann = User(name=ANN, credentials={}, roles=(), privileges=privileges)
+        log_in(cluster.peer, ann, access.directory.generation)
+        for stage in ({"$currentOp": {}}, {"$listLocalSessions": {}}):
+            request = {"aggregate": 1, "pipeline": [stage], "cursor": {}}
+            before = len(cluster.a.asked) + len(cluster.b.asked)
+            assert (await cluster.reply(request, "admin"))["ok"]
+            assert len(cluster.a.asked) + len(cluster.b.asked) == before
+        everybody = {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}], "cursor": {}}
+        assert (await cluster.reply(everybody, "admin"))["ok"]
+        assert len(cluster.a.asked) + len(cluster.b.asked) > before
 
     loop(story())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import syslog
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,15 @@ def test_a_bson_file_holds_documents(tmp_path: Path) -> None:
 def test_the_console_gets_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with_log(AuditOptions("console"), note("one"))
     assert json.loads(capsys.readouterr().out)["param"] == {"msg": "one"}
+
+
+def test_the_system_log_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[int, str]] = []
+    monkeypatch.setattr(syslog, "syslog", lambda priority, text: written.append((priority, text)))
+    with_log(AuditOptions("syslog"), note("one"))
+    ((priority, text),) = written
+    assert priority == syslog.LOG_INFO
+    assert json.loads(text)["param"] == {"msg": "one"}
 
 
 @pytest.mark.parametrize(("rename", "old"), [(True, 1), (False, 0)])

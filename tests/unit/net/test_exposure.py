@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from docstore.net.access.exposure import UNRESTRICTED, Reach, check_exposure, reach_of
@@ -41,6 +43,13 @@ def exposed(*addresses: str, auth: bool = False, told: bool = False) -> Options:
 def test_what_is_open_is_said(options: Options, warnings: int, caplog: pytest.LogCaptureFixture) -> None:
     check_exposure(options)
     assert [record.getMessage() for record in caplog.records] == [UNRESTRICTED] * warnings
+
+
+def test_a_transition_to_access_control_is_as_open() -> None:
+    security = SecurityOptions(auth=False, key_file=Path("key"), transition=True)
+    options = Options(network=NetworkOptions(("0.0.0.0",)), security=security)
+    with pytest.raises(StartError, match="--allowUnauthenticated"):
+        check_exposure(options)
 
 
 @pytest.mark.parametrize("addresses", [("0.0.0.0",), ("127.0.0.1", "8.8.8.8"), ("::",)])

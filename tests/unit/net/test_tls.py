@@ -119,6 +119,56 @@ def test_who_is_not_let_in(authority: Authority, tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_client_whose_certificate_has_ended_is_refused(authority: Authority) -> None:
+    async def scenario() -> None:
+        ended = authority.issue("ended", days=-1)
+        async with encrypted(options(authority)) as listener:
+            context = ssl.create_default_context(cafile=str(authority.ca_file))
+            context.load_cert_chain(ended)
+            reader, writer = await asyncio.open_connection(LOOPBACK, listener.port, ssl=context)
+            with pytest.raises((ssl.SSLError, ConnectionError), match=r"expired|reset"):
+                await BareClient(reader, writer).ask({"ping": 1})
+            await until(lambda: not listener.connections)
+
+    run(scenario())
+
+
+def test_without_an_authority_clients_need_no_certificate_and_servers_one_that_this_machine_trusts(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        alone = TlsOptions(mode=REQUIRE, certificate_key_file=authority.issue("server"))
+        async with encrypted(alone) as listener:
+            context = ssl.create_default_context(cafile=str(authority.ca_file))
+            reader, writer = await asyncio.open_connection(LOOPBACK, listener.port, ssl=context)
+            client = BareClient(reader, writer)
+            assert (await client.ask({"ping": 1}))["subject"] is None
+            await client.close()
+            assert "unable to get local issuer" in await refused(listener, alone)
+            monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca_file))
+            assert await ping(listener, alone) is None
+
+    run(scenario())
+
+
+def test_the_mode_goes_on_by_one_step_at_a_time_and_holds_at_once(authority: Authority) -> None:
+    async def scenario() -> None:
+        certificates = TlsCertificates(options(authority, mode=ALLOW))
+        async with serving(hello(), PING, certificates=certificates) as listener:
+            for wrong in ("requireTLS", "allowTLS", "disabled", "maybe"):
+                with pytest.raises(CommandError):
+                    certificates.change_mode(wrong)
+            certificates.change_mode("preferTLS")
+            assert await ping(listener, None) is None
+            certificates.change_mode("requireTLS")
+            await refused(listener, None)
+            assert await ping(listener, options(authority, "client")) == "CN=client"
+            with pytest.raises(CommandError, match="from requireTLS to preferTLS"):
+                certificates.change_mode("preferTLS")
+
+    run(scenario())
+
+
 def test_clients_may_have_an_authority_of_their_own(authority: Authority, tmp_path: Path) -> None:
     async def scenario() -> None:
         clients = Authority(tmp_path / "clients", "Clients")

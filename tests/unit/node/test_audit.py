@@ -9,10 +9,13 @@ from typing import Any
 import bson
 from bson.binary import UUID_SUBTYPE, Binary
 
+from docstore.collection.oplog.apply import apply_entry
 from docstore.commands.audit.log import AuditLog
 from docstore.kernel.match.predicate import Predicate
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
+from tests.unit.collection.building import entries
+from tests.unit.collection.following import busy_leader
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, log_in
 
@@ -187,6 +190,37 @@ def test_changes_of_the_catalog_are_told_of_whatever_made_them() -> None:
     ]
     for replicated in (False, True):
         assert brief(told(story, replicated=replicated)) == expected
+
+
+def test_parameters_of_the_cluster_that_are_read_and_set_are_told_of() -> None:
+    parameter = {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 100}}}
+
+    async def story(node: LocalNode, _log: AuditLog) -> None:
+        await node.run({"getClusterParameter": "changeStreamOptions"}, "admin")
+        await node.run({"setClusterParameter": parameter}, "admin")
+
+    events = brief(told(story, replicated=True))
+    got, put = (param for kind, param, _ in events if kind in ("getClusterParameter", "setClusterParameter"))
+    assert got == {"requestedClusterServerParameters": "changeStreamOptions"}
+    before, after = (put[f"{when}Parameter"]["preAndPostImages"] for when in ("original", "updated"))
+    assert [each["expireAfterSeconds"] for each in (before, after)] == ["off", 100]
+
+
+def test_what_a_member_replicates_is_not_told_of_by_it() -> None:
+    messages: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        log = AuditLog(lambda raw: messages.append(bson.decode(raw)), lambda: 1000.0, PROCESS)
+        node = LocalNode(audit=log, replicated=True)
+        oplog = node.node.store.oplog
+        assert oplog is not None
+        oplog.writable = False
+        for entry in entries(busy_leader()):
+            apply_entry(node.node.store, entry)
+        assert node.node.store.collection("db.c") is not None
+
+    loop(run())
+    assert messages == []
 
 
 def test_users_that_are_written_as_documents_are_told_of_without_what_proves_them() -> None:

@@ -10,6 +10,8 @@ import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
+from docstore.commands.parameters import ParameterTable
+from docstore.errors import Code
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, log_in
 
@@ -107,6 +109,31 @@ def test_the_first_user_is_made_from_this_machine_alone() -> None:
         assert (await node.reply(ROOT, "own"))["errmsg"].startswith("not authorized on own to execute command")
         await node.run(ROOT, "admin")
         assert (await node.reply(ROOT, "admin"))["errmsg"] == "command createUser requires authentication"
+
+    loop(scenario())
+
+
+def test_before_the_first_user_a_client_of_this_machine_makes_it_and_does_nothing_else() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        node.services.access.enabled = True
+        another_client(node)
+        role = {"createRole": "r", "privileges": [], "roles": []}
+        for command in (role, {"find": "c"}, {"hostInfo": 1}, {"setParameter": 1, "logLevel": 0}):
+            assert (await node.reply(command, "admin"))["code"] == Code.Unauthorized
+        assert (await node.reply(ROOT, "admin"))["ok"]
+
+    loop(scenario())
+
+
+def test_without_the_localhost_exception_nobody_makes_the_first_user() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        parameters = ParameterTable(node.services.access.parameters())
+        parameters.put("enableLocalhostAuthBypass", "false", starting=True)
+        node.services.access.enabled = True
+        another_client(node)
+        assert (await node.reply(ROOT, "admin"))["code"] == Code.Unauthorized
 
     loop(scenario())
 

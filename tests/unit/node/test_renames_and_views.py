@@ -89,6 +89,7 @@ def test_no_client_puts_another_collection_in_the_place_of_the_users(role: str, 
             {"renameCollection": kept, "to": "own.gone"},
             {"drop": name},
             {"convertToCapped": name, "size": 4096},
+            {"dropDatabase": 1},
         ):
             reply = await node.reply(command, "admin")
             assert reply.get("code") in (Code.Unauthorized, Code.IllegalOperation), (command, reply)

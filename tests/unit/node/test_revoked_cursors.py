@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -76,6 +77,24 @@ def test_who_may_not_open_it_any_more_gets_no_further_batch(case: str) -> None:
         if not fields:
             await as_root(node, {"grantPrivilegesToRole": "reader", "privileges": READS})
             assert (await more(node, opened, fields))["ok"]
+
+    loop(story())
+
+
+def test_a_wait_for_news_that_is_under_way_ends_as_it_began() -> None:
+    async def story() -> None:
+        node = await filled()
+        opened = await node.run(OPENING["a change stream"])
+        waiting = {"getMore": Int64(opened["cursor"]["id"]), "collection": "c", "maxTimeMS": 30_000}
+        wait = asyncio.create_task(node.reply(waiting))
+        while not len(node.services.operations):
+            await asyncio.sleep(0)
+        await as_root(node, {"revokePrivilegesFromRole": "reader", "privileges": READS})
+        assert not wait.done()
+        await as_root(node, {"insert": "c", "documents": [{"_id": 100}]})
+        told = await wait
+        assert [change["fullDocument"] for change in told["cursor"]["nextBatch"]] == [{"_id": 100}]
+        assert (await more(node, opened, {"maxTimeMS": 1}))["code"] == Code.Unauthorized
 
     loop(story())
 

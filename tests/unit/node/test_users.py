@@ -137,3 +137,15 @@ def test_no_password_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         assert everything.count("'payload': 'xxx'") == 2
 
     loop(scenario())
+
+
+def test_roles_that_are_dropped_together_are_taken_from_users_too() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run({"createRole": "r", "privileges": [], "roles": []}, "d")
+        await node.run({"createUser": "ann", "pwd": "p", "roles": ["r", "read"]}, "d")
+        await node.run({"dropAllRolesFromDatabase": 1}, "d")
+        (ann,) = (await node.run({"usersInfo": "ann"}, "d"))["users"]
+        assert ann["roles"] == [{"role": "read", "db": "d"}]
+
+    loop(scenario())

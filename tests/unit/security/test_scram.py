@@ -40,6 +40,21 @@ def test_who_knows_the_password_gets_in(mechanism: str, user: str) -> None:
     assert not login(mechanism, user, "pen", credential)
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_message_holds_the_password_or_what_is_kept_of_it(mechanism: str) -> None:
+    credential = kept(mechanism, "ann", "pencil")
+    client = conversation(mechanism, "ann", "pencil", b"client nonce")
+    messages = [next(client)]
+    server = ServerConversation(ClientFirst(messages[0], "admin"), credential, PRETENDED, b"server nonce")
+    messages.append(server.challenge)
+    messages.append(client.send(server.challenge))
+    messages.append(server.prove(messages[-1]) or b"")
+    secrets = [b"pencil", secret_of(mechanism, "ann", "pencil", stored=True)]
+    secrets += [str(credential.document()[name]).encode() for name in ("storedKey", "serverKey")]
+    assert len(messages) == 4
+    assert not [secret for secret in secrets for message in messages if secret in message]
+
+
 def test_who_does_not_exist_does_not_get_in_whatever_the_password() -> None:
     assert not login(SHA_256, "nobody", "pencil", None)
     again = pretended_credential(SHA_256, UserName("nobody", "admin"), b"secret", 15_000)
