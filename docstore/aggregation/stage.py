@@ -109,8 +109,8 @@ class Environment:
 class Stage:
     """A parsed stage. The members have the defaults of an ordinary stage; subclasses override them.
 
-    `raw`: its specification, `{$name: ...}`. Not a protocol: `isinstance`, called for each stage of each request, is
-    many times slower for one.
+    `raw`: its specification, `{$name: ...}`, as another process is handed it. Not a protocol: `isinstance`, called for
+    each stage of each request, is many times slower for one.
     """
 
     __slots__ = ()
@@ -134,6 +134,11 @@ class Stage:
     """A filter after it is equivalent to the same filter before it."""
     runs_on_shards: ClassVar[bool] = False
     """Each shard can run it independently: it processes documents one at a time, or is about one shard."""
+
+    @property
+    def shown(self) -> bytes:
+        """The specification that explain shows."""
+        return self.raw
 
     @property
     def needs_collection(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation.split import SplitPipeline
+from docstore.aggregation.stages.bucket import shown_specification
 from docstore.aggregation.stages.change_stream import change_stream_of
 from docstore.aggregation.stages.write import target_of, without_target
 from docstore.bson import array_from, document_from, document_to_python, elements
@@ -32,11 +33,11 @@ async def explain_pipeline(context: Context, request: Request, verbosity: str, c
     async def attempt(request: Request, routing: Routing) -> dict[str, Any]:
         pipeline = request.pipeline
         if not pipeline.needs_collection or routing.primary is None:
-            return _reply(SplitPipeline([], [stage.raw for stage in pipeline.stages], None), [])
+            return _reply(request, SplitPipeline([], [stage.raw for stage in pipeline.stages], None), [])
         shards, split, _ = await divided(context, request, routing)
         inner = request.body(split.shard_stages, {})
         body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
-        return _reply(split, await router_of(context).ask(context, routing, shards, body))
+        return _reply(request, split, await router_of(context).ask(context, routing, shards, body))
 
     reading = Request(request.base, request.namespace, without_target(request.pipeline))
     reply = await routed_pipeline(context, reading, attempt)
@@ -61,16 +62,22 @@ async def _explain_change_stream(context: Context, request: Request, verbosity: 
     body = document_from([("explain", OBJECT, inner), ("verbosity", *string_value(verbosity))])
     shards = await router_of(context).shards.all()
     answers = await each(shards, lambda shard: shard.command(context.db, body, repeatable=True))
-    return _reply(SplitPipeline([stream], merge_stages, None), answers, merged=True) | {
+    return _reply(request, SplitPipeline([stream], merge_stages, None), answers, merged=True) | {
         "command": RawBSONDocument(command)
     }
 
 
-def _reply(split: SplitPipeline, answers: Sequence[ShardReply], *, merged: bool = False) -> dict[str, Any]:
+def _reply(
+    request: Request, split: SplitPipeline, answers: Sequence[ShardReply], *, merged: bool = False
+) -> dict[str, Any]:
     explanation: dict[str, Any] = {}
     if merged or split.merge_stages or not answers or split.merge_sort is not None:
         parts = {"shardsPart": split.shard_stages, "mergerPart": split.merge_stages}
-        halves = {name: [document_to_python(stage) for stage in stages] for name, stages in parts.items()}
+        query_context = request.pipeline.query_context
+        halves = {
+            name: [document_to_python(shown_specification(stage, query_context)) for stage in stages]
+            for name, stages in parts.items()
+        }
         explanation |= {"mergeType": "mongos", "splitPipeline": halves}
     else:
         explanation["splitPipeline"] = None

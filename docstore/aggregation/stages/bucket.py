@@ -1,14 +1,20 @@
-"""`$bucket`: a `$group` by the interval that contains a value, in interval order."""
+"""`$bucket`: a `$group` by the interval that contains a value, and a `$sort` into interval order.
+
+- Another process is handed the group as a marked `$bucket`, whose `$sort` is a stage of its own, and a shard the half
+  that computes states. Written as a `$switch` the intervals would be large, and evaluated sequentially.
+- The boundaries and the default are evaluated once, so that all shards have the same intervals by `$$NOW`.
+- explain shows the group as a real server does: with a `$switch`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from docstore.aggregation.expressions.model import Expression, Scope
 from docstore.aggregation.expressions.parse import parse_expression
-from docstore.aggregation.stage import Declaration, Stage
+from docstore.aggregation.stage import WILL_BE_MERGED, Declaration, SplitStage, Stage
 from docstore.aggregation.stages import group, sort
 from docstore.bson.allowance import spend
 from docstore.bson.build import array_from, document_from
@@ -18,11 +24,14 @@ from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.value.notation import display
 from docstore.query.value.ordering import Ordering
-from docstore.query.value.values import NULL_VALUE, int32_value, text_of, type_name
+from docstore.query.value.values import NULL_VALUE, TRUE, int32_value, text_of, type_name
 
 COUNTED = document_from([("count", OBJECT, document_from([("$sum", *int32_value(1))]))])
 """The default output."""
 
+_UNSORTED = "$unsorted"
+_MARKS = (_UNSORTED, WILL_BE_MERGED)
+"""The marks of a stage without its `$sort`, whole or as the half of a shard."""
 _PER_BRANCH = 512
 """Work units charged per branch of a switch."""
 _PER_BOUNDARY = 64
@@ -40,31 +49,79 @@ def is_groupable(value: Value) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class BucketOptions:
+    """The options of a stage.
+
+    `mark`: the mark of a stage that a process has sent; empty for one of a client. `fields`: the others, as another
+    process is handed them.
+    """
+
+    fields: tuple[tuple[str, int, bytes], ...]
+    mark: str
     group_by: Value
     boundaries: list[Value]
     default: Value | None
     has_default: bool
     output: bytes
 
+    def specification(self, mark: str) -> bytes:
+        """Return the stage with this mark."""
+        return document_from([("$bucket", OBJECT, document_from([*self.fields, (mark, *TRUE)]))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketGroup(group.Group):
+    """The group of a `$bucket`."""
+
+    options: BucketOptions
+
+    def split(self) -> SplitStage | None:
+        merging = group.merging_half(elements(self.options.output))
+        return SplitStage(self.options.specification(WILL_BE_MERGED), merging)
+
+    @property
+    def shown(self) -> bytes:
+        fields = [("_id", OBJECT, _switch(self.options)), *elements(self.options.output)]
+        if self.will_be_merged:
+            fields.append((WILL_BE_MERGED, *TRUE))
+        return document_from([("$group", OBJECT, document_from(fields))])
+
+
+def shown_specification(raw: bytes, query_context: QueryContext) -> bytes:
+    """Return the specification of any stage, as it is handed on, as explain shows it."""
+    name, code, data = elements(raw)[0]
+    return _parse((code, data), query_context)[0].shown if name == "$bucket" else raw
+
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     if value[0] != OBJECT:
         raise CommandError(40201, f"Argument to $bucket stage must be an object, but found type: {type_name(value)}.")
     options = _options({name: (code, data) for name, code, data in elements(value[1])}, query_context)
-    output = elements(options.output)
-    # The switch is not parsed: with many intervals it would be large, and evaluated sequentially.
-    stage = group.parse_group((OBJECT, document_from([("_id", *NULL_VALUE), *output])), query_context)
-    raw = document_from([("$group", OBJECT, document_from([("_id", OBJECT, _switch(options)), *output]))])
+    outputs = elements(options.output)
+    parsed = group.parse_group((OBJECT, document_from([("_id", *NULL_VALUE), *outputs])), query_context)
     key = parse_expression(options.group_by, query_context=query_context)
-    rising = document_from([("_id", *int32_value(1))])
     keys = [_interval(key, options, query_context.ordering, code) for code in (_NO_BUCKET, _NO_BUCKET_PLANNED)]
-    return [replace(stage, raw=raw, key=keys[0], planned_key=keys[1]), sort.parse_sort((OBJECT, rising), query_context)]
+    stage = BucketGroup(
+        options.specification(options.mark or _UNSORTED),
+        keys[0],
+        parsed.fields,
+        will_be_merged=options.mark == WILL_BE_MERGED,
+        planned_key=keys[1],
+        ordering=query_context.ordering,
+        options=options,
+    )
+    if options.mark:
+        return [stage]
+    rising = document_from([("_id", *int32_value(1))])
+    return [stage, sort.parse_sort((OBJECT, rising), query_context)]
 
 
-def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
+def _options(given: dict[str, Value], query_context: QueryContext) -> BucketOptions:
+    mark = next((name for name in _MARKS if name in given), "")
+    given.pop(mark, None)
     boundaries: list[Value] = []
     default: Value | None = None
+    handed_on = dict(given)
     for name, value in given.items():
         if name == "groupBy":
             if not is_groupable(value):
@@ -75,6 +132,7 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
                 )
         elif name == "boundaries":
             boundaries = _boundaries(value, query_context)
+            handed_on[name] = ARRAY, array_from(map(_constant, values(value[1]), boundaries))
         elif name == "default":
             expression = parse_expression(value, query_context=query_context)
             if not expression.is_constant:
@@ -82,6 +140,7 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
                     40195, f"The $bucket 'default' field must be a constant expression, but found: {display(value)}."
                 )
             default = expression.constant
+            handed_on[name] = value if default is None else _constant(value, default)
         elif name == "output":
             if value[0] != OBJECT:
                 raise CommandError(
@@ -99,7 +158,15 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> _Options:
             " boundary.",
         )
     output = given["output"][1] if "output" in given else COUNTED
-    return _Options(given["groupBy"], boundaries, default, "default" in given, output)
+    return BucketOptions(
+        fields=tuple((name, *value) for name, value in handed_on.items()),
+        mark=mark,
+        group_by=given["groupBy"],
+        boundaries=boundaries,
+        default=default,
+        has_default="default" in given,
+        output=output,
+    )
 
 
 def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
@@ -139,7 +206,7 @@ def _boundaries(value: Value, query_context: QueryContext) -> list[Value]:
     return boundaries
 
 
-def _interval(key: Expression, options: _Options, ordering: Ordering, code: int) -> Expression:
+def _interval(key: Expression, options: BucketOptions, ordering: Ordering, code: int) -> Expression:
     """Return an expression for the lower boundary of the interval that contains `key`; an error for a value in none."""
     evaluate = key.evaluate
     boundaries = options.boundaries
@@ -157,8 +224,8 @@ def _interval(key: Expression, options: _Options, ordering: Ordering, code: int)
     return Expression(interval)
 
 
-def _switch(options: _Options) -> bytes:
-    """Return the interval as an encoded `$switch`, for a process that parses it again."""
+def _switch(options: BucketOptions) -> bytes:
+    """Return the interval as an encoded `$switch`."""
     branches: list[Value] = []
     for low, high in pairwise(options.boundaries):
         spend(_PER_BRANCH)
@@ -173,6 +240,11 @@ def _switch(options: _Options) -> bytes:
 
 def _compared(operator: str, given: Value, boundary: Value) -> Value:
     return OBJECT, document_from([(operator, ARRAY, array_from([given, (OBJECT, _literal(boundary))]))])
+
+
+def _constant(given: Value, value: Value) -> Value:
+    """Return what evaluates to `value` in any process, which an expression such as `$$NOW` does not."""
+    return given if given == value else (OBJECT, _literal(value))
 
 
 def _literal(value: Value) -> bytes:

@@ -7,7 +7,7 @@ internal marks in the specification, set by the split of a pipeline, denote the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -57,6 +57,11 @@ _PER_GROUP = 300
 
 def _specified(fields: list[tuple[str, int, bytes]]) -> bytes:
     return document_from([("$group", OBJECT, document_from(fields))])
+
+
+def merging_half(outputs: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """Return the `$group` that merges the states of these output fields, which shards have computed."""
+    return _specified([("_id", *string_value("$_id")), *outputs, (DOING_MERGE, *TRUE)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,9 @@ class Group(PlainStage):
 
     def split(self) -> SplitStage | None:
         fields = elements(elements(self.raw)[0][2])
-        merging = [("_id", *string_value("$_id")), *(field for field in fields if field[0] != "_id")]
-        return SplitStage(_specified([*fields, (WILL_BE_MERGED, *TRUE)]), _specified([*merging, (DOING_MERGE, *TRUE)]))
+        return SplitStage(
+            _specified([*fields, (WILL_BE_MERGED, *TRUE)]), merging_half(field for field in fields if field[0] != "_id")
+        )
 
     def planned(self, following: Stage | None) -> Stage | None:
         if not all(field.accumulator in _PLANNED for field in self.fields):

@@ -147,7 +147,7 @@ def shown_stage(stage: Stage) -> dict[str, Any]:
         return {"$sort": {"sortKey": dict(stage.sort.fields), **limit}}
     if isinstance(stage, Unwind):
         return {"$unwind": _unwind_options(stage, {"path": "$" + stage.path})}
-    document: dict[str, Any] = document_to_python(stage.raw)
+    document: dict[str, Any] = document_to_python(stage.shown)
     if isinstance(stage, Lookup) and stage.unwind is not None:
         options = {"preserveNullAndEmptyArrays": stage.unwind.keep_empty}
         document["$lookup"]["unwinding"] = _unwind_options(stage.unwind, {}) | options

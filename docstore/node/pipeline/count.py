@@ -50,7 +50,9 @@ def counted_group(stages: Sequence[Stage]) -> CountedGroup | None:
     if not stages or not isinstance(stages[0], Group):
         return None
     specification = get_field(stages[0].raw, "$group")
-    assert specification is not None, "a $group stage without its specification"
+    if specification is None:
+        # The group of a `$bucket`, whose key is computed.
+        return None
     key: Value | None = None
     names: list[str] = []
     for name, code, data in elements(specification[1]):
