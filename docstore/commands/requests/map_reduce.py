@@ -92,7 +92,12 @@ def output_of(args: Arguments, database: str) -> Output:
         return _into(Mode.REPLACE, database, text_of(data))
     if code != OBJECT:
         raise CommandError(Code.BadValue, "'out' must be either a string or an object")
-    fields = {name: (kind, value) for name, kind, value in elements(data)}
+    listed = elements(data)
+    fields = {name: (kind, value) for name, kind, value in listed}
+    if "inline" in fields and len(listed) > 1:
+        raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
+    if len(fields) < len(listed):
+        raise CommandError(Code.BadValue, "'out' gives a field twice")
     modes = [name for name in fields if name in _MODES]
     if len(modes) != 1:
         raise CommandError(Code.BadValue, "'out' needs exactly one of replace, merge, reduce and inline")
@@ -131,8 +136,6 @@ def _check_options(fields: dict[str, tuple[int, bytes]], mode: str) -> None:
             raise CommandError(Code.BadValue, f"'out.{name}' can only be true")
     if "db" in fields and fields["db"][0] != STRING:
         raise CommandError(Code.BadValue, "'out.db' must be a string")
-    if mode == "inline" and len(fields) > 1:
-        raise CommandError(Code.InvalidOptions, "inline output goes to no collection, and takes no options")
 
 
 def check_read_level(context: Context) -> None:

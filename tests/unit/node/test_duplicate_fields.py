@@ -9,7 +9,9 @@ import pytest
 
 from docstore.bson import document_from, elements
 from docstore.commands.dispatch import Pending
+from docstore.errors import Code
 from docstore.wire.message import Message
+from mongod.document.commands.map_reduce import COMMAND as MAP_REDUCE
 from tests.unit.node.local import LocalNode, loop
 from tests.unit.node.logging_in import another_client, log_in
 
@@ -41,7 +43,7 @@ async def send(node: LocalNode, *fields: tuple[str, Any]) -> dict[str, Any]:
 
 async def guarded() -> LocalNode:
     """A node with secrets in the database `other`, and a client who may write to `own` alone."""
-    node = LocalNode(replicated=True)
+    node = LocalNode(replicated=True, extra=(MAP_REDUCE,))
     await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
     await node.run({"createUser": "writer", "pwd": "p", "roles": [{"role": "readWrite", "db": "own"}]}, "admin")
     granted = {"resource": {"db": "own", "collection": "open"}, "actions": ["find", "update"]}
@@ -136,6 +138,10 @@ REQUESTS: dict[str, list[tuple[str, Any]]] = {
         ("$db", "own"),
     ],
     "an explained command": [("explain", (("find", "open"), ("filter", EMPTY), ("filter", EMPTY))), ("$db", "own")],
+    "a namespace of bulkWrite": [
+        ("bulkWrite", 1), ("nsInfo", [(("ns", "own.open"), ("ns", "own.secret"))]),
+        ("ops", [(("insert", 0), ("document", EMPTY))]), ("$db", "admin"),
+    ],
     "a cursor's options": [
         ("aggregate", "open"), ("pipeline", []), ("cursor", (("batchSize", 1), ("batchSize", 2))), ("$db", "own"),
     ],
@@ -150,6 +156,33 @@ def test_a_request_that_says_two_things_is_refused(case: str) -> None:
         reply = await send(node, *REQUESTS[case])
         assert reply.get("code") == 40413, reply
         assert await node.documents("open") == []
+
+    loop(story())
+
+
+OUTPUTS: dict[str, tuple[tuple[tuple[str, Any], ...], Code]] = {
+    "two targets": ((("replace", "a"), ("replace", "b")), Code.BadValue),
+    "two databases": ((("merge", "a"), ("db", "own"), ("db", "other")), Code.BadValue),
+    "an option twice": ((("merge", "a"), ("sharded", True), ("sharded", True)), Code.BadValue),
+    "inline twice": ((("inline", 1), ("inline", 1)), Code.InvalidOptions),
+    "inline and a target": ((("inline", 1), ("merge", "a")), Code.InvalidOptions),
+    "inline and an unknown option": ((("inline", 1), ("x", 1)), Code.InvalidOptions),
+}
+"""Outputs of a map-reduce, with the codes of a real server."""
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_a_map_reduce_with_two_outputs_is_refused(case: str) -> None:
+    out, code = OUTPUTS[case]
+
+    async def story() -> None:
+        node = await guarded()
+        assert (await log_in(node, "root", "p"))["ok"]
+        function = "function() {}"
+        reply = await send(
+            node, ("mapReduce", "open"), ("map", function), ("reduce", function), ("out", out), ("$db", "own")
+        )
+        assert reply.get("code") == code, reply
 
     loop(story())
 
