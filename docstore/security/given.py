@@ -7,6 +7,8 @@ from typing import Any
 
 from bson.code import Code as JavaScript
 
+from docstore.bson import to_python
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.security.actions import ACTIONS
 from docstore.security.names import RoleName, UserName
@@ -39,6 +41,19 @@ def user_name(given: Any, db: str) -> UserName:
 def role_name(given: Any, db: str) -> RoleName:
     """Errors: BadValue."""
     return RoleName(*_pair("RoleName", given, db, ("role", "db")))
+
+
+def names_argument(what: str, value: Value) -> Any:
+    """Return the argument of usersInfo (`what`: UserName) or rolesInfo (RoleName), decoded.
+
+    Errors: BadValue for a name with a field twice, as decoding would keep one of the two.
+    """
+    for code, data in values(value[1]) if value[0] == ARRAY else [value]:
+        names = [name for name, _, _ in elements(data)] if code == OBJECT else []
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                raise CommandError(Code.BadValue, f"{what} has more than one field named: {name}")
+    return to_python(value)
 
 
 def role_list(given: Iterable[Any], db: str) -> list[RoleName]:

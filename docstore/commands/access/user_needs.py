@@ -6,12 +6,12 @@ Granting a role needs `grantRole` on the role's database, for any grantee.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docstore.bson import document_to_python, to_python
 from docstore.bson.walk import ARRAY
 from docstore.commands.access.need import Need, on_database
-from docstore.security.given import privilege_list, role_list, role_name, user_name
+from docstore.security.given import names_argument, privilege_list, role_list, role_name, user_name
 from docstore.security.privileges import ALL_DATABASES, CLUSTER, Kind
 from docstore.security.users import User
 
@@ -100,7 +100,7 @@ def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator
 
 def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of usersInfo; none for the user itself."""
-    argument: Any = to_python(arguments.value)
+    argument = names_argument("UserName", arguments.value)
     if isinstance(argument, dict) and "forAllDBs" in argument:
         yield Need("viewUser", CLUSTER)
     elif isinstance(argument, int | float):
@@ -115,7 +115,7 @@ def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 def roles_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of rolesInfo; none for the user's own roles."""
-    argument: Any = to_python(arguments.value)
+    argument = names_argument("RoleName", arguments.value)
     if isinstance(argument, int | float):
         yield from on_database(context.db, "viewRole")
         return

@@ -20,7 +20,7 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.pausing import PAUSED, allowing
 from docstore.security import builtin_roles
-from docstore.security.given import role_name, user_name
+from docstore.security.given import names_argument, role_name, user_name
 from docstore.security.names import RoleName, UserName
 from docstore.security.restrictions import Restriction
 from docstore.security.roles import Inheritance, role_names
@@ -33,7 +33,7 @@ _MECHANISMS_SHOWN = ("SCRAM-SHA-1", "SCRAM-SHA-256", "external")
 
 def users_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
-    argument = to_python(arguments.value)
+    argument = names_argument("UserName", arguments.value)
     in_detail = arguments["showPrivileges"] or arguments["showAuthenticationRestrictions"]
     if _is_one(argument) or argument == {"forAllDBs": True}:
         if in_detail:
@@ -126,7 +126,7 @@ def _lists(restrictions: Iterable[Iterable[Restriction]]) -> list[list[dict[str,
 def roles_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
     privileges = _shows_privileges(arguments)
-    argument = to_python(arguments.value)
+    argument = names_argument("RoleName", arguments.value)
     if _is_one(argument):
         if privileges is None:
             raise CommandError(Code.IllegalOperation, "Cannot get user fragment for all roles in a database")

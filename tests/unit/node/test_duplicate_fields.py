@@ -187,6 +187,20 @@ def test_a_map_reduce_with_two_outputs_is_refused(case: str) -> None:
     loop(story())
 
 
+@pytest.mark.parametrize(("command", "kind"), [("usersInfo", "user"), ("rolesInfo", "role")])
+def test_a_name_of_two_databases_is_refused(command: str, kind: str) -> None:
+    name = ((kind, "root"), ("db", "admin"), ("db", "own"))
+
+    async def story() -> None:
+        node = await guarded()
+        assert (await log_in(node, "root", "p"))["ok"]
+        for argument in (name, ["x", name]):
+            reply = await send(node, (command, argument), ("$db", "own"))
+            assert reply.get("code") == Code.BadValue, reply
+
+    loop(story())
+
+
 def test_listing_others_sessions_and_operations_takes_one_word() -> None:
     async def story() -> None:
         node = await guarded()
