@@ -7,8 +7,8 @@ that varies is an attribute. `id` is the real server's for well-known messages; 
 message, so it is the same for every occurrence. `ctx` names the connection (an attribute of that name), else the
 thread that logged.
 
-If client data is redacted, the attributes that may hold it (`_OF_CLIENTS`) show its shape and no values; names of
-collections, codes and times stay.
+If client data is redacted, attributes that may hold it show its shape and no values: all but numbers and those that
+are named in `_SHOWN`. Names of collections, codes and times stay.
 
 Rotation by an outside program is safe: a log file that was moved or removed is opened anew.
 """
@@ -35,8 +35,15 @@ _PREFIX = f"{_ROOT}."
 _STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
-_OF_CLIENTS = frozenset(("command", "error", "range", "reason", "traceback"))
-"""Attributes that may hold clients' data."""
+_SHOWN = frozenset((
+    "addresses", "appName", "backupId", "before", "begin", "buildInfo", "commonPoint", "config", "date", "db",
+    "dbpath", "decision", "directory", "dropped", "end", "engine", "family", "file", "files", "host", "hostAndPort",
+    "keyspace", "kind", "lastApplied", "lastEntry", "line", "loop", "mechanism", "milliseconds", "name", "newState",
+    "newSyncSource", "notValidAfter", "notValidBefore", "note", "ns", "oldState", "oldSyncSource", "path", "phase",
+    "planSummary", "protocol", "remote", "remoteHost", "role", "shard", "source", "start", "state", "subject",
+    "tlsVersion", "type", "url", "user", "what", "work",
+))  # fmt: skip
+"""Attributes that a redacted log shows: names, addresses, paths, times and states, no values of clients."""
 _REDACTED = "###"
 _THREADS = {"MainThread": "main"}
 _IDS = {
@@ -133,7 +140,7 @@ class JsonFormatter(logging.Formatter):
             attributes["traceback"] = self.formatException(record.exc_info)
         tags = attributes.pop("tags", None)
         if _settings.redact:
-            attributes = {key: _redacted(value) if key in _OF_CLIENTS else value for key, value in attributes.items()}
+            attributes = {key: value if key in _SHOWN else _redacted(value) for key, value in attributes.items()}
         # Some are as wide as the real server makes them, so that lines stand in columns.
         parts = [
             f'{{"t":{{"$date":"{_time(record.created)}"}},',
@@ -169,11 +176,15 @@ def _time(created: float) -> str:
 
 
 def _redacted(value: Any) -> Any:
-    """The shape of a value."""
+    """The shape of a value; a number that is no part of one is the log's own."""
+    return value if value is None or isinstance(value, int | float) else _shape(value)
+
+
+def _shape(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _redacted(inner) for key, inner in value.items()}
+        return {key: _shape(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(inner) for inner in value]
+        return [_shape(inner) for inner in value]
     return _REDACTED
 
 

@@ -110,15 +110,17 @@ def test_redacted_lines_show_the_shape_of_what_clients_sent_and_no_value(tmp_pat
     try:
         command = {"find": "people", "filter": {"name": "Ann", "of": [1, {"x": "y"}]}}
         LOG.info("Slow query", ns="d.people", command=command, durationMillis=7)
+        LOG.info("Nobody has thought of it", thing="Ann", things={"w": "Ann", "n": 1}, count=1, ready=True)
         try:
             raise ValueError("Ann")
         except ValueError as error:
             LOG.error("Command failed unexpectedly", error=repr(error), exc_info=error)
     finally:
         log.set_redaction(False)
-    slow, failed = (line["attr"] for line in lines(tmp_path / "log"))
+    slow, other, failed = (line["attr"] for line in lines(tmp_path / "log"))
     shape = {"find": "###", "filter": {"name": "###", "of": ["###", {"x": "###"}]}}
     assert slow == {"ns": "d.people", "command": shape, "durationMillis": 7}
+    assert other == {"thing": "###", "things": {"w": "###", "n": "###"}, "count": 1, "ready": True}
     assert failed == {"error": "###", "traceback": "###"}
     assert "Ann" not in (tmp_path / "log").read_text()
     assert "Ann" not in "".join(log.RECENT.lines)
