@@ -35,6 +35,8 @@ for _need in (
     *on_database("admin", "createUser", "grantRole"),
 ):
     _FIRST_STEPS.grant(_need.resource, (_need.action,))
+_OF_NOBODY = frozenset(("abortTransaction", "commitTransaction", "features", "killCursors", "listDatabases", "logout"))
+"""Commands that the localhost exception allows although they need no privilege: they show nothing of others."""
 
 
 def refusal_of_unreadable(
@@ -131,9 +133,12 @@ async def _admit_nobody(access: AccessControl, context: Context, arguments: Argu
     command = context.command
     if not (access.localhost_exception and is_local(context.connection) and await _has_no_users(access)):
         raise requires_authentication(command)
-    for need in needs_of(context, arguments):
-        if not _FIRST_STEPS.allow(need.resource, need.action):
-            raise not_authorized(context)
+    needs = tuple(needs_of(context, arguments))
+    # What needs no privilege is about the user's own sessions and operations, and there is no user.
+    if not needs and command.name not in _OF_NOBODY:
+        raise not_authorized(context)
+    if not all(_FIRST_STEPS.allow(need.resource, need.action) for need in needs):
+        raise not_authorized(context)
 
 
 async def _has_no_users(access: AccessControl) -> bool:

@@ -119,8 +119,13 @@ def test_before_the_first_user_a_client_of_this_machine_makes_it_and_does_nothin
         node.services.access.enabled = True
         another_client(node)
         role = {"createRole": "r", "privileges": [], "roles": []}
-        for command in (role, {"find": "c"}, {"hostInfo": 1}, {"setParameter": 1, "logLevel": 0}):
-            assert (await node.reply(command, "admin"))["code"] == Code.Unauthorized
+        own = [
+            {"aggregate": 1, "pipeline": [{stage: {}}], "cursor": {}} for stage in ("$currentOp", "$listLocalSessions")
+        ]
+        own += [{"currentOp": 1, "$ownOps": True}, {"startSession": 1}, {"endSessions": []}, {"refreshSessions": []}]
+        for command in (role, {"find": "c"}, {"hostInfo": 1}, {"setParameter": 1, "logLevel": 0}, *own):
+            assert (await node.reply(command, "admin"))["code"] == Code.Unauthorized, command
+        assert (await node.reply({"listDatabases": 1}, "admin"))["databases"] == []
         assert (await node.reply(ROOT, "admin"))["ok"]
 
     loop(scenario())
