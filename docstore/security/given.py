@@ -49,10 +49,11 @@ def names_argument(what: str, value: Value) -> Any:
     Errors: BadValue for a name with a field twice, as decoding would keep one of the two.
     """
     for code, data in values(value[1]) if value[0] == ARRAY else [value]:
-        names = [name for name, _, _ in elements(data)] if code == OBJECT else []
-        for position, name in enumerate(names):
-            if name in names[:position]:
+        seen: set[str] = set()
+        for name, _, _ in elements(data) if code == OBJECT else ():
+            if name in seen:
                 raise CommandError(Code.BadValue, f"{what} has more than one field named: {name}")
+            seen.add(name)
     return to_python(value)
 
 
