@@ -16,6 +16,7 @@ from typing import Any
 import bson
 from bson.binary import Binary
 from bson.int64 import Int64
+from bson.timestamp import Timestamp
 
 from docstore.commands.concerns import ReadMode, ReadPreference
 from docstore.errors import CommandError
@@ -52,6 +53,8 @@ class Client:
         """What it last read of each register."""
         self.seconds = 5.0
         """How long an operation is waited for."""
+        self.read_limit_ms = 3000
+        """How long a member may take over a read of its, in milliseconds; 0: as long as it wants."""
         self.hurries = False
         """Whether it goes on with a transaction at once."""
         self.patience = 0.3
@@ -65,6 +68,11 @@ class Client:
     def times(self) -> dict[str, Any]:
         """`$clusterTime` and `operationTime` of the last reply."""
         return self._times
+
+    def hear(self, time: Timestamp) -> None:
+        """Take in an operation time of somewhere else, which is later than all that it knows."""
+        signed = {**self._times["$clusterTime"], "clusterTime": time}
+        self._times = {"$clusterTime": signed, "operationTime": time}
 
     # Commands
 
@@ -189,7 +197,7 @@ class Client:
         self, collection: str, where: Mapping[str, Any], level: str, *, causal: bool = False, **options: Any
     ) -> list[dict[str, Any]]:
         concern: dict[str, Any] = {"level": level}
-        command: dict[str, Any] = {"find": collection, "filter": where, "maxTimeMS": 3000}
+        command: dict[str, Any] = {"find": collection, "filter": where, "maxTimeMS": self.read_limit_ms}
         if causal and self._times:
             concern["afterClusterTime"] = self._times["operationTime"]
             command["$clusterTime"] = self._times["$clusterTime"]

@@ -11,6 +11,7 @@ NEW_SEEDS = {
     "strangers": 8, "disks": 10, "same-term": 8, "deposed": 6, "unsynced": 8,
     "undoing": 6, "voters": 6, "sliced": 8, "heirs": 8, "streams": 8,
     "initial-sync": 10, "lost-disk": 8, "repaired": 6, "falls-off": 6, "all-kinds": 6, "forced": 6,
+    "idle-reads": 4,
 }  # fmt: skip
 """How many schedules of each scenario a run tries."""
 

@@ -17,6 +17,7 @@ from tests.simulation.scenarios import (
     handover,
     heirs,
     hints,
+    idle_reads,
     lost_disks,
     membership,
     moments,
@@ -47,6 +48,7 @@ MODULES = (
     moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
     special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
     routed_streams, hints, prepared_changes, repeated_commits, retries, waiting, concern_defaults,
+    idle_reads,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
