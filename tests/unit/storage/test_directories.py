@@ -421,13 +421,18 @@ class TestSyncedMarks:
 def test_any_flipped_bit_of_marker_or_list_of_files_is_refused_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "db"
     live_copy(tmp_path / "made", path)
-    rng = random.Random()
+    mark = read_mark(path)
+    assert mark is not None
     for _ in range(60):
-        file = rng.choice([path / "DOCSTORE", path / "CURRENT", *path.glob("MANIFEST-*")])
+        file = random.choice([path / "DOCSTORE", path / "CURRENT", *path.glob("MANIFEST-*")])
         good = file.read_bytes()
         content = bytearray(good)
-        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        at, bit = random.randrange(len(content)), random.randrange(8)
+        content[at] ^= 1 << bit
         file.write_bytes(content)
-        assert inspect(path).damage
+        state = inspect(path)
+        # What the copy itself has made the engine write behind the mark may look torn.
+        is_synced = not file.name.startswith("MANIFEST-") or at < mark.manifest_bytes
+        assert state.damage or (state.torn and not is_synced), (file.name, at, bit)
         file.write_bytes(good)
     assert not inspect(path).damage
