@@ -119,6 +119,62 @@ def _mark_of(slot: dict[str, Any]) -> SyncedMark:
     return SyncedMark(slot["sequence"], slot["manifest"], slot["manifestBytes"], logs, heads, identity)
 
 
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The marker and the synced mark of a directory; None for one that is missing or unreadable."""
+
+    marker: Marker | None = None
+    mark: SyncedMark | None = None
+
+    @property
+    def identity(self) -> str:
+        """The identity of the directory; empty if unknown."""
+        return self.marker.identity if self.marker is not None else self.mark.identity if self.mark is not None else ""
+
+    def completed(self, known: Provenance) -> Provenance:
+        """Return this with what the directory is `known` to have had in place of what is missing, foreign or older."""
+        identity = known.identity
+        if not identity:
+            return self
+        marker = self.marker if self.marker is not None and self.marker.identity == identity else known.marker
+        marks = [mark for mark in (self.mark, known.mark) if mark is not None and mark.identity in ("", identity)]
+        newest = max(marks, key=lambda mark: (mark.manifest, mark.manifest_bytes, mark.sequence), default=None)
+        return Provenance(marker, newest)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON, for `provenance_of`."""
+        marker, mark = (None if each is None else asdict(each) for each in (self.marker, self.mark))
+        if mark is not None:
+            mark |= {name: sorted(mark[name].items()) for name in ("logs", "heads")}
+        return {"marker": marker, "mark": mark}
+
+
+UNKNOWN = Provenance()
+
+
+def provenance_of(document: dict[str, Any]) -> Provenance:
+    """Return what `Provenance.document` was made of."""
+    marker, mark = document["marker"], document["mark"]
+    if mark is not None:
+        mark |= {name: dict(mark[name]) for name in ("logs", "heads")}
+    return Provenance(None if marker is None else Marker(**marker), None if mark is None else SyncedMark(**mark))
+
+
+def read_provenance(directory: Path) -> tuple[Provenance, list[str]]:
+    """Return (the provenance of a directory, which of its two files are damaged). Errors: StorageError."""
+    marker = mark = None
+    damage: list[str] = []
+    try:
+        marker = read_marker(directory)
+    except Unreadable as error:
+        damage.append(str(error))
+    try:
+        mark = read_mark(directory)
+    except Unreadable as error:
+        damage.append(str(error))
+    return Provenance(marker, mark), damage
+
+
 class SyncedMarks:
     """Writer of the mark of a directory that this process has open.
 

@@ -23,13 +23,13 @@ from docstore.storage.directory import (
     MAKING,
     MARKER,
     SYNCED,
+    UNKNOWN,
     Marker,
+    Provenance,
     SyncedMark,
     engine_files,
-    read_mark,
-    read_marker,
+    read_provenance,
 )
-from docstore.storage.durable import Unreadable
 from docstore.storage.engine import Family, StorageError
 from docstore.storage.restored import is_restored
 from docstore.storage.rocks import read_unopened
@@ -117,24 +117,22 @@ class Inspection:
             )
 
 
-def inspect(path: Path) -> Inspection:
-    """Return the kind and the problems of a directory. Errors: StorageError for another version's layout."""
-    damage: list[str] = []
-    marker = mark = None
-    try:
-        marker = read_marker(path)
-    except Unreadable as error:
-        damage.append(str(error))
-    try:
-        mark = read_mark(path)
-    except Unreadable as error:
-        damage.append(str(error))
+def inspect(path: Path, known: Provenance = UNKNOWN) -> Inspection:
+    """Return the kind and the problems of a directory; `known`: what it had when its unfinished repair began.
+
+    Errors: StorageError for another version's layout.
+    """
+    present, damage = read_provenance(path)
+    provenance = present.completed(known)
+    marker, mark = provenance.marker, provenance.mark
+    if present.marker is not None and marker is not None and present.marker.identity != marker.identity:
+        damage.append(f"the file {MARKER} is that of another directory")
     files = {file.name: file.stat().st_size for file in engine_files(path)}
-    if marker is not None and marker.state == MAKING:
+    if present.marker is not None and present.marker is marker and marker.state == MAKING:
         return Inspection(Kind.UNFINISHED, marker)
-    if marker is not None and mark is not None and mark.identity not in ("", marker.identity):
+    if marker is not None and present.mark is not None and present.mark.identity not in ("", marker.identity):
         damage.append(f"the files {MARKER} and {SYNCED} belong to different directories")
-        mark = None
+        mark = None if mark is present.mark else mark
     data = [name for name in files if name != "LOCK" and not name.endswith(".json")]
     if marker is None and mark is None and not damage:
         if not data:
@@ -144,10 +142,9 @@ def inspect(path: Path) -> Inspection:
         result = Inspection(Kind.EARLIER, marker)
     else:
         result = Inspection(Kind.MADE, marker, mark, damage=damage)
-        if marker is None and not (path / MARKER).exists():
-            damage.append(f"the file {MARKER} is missing")
-        if mark is None and not (path / SYNCED).exists():
-            damage.append(f"the file {SYNCED} is missing")
+        for name, content in ((MARKER, present.marker), (SYNCED, present.mark)):
+            if content is None and not (path / name).exists():
+                damage.append(f"the file {name} is missing")
     _inspect_manifest(path, result, files)
     _inspect_tables(result, files)
     _inspect_logs(path, result, files)

@@ -2,7 +2,8 @@
 
 Each repair has its own directory, `repair/1` and so on. It holds the `journal`, the `damaged` files that were replaced
 (kept until an operator removes them) and, until it is done, working files. A phase is recorded on disk before it
-begins, so an interrupted repair can resume:
+begins, so an interrupted repair can resume. The journal also has the marker and the synced mark of the database that
+the directory holds, or is about to hold: a resumed repair knows them even if the two files are lost meanwhile.
 
 * `filling`: `fresh` is being filled; the directory's own files are untouched. Restarted.
 * `moving out`: the directory's files are being moved to `damaged`. Continued.
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
+from docstore.storage.directory import UNKNOWN, Provenance, provenance_of, read_provenance
 from docstore.storage.durable import Unreadable, read_sealed, sync_directory, write_sealed
 from docstore.storage.engine import StorageError
 
@@ -45,7 +47,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair, as recorded in its journal. `directory`: its own; `is_resumed`: an earlier process began it."""
+    """One repair, as recorded in its journal. `directory`: its own; `is_resumed`: an earlier process began it.
+
+    `known`: the provenance of the database that the repaired directory holds, or holds once its files are replaced.
+    """
 
     directory: Path
     phase: Phase
@@ -54,6 +59,7 @@ class Repair:
     moved: tuple[str, ...] = field(default=())
     """The files concerned by the moving phases."""
     is_resumed: bool = False
+    known: Provenance = UNKNOWN
 
     @property
     def fresh(self) -> Path:
@@ -75,13 +81,21 @@ class Repair:
             "reason": self.reason,
             "moved": list(moved),
             "losses": [asdict(loss) for loss in following.losses],
+            "known": self.known.document(),
         }
         write_sealed(self.directory / _JOURNAL, content)
         return following
 
 
-def begin_repair(path: Path, reason: str, losses: tuple[Loss, ...] = ()) -> Repair:
-    """Record the start of a repair of `path`. `losses`: those of a repair that it replaces. Errors: OSError."""
+def begin_repair(path: Path, reason: str, replaced: Repair | None = None) -> Repair:
+    """Record the start of a repair of `path`. `replaced`: the unfinished one that it takes over from.
+
+    Errors: OSError, StorageError.
+    """
+    provenance, _ = read_provenance(path)
+    losses: tuple[Loss, ...] = ()
+    if replaced is not None:
+        provenance, losses = provenance.completed(replaced.known), replaced.losses
     parent = path / DIRECTORY
     parent.mkdir(exist_ok=True)
     number = max((int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()), default=0) + 1
@@ -89,7 +103,7 @@ def begin_repair(path: Path, reason: str, losses: tuple[Loss, ...] = ()) -> Repa
     directory.mkdir()
     sync_directory(parent)
     sync_directory(path)
-    return Repair(directory, Phase.FILLING, losses, reason).enter(Phase.FILLING)
+    return Repair(directory, Phase.FILLING, losses, reason, known=provenance).enter(Phase.FILLING)
 
 
 def unfinished_repair(path: Path) -> Repair | None:
@@ -127,7 +141,9 @@ def read_repair(directory: Path) -> Repair | None:
             f"that repair is known to have ended may {directory} be removed instead"
         ) from None
     losses = tuple(Loss(**loss) for loss in content["losses"])
-    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True)
+    # Journals of earlier versions lack it.
+    known = provenance_of(content["known"]) if "known" in content else UNKNOWN
+    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True, known)
 
 
 def refuse_unfinished(path: Path) -> None:

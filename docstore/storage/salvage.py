@@ -11,12 +11,22 @@ The directory's own files stay untouched until the fresh ones are complete, and 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
 from docstore.log import component
-from docstore.storage.directory import MARKER, SYNCED, engine_files, manifests, new_identity, read_marker
-from docstore.storage.durable import Unreadable, sync_directory
+from docstore.storage.directory import (
+    MARKER,
+    SYNCED,
+    UNKNOWN,
+    Provenance,
+    engine_files,
+    manifests,
+    new_identity,
+    read_provenance,
+)
+from docstore.storage.durable import sync_directory
 from docstore.storage.engine import Batch, DataCorrupted, Family, StorageError
 from docstore.storage.inspection import Inspection, Kind, inspect, read_manifest
 from docstore.storage.log_replay import replay_logs
@@ -57,8 +67,8 @@ def salvage(path: Path) -> Repair:
     was_filled = repair.phase is not Phase.FILLING
     repair = _replace_files(path, repair)
     # The files of an earlier process may have been damaged since.
-    if was_filled and (reason := _find_damage(path)):
-        repair = _replace_files(path, begin_repair(path, reason, repair.losses))
+    if was_filled and (reason := _find_damage(path, repair.known)):
+        repair = _replace_files(path, begin_repair(path, reason, repair))
     return repair
 
 
@@ -87,9 +97,12 @@ def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
     sync_directory(source)
 
 
-def _find_damage(path: Path) -> str:
-    """Return a description of the damage in a directory's files; empty if all are readable."""
-    state = inspect(path)
+def _find_damage(path: Path, known: Provenance = UNKNOWN) -> str:
+    """Return a description of the damage in a directory's files; empty if all are readable.
+
+    `known`: the provenance that an unfinished repair has recorded.
+    """
+    state = inspect(path, known)
     if state.damage:
         return "; ".join(state.damage)
     if state.kind in (Kind.NEW, Kind.UNFINISHED):
@@ -117,9 +130,9 @@ def _fill(path: Path, repair: Repair) -> Repair:
     for directory in (repair.fresh, repair.work):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
-    state = inspect(path)
+    state = inspect(path, repair.known)
     manifest = _whole_manifest(path, state)
-    marked = _marked_identity(path)
+    marked = None if state.marker is None else state.marker.identity
     identity = marked or new_identity()
     losses: list[Loss] = []
     if state.mark is None:
@@ -146,6 +159,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
         target.close()
     sync_directory(repair.fresh)
     moved = [file.name for file in engine_files(path)] + [name for name in (MARKER, SYNCED) if (path / name).exists()]
+    repair = replace(repair, known=read_provenance(repair.fresh)[0])
     return repair.enter(Phase.MOVING_OUT, repair.losses + tuple(losses), tuple(moved))
 
 
@@ -161,14 +175,6 @@ def _check_origin(source: RocksEngine, marked: str | None) -> list[Loss]:
     if marked is None or stored in (None, marked.encode()):
         return []
     return [Loss("the sorted files are those of another directory than the marker")]
-
-
-def _marked_identity(path: Path) -> str | None:
-    try:
-        marker = read_marker(path)
-    except Unreadable:
-        return None
-    return None if marker is None else marker.identity
 
 
 def _whole_manifest(path: Path, state: Inspection) -> tuple[Path, Version] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -309,6 +309,48 @@ def test_fresh_files_that_are_damaged_before_they_are_moved_are_repaired_at_once
     (tmp_path / "repair" / "1" / "fresh" / "CURRENT").write_text("")
     assert repaired(tmp_path) == ()
     assert keys_in(tmp_path) == KEYS
+
+
+def lose(path: Path, names: Sequence[str], how: str) -> None:
+    """The files of these names are gone or, where they are there, damaged."""
+    for name in names:
+        if how == "removed":
+            (path / name).unlink(missing_ok=True)
+        elif (path / name).exists():
+            flip(path / name, *(n / 100 for n in range(100)))
+
+
+@pytest.mark.parametrize(("names", "how"), [(("SYNCED",), "flipped"), (("DOCSTORE", "SYNCED"), "removed")])
+def test_a_repair_knows_whose_directory_it_is_and_what_was_synced_whatever_it_loses_while_it_is_killed(
+    tmp_path: Path, names: tuple[str, ...], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without both, the log of another directory would be taken for that of this one."""
+    for name in ("one", "two"):
+        fill(tmp_path / name, reopened=False)
+    log = largest(tmp_path / "two", "*.log")
+    shutil.copy(largest(tmp_path / "one", "*.log"), log)
+    whole = tmp_path / "whole"
+    shutil.copytree(tmp_path / "two", whole)
+    expected = {loss.text for loss in repaired(whole)}
+    assert len(expected) == 2
+    for moment in range(1, 40):
+        again = tmp_path / f"killed at {moment}"
+        shutil.copytree(tmp_path / "two", again)
+        with monkeypatch.context() as patch:
+            kills(patch, moment)
+            try:
+                salvage.salvage(again)
+            except Killed:
+                was_killed = True
+            else:
+                was_killed = False
+        lose(again, names, how)
+        assert {loss.text for loss in repaired(again)} == expected, f"killed before step {moment}"
+        assert keys_in(again) == []
+        shutil.rmtree(again)
+        if not was_killed:
+            return
+    raise AssertionError("the repair was never ended")
 
 
 def test_a_repair_that_takes_the_place_of_another_is_begun_with_its_journal(tmp_path: Path) -> None:
