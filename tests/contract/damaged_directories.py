@@ -260,15 +260,14 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
     story.append(f"{len(seeds)} lives, member {member}; {'; '.join(done)}")
     is_harmless = set(kinds).issubset(HARMLESS)
     said: list[str] = []
-    is_untouched = False
     if rng.random() < 0.8:
-        is_untouched = _start_twice(directory, expected, tally, story, said)
+        _start_twice(directory, expected, tally, story, said)
         if not said:
             tally[f"{kind}: sound"] += 1
             return
         if is_harmless:
             raise Violation(f"damage of {kind} was refused: {said}")
-    killed = KilledRepairs()
+    killed, kept = KilledRepairs(), _kept_files(directory)
     for _ in range(rng.choice((0, 0, 1, 2))):
         _kill_repair(directory, rng, foreign, expected, story, killed)
     losses = killed.losses
@@ -287,7 +286,7 @@ def _run_case(path: Path, rng: random.Random, tally: Counter[str], story: list[s
     if "refused" in final or final["damaged"]:
         raise Violation("the repaired directory is not sound")
     judge_documents(expected, final, bool(losses))
-    if member and (losses or is_untouched) and not final["resync"]:
+    if member and (losses or _kept_files(directory) != kept) and not final["resync"]:
         raise Violation("a repaired member of a set would vote")
 
 
@@ -325,6 +324,11 @@ def _kill_repair(
             judge_documents(expected, attempt, bool(attempt["damaged"]))
 
 
+def _kept_files(directory: Path) -> list[str]:
+    """Return the names of the damaged files that repairs have replaced; none of them is new if nothing was changed."""
+    return sorted(str(file.relative_to(directory)) for file in directory.glob("repair/*/damaged/*"))
+
+
 def _make_foreign(path: Path, seeds: list[int], difference: int) -> Path:
     """Return another directory, of the same history where `difference` is 0."""
     if not path.exists():
@@ -336,8 +340,8 @@ def _make_foreign(path: Path, seeds: list[int], difference: int) -> Path:
 
 def _start_twice(
     directory: Path, expected: Expectation, tally: Counter[str], story: list[str], said: list[str]
-) -> bool:
-    """Start as a supervisor does, again and again; return whether the start was refused with nothing changed."""
+) -> None:
+    """Start as a supervisor does, again and again; `said` is what the starts say. Errors: Violation."""
     before = contents(directory)
     is_untouched = False
     for _ in range(2):
@@ -357,7 +361,6 @@ def _start_twice(
         judge_documents(expected, outcome, bool(outcome["damaged"]))
         said += outcome["damaged"]
         tally["accepted starts"] += 1
-    return is_untouched
 
 
 # Planted bugs
