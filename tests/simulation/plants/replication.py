@@ -74,7 +74,7 @@ PLANTS = (
     ),
     Plant(
         "vote without the log check",
-        "elections",
+        "five",
         f"{_VOTES}:refusal",
         "if request.last_op < state.applied:",
         "if False:",
