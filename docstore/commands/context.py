@@ -110,6 +110,8 @@ class Services:
     """None if the process executes no transactions."""
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
     """Runs a request where its scripts can run; None without script processes."""
+    apart: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    """Runs work on a thread that can block, without scripts; None without threads."""
     supervised_pause: Callable[[], bool] | None = None
     """Yields to other tasks if the request runs on a thread that can block; returns True if it did."""
     memory: Callable[[], int] = lambda: 0
@@ -304,6 +306,10 @@ class Context:
         made.admitted = self.admitted
         made._body = None
         return made
+
+    def hand_over(self, other: Context) -> None:
+        """Give `other`, which is the same request, its progress."""
+        other.begun_progress = self.begun_progress
 
     def derived(self, **changes: Unpack[RequestFields]) -> Context:
         """Return this request with `changes`, executed in its place; both share one progress."""

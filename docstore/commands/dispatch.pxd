@@ -13,6 +13,9 @@ cdef class Pending:
     cdef public object convert
     cdef public object deadline
 
+cdef class LongRequest(Pending):
+    pass
+
 cdef class Dispatcher:
     cdef object __weakref__
     cdef public object services

@@ -6,6 +6,8 @@ a `Pending`, which the transport runs as a task. Only this module adds the commo
 
 - A request that expects a reply gets exactly one (an exhaust stream: one per implied request); one with moreToCome gets
   none.
+- A request longer than `LONG_REQUEST_BYTES` is read and admitted on a thread of its own, where the charges of the work
+  (`docstore.bson.allowance`) let other tasks run; a pausable command runs there, too.
 - A `CommandError` becomes an `ok: 0` reply. Any other exception is logged with its traceback and becomes InternalError,
   except a broken invariant (`AssertionError`), which propagates and stops the process.
 """
@@ -17,50 +19,43 @@ from typing import Any, NamedTuple
 
 import bson
 
-from docstore.bson import append_fields, document_to_python, encoded_fields, get_field
+from docstore.bson import append_fields
 from docstore.bson.allowance import install
 from docstore.bson.build import DocumentParts
-from docstore.bson.walk import INT32, OBJECT
 from docstore.commands.access.authorization import admit, refusal_of_unreadable
 from docstore.commands.access.observed_times import observe
 from docstore.commands.arguments import Arguments
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context, Services
 from docstore.commands.declaration import RESULTS, Response, Result, Role, in_one_piece
-from docstore.commands.envelope import ENVELOPE_FIELDS, addressee, open_request
+from docstore.commands.envelope import ENVELOPE_FIELDS, addressee, open_request, unread_context
 from docstore.commands.fail_points.failures import failure_of, hang_up_after
 from docstore.commands.fail_points.registry import Failure, InducedError
 from docstore.commands.gossip import NO_GOSSIP, EncodedGossip
+from docstore.commands.limits import LONG_REQUEST_BYTES
 from docstore.commands.operations.registry import Operation
 from docstore.commands.operations.relay import Relay
+from docstore.commands.operations.slow_queries import log_slow
+from docstore.commands.sessions.error_labels import (
+    RETRYABLE_WRITE_CODES,
+    RETRYABLE_WRITE_LABEL,
+    VERSIONED_CODES,
+    induce,
+    label_write_concern_error,
+)
 from docstore.commands.sessions.transactions import ENDING, TRANSIENT_LABEL, is_transient
 from docstore.commands.supervision import SUPERVISION, Supervised
-from docstore.commands.values import integer_of
-from docstore.errors import STATE_CHANGE_CODES, Code, CommandError, no_scripting
+from docstore.errors import Code, CommandError, no_scripting
 from docstore.log import component
-from docstore.query.pausing import PAUSING
+from docstore.query.pausing import OVERTAKEN, PAUSING
 from docstore.query.scripts import ScriptsWanted
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 from docstore.wire.query import WRITES
 
 LOG = component("COMMAND")
-_LOGGED_BYTES = 10_000
-"""Longer commands are logged by name only."""
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
 _WHOLE_OK = b"\x10ok\0\1\0\0\0"
 _EMPTY = b"\x05\0\0\0\0"
-
-_VERSIONED_CODES = STATE_CHANGE_CODES - {Code.ShutdownInProgress, Code.InterruptedAtShutdown}
-"""Error codes that carry the node's topology version. A node that shuts down sends none: its state is always news."""
-RETRYABLE_WRITE_CODES = STATE_CHANGE_CODES | {
-    Code.HostUnreachable,
-    Code.HostNotFound,
-    Code.NetworkTimeout,
-    Code.ExceededTimeLimit,
-    9001,
-}
-"""Error codes after which a driver may retry a retryable write."""
-RETRYABLE_WRITE_LABEL = "RetryableWriteError"
 
 
 class StreamedReply(NamedTuple):
@@ -90,8 +85,8 @@ class Pending:
         dispatcher: Dispatcher,
         request: Message,
         context: Context,
-        arguments: Arguments,
-        awaitable: Awaitable[Result],
+        arguments: Arguments | None,
+        awaitable: Awaitable[Result] | None,
     ) -> None:
         self._dispatcher = dispatcher
         self._request = request
@@ -126,20 +121,26 @@ class Pending:
 
     async def finish(self) -> Outcome:
         """Await the command and return its outcome. Raises only what stops a task or the process."""
-        dispatcher, context = self._dispatcher, self.context
+        dispatcher = self._dispatcher
         try:
-            body = dispatcher.complete(context, await dispatcher.timed(context, self._arguments, self._awaitable))
+            result = await self._result()
+            body = dispatcher.complete(self.context, result)
         except CommandError as error:
-            body = dispatcher.refuse(error, context)
+            body = dispatcher.refuse(error, self.context)
         except AssertionError:
             raise
         except Exception as error:
-            body = dispatcher.refuse_unexpected(error, context)
+            body = dispatcher.refuse_unexpected(error, self.context)
         finally:
-            context.services.operations.finish(self.operation)
-        if context.services.observers:
-            dispatcher.tell(context, body)
-        return self._outcome(context, body)
+            dispatcher.services.operations.finish(self.operation)
+        if dispatcher.services.observers and self._arguments is not None:
+            dispatcher.tell(self.context, body)
+        return self._outcome(self.context, body)
+
+    async def _result(self) -> Result:
+        assert self._arguments is not None, "the request is read"
+        assert self._awaitable is not None, "its command has begun"
+        return await self._dispatcher.timed(self.context, self._arguments, self._awaitable)
 
     def given_up(self) -> Outcome:
         """Return the outcome of an operation that was killed while its relay waited."""
@@ -156,6 +157,49 @@ class Pending:
 
     def _outcome(self, context: Context | None, body: bytes) -> Outcome:
         return self._dispatcher.outcome(self._request, context, body) if self.convert is None else self.convert(body)
+
+
+class LongRequest(Pending):
+    """A request so long that reading it lets other tasks run, or kill it. Until it is read, `context` knows only its
+    command, database and time limit.
+    """
+
+    __slots__ = ()
+
+    async def _result(self) -> Result:
+        dispatcher, apart = self._dispatcher, self._dispatcher.services.apart
+        assert apart is not None, "else it is no long request"
+        arguments: Arguments = await Supervised(self.context, apart(self._read))
+        context = self.context
+        if not context.command.pausable:
+            return await dispatcher.timed(context, arguments, dispatcher.run_admitted(None, context, arguments))
+        context.progress.apart = True
+        work = apart(lambda: dispatcher.run_admitted(None, context, arguments))
+        return await dispatcher.timed(context, arguments, work)
+
+    async def _read(self) -> Arguments:
+        """Read the request and admit it, on a thread. Errors: those of both."""
+        unread, services = self.context, self._dispatcher.services
+        PAUSING.level = OVERTAKEN
+        try:
+            context, arguments = open_request(self._request, unread.connection, services, unread.started)
+            unread.hand_over(context)
+            self.operation.context = self.context = context
+            self._arguments = arguments
+            access, generation = services.access, -1
+            # Users and roles may change while the needs of a long request are judged.
+            while access.enabled and generation != access.directory.generation:
+                generation = access.directory.generation
+                admission = admit(access, context, arguments)
+                if admission is not None:
+                    await admission
+            return arguments
+        except CommandError as error:
+            if self._arguments is None and services.access.enabled:
+                raise refusal_of_unreadable(services, *addressee(self._request), unread.connection, error) from None
+            raise
+        finally:
+            PAUSING.level = 0
 
 
 class Dispatcher:
@@ -188,6 +232,10 @@ class Dispatcher:
         services = self.services
         started = services.clock()
         context: Context | None = None
+        if len(request.body) > LONG_REQUEST_BYTES and services.apart is not None:
+            unread = unread_context(request, peer, services, started)
+            if unread is not None:
+                return LongRequest(self, request, unread, None, None)
         try:
             context, arguments = open_request(request, peer, services, started)
             SUPERVISION.context, SUPERVISION.until = context, 0.0
@@ -196,7 +244,7 @@ class Dispatcher:
             if admission is None:
                 result = self._run(context, arguments)
             else:
-                result = self._run_admitted(admission, context, arguments)
+                result = self.run_admitted(admission, context, arguments)
             if not isinstance(result, RESULTS):
                 return Pending(self, request, context, arguments, result)
             body = self.complete(context, result)
@@ -215,7 +263,7 @@ class Dispatcher:
             seconds = services.clock() - started
             services.metrics.add(context.reported_namespace, context.command.name, seconds)
             if seconds >= self.slow_seconds:
-                self._log_slow(context, len(body))
+                log_slow(context, len(body))
             if services.observers:
                 self.tell(context, body)
             progress = context.begun_progress
@@ -225,9 +273,10 @@ class Dispatcher:
             return self.outcome(request, context, body)
         return body
 
-    async def _run_admitted(self, admission: Awaitable[None], context: Context, arguments: Arguments) -> Result:
-        """Run a command once its admission is decided."""
-        await admission
+    async def run_admitted(self, admission: Awaitable[None] | None, context: Context, arguments: Arguments) -> Result:
+        """Run a command once its admission is decided; None if it is."""
+        if admission is not None:
+            await admission
         result = self._run(context, arguments)
         return result if isinstance(result, RESULTS) else await result
 
@@ -311,7 +360,7 @@ class Dispatcher:
         seconds = self.services.clock() - context.started
         self.services.metrics.add(context.reported_namespace, command.name, seconds)
         if not waits_for_news and seconds >= self.slow_seconds:
-            self._log_slow(context)
+            log_slow(context)
 
     def complete(self, context: Context, result: Result) -> bytes:
         """Return the body of a successful reply."""
@@ -335,23 +384,8 @@ class Dispatcher:
             body = induce(body, induced, retried=retried)
             hang_up_after(context)
         elif retried:
-            body = self._label_write_concern_error(body)
+            body = label_write_concern_error(body, self.services.host)
         return append_fields(body, tail)
-
-    def _label_write_concern_error(self, body: bytes) -> bytes:
-        field = get_field(body, "writeConcernError")
-        if field is None or field[0] != OBJECT:
-            return body
-        code = get_field(field[1], "code")
-        if code is None or code[0] != INT32:
-            return body
-        number = integer_of(*code)
-        extra: dict[str, Any] = {}
-        if number in RETRYABLE_WRITE_CODES:
-            extra["errorLabels"] = [RETRYABLE_WRITE_LABEL]
-        if number in _VERSIONED_CODES:
-            extra["topologyVersion"] = self.services.host.state_version()
-        return append_fields(body, bson.encode(extra)[4:-1]) if extra else body
 
     def _reply_tail(self) -> bytes:
         """Return `ok: 1` and the gossip, encoded; cached while the gossip is unchanged."""
@@ -383,7 +417,7 @@ class Dispatcher:
             labels.append(RETRYABLE_WRITE_LABEL)
         reply: dict[str, Any] = {"errorLabels": labels, **error.reply()} if labels else error.reply()
         host = self.services.host
-        if error.code in _VERSIONED_CODES and "topologyVersion" not in reply:
+        if error.code in VERSIONED_CODES and "topologyVersion" not in reply:
             version = host.state_version()
             if version is not None:
                 reply["topologyVersion"] = version
@@ -414,37 +448,3 @@ class Dispatcher:
         """Call the observers with an answered request."""
         for observer in list(self.services.observers):
             observer(context, body)
-
-    def _log_slow(self, context: Context, reply_bytes: int | None = None) -> None:
-        LOG.info(
-            "Slow query",
-            ctx=f"conn{context.connection.id}",
-            type="command",
-            ns=context.reported_namespace or f"{context.db}.$cmd",
-            **({"appName": context.connection.application_name} if context.connection.application_name else {}),
-            command=_logged(context),
-            **context.figures,
-            **({} if reply_bytes is None else {"reslen": reply_bytes}),
-            remote=context.connection.remote,
-            protocol="op_msg",
-            durationMillis=round((self.services.clock() - context.started) * 1000),
-        )
-
-
-def _logged(context: Context) -> dict[str, Any]:
-    return document_to_python(context.shown) if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."}
-
-
-def induce(body: bytes, failure: Failure, *, retried: bool) -> bytes:
-    """Return a reply with a fail point's write concern error, and its error labels."""
-    if failure.write_concern_error is None:
-        return body
-    extra = b"\x03writeConcernError\0" + failure.write_concern_error
-    labels = failure.labels
-    if labels is None and retried:
-        code = get_field(failure.write_concern_error, "code")
-        if code is not None and code[0] == INT32 and integer_of(*code) in RETRYABLE_WRITE_CODES:
-            labels = (RETRYABLE_WRITE_LABEL,)
-    if labels:
-        extra += encoded_fields(bson.encode({"errorLabels": list(labels)}))
-    return append_fields(body, extra)

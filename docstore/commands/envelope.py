@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from docstore.bson import elements, validate
+from docstore.bson import elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
 from docstore.commands.access.logins import check_owner
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
@@ -37,6 +37,7 @@ from docstore.query.value.option_fields import option_fields, refuse_duplicate
 from docstore.wire.message import Message, Overfull
 
 _NO_FIELD = ("", 0, b"")
+_LONGEST_NAME = 256
 _MAX_TIME_MS = 0x7FFFFFFF
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
@@ -83,6 +84,29 @@ def open_request(
     if not command.required.keys() <= arguments.values.keys() and not context.help_asked:
         check_required(command.name, command.required, arguments.given())
     return context, arguments
+
+
+def unread_context(
+    request: Message, connection: ClientConnection, services: Services, started: float
+) -> Context | None:
+    """Return the context of a request that is not read yet, by which it is seen and killed; None if its command is
+    unknown.
+    """
+    body = request.body
+    end = body.find(b"\0", 5, 5 + _LONGEST_NAME)
+    command = None if end < 0 else services.table.find(body[5:end].decode("utf-8", "replace"))
+    if command is None:
+        return None
+    fields: RequestFields = {}
+    try:
+        limit, db = get_field(body, "maxTimeMS"), get_field(body, "$db")
+    except CommandError:
+        return None
+    if limit is not None and limit[0] in NUMBERS and 0 < integer_of(*limit) <= _MAX_TIME_MS:
+        fields["deadline"] = started + integer_of(*limit) / 1000
+    if db is not None and db[0] == STRING:
+        fields["db"] = text_of(db[1])
+    return Context(command, request, connection, services, started, fields)
 
 
 def _open_document(

@@ -19,6 +19,8 @@ MAX_WRITE_BATCH = 100_000
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 MAX_INTERNAL_BYTES = MAX_DOCUMENT_BYTES + 16 * 1024
 """Maximum bytes of a command or a result, which is not stored."""
+LONG_REQUEST_BYTES = 64 * 1024
+"""Longer requests are read on a thread of their own; document sequences do not count."""
 MAX_REQUEST_DEPTH = 200
 """Maximum nesting of documents and arrays in a request, checked before anything recurses into it."""
 MAX_CACHED_DECISIONS = 1024

@@ -43,7 +43,7 @@ _Word = tuple[_Said, Any]
 class Turns:
     """One piece of work. `begin` returns its result or an awaitable of it; `await turns` gives the result.
 
-    `scripts`: the object that the work's functions find through `current`.
+    `scripts`: the object that the work's functions find through `current`; None if scripts cannot run here.
     """
 
     def __init__(self, begin: Callable[[], Any], scripts: Any) -> None:

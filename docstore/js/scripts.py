@@ -23,14 +23,15 @@ class RunningScripts:
 
     def enter(self, *, filters: bool = False) -> None:
         current = script_thread.current()
-        if current is None:
+        if current is None or current.scripts is None:
             raise ScriptsWanted
         if filters and isinstance(current.scripts, NoScripts):
             raise CommandError(6108304, "$where cannot be used: this server runs no JavaScript")
 
     @property
     def stands_still(self) -> bool:
-        return script_thread.current() is not None
+        current = script_thread.current()
+        return current is not None and current.scripts is not None
 
     def rest(self) -> None:
         _current().wait(asyncio.sleep(0))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.filter.tree import MATCH_ALL, Filter
 from docstore.query.metadata import Measure, MeasuredOrder, Order, measures_of
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.unsupported import not_supported
 from docstore.query.value.collation import Collation
 from docstore.query.value.notation import display
@@ -18,6 +20,9 @@ from docstore.query.value.paths import check_field_path
 from docstore.query.value.values import NUMBERS, text_of, truncated_of
 
 MAX_SORT_KEYS = 32
+_LONG = 1024
+_PER_FIELD = 256
+"""Work units charged for a field."""
 _NOTHING: Mapping[str, Measure] = {}
 
 
@@ -88,9 +93,16 @@ def natural_direction(value: Value) -> int:
 
 def parse_sort_fields(raw: bytes, measures: Mapping[str, Measure] = _NOTHING) -> tuple[tuple[str, int], ...]:
     """Return (path, 1 or -1) pairs in order, metadata as ("$kind", -1). Errors have the codes of the `$sort` stage."""
+    if len(raw) > _LONG:
+        return allowing(PAUSED, _sort_fields, raw, measures)
+    return _sort_fields(raw, measures)
+
+
+def _sort_fields(raw: bytes, measures: Mapping[str, Measure]) -> tuple[tuple[str, int], ...]:
     fields: list[tuple[str, int]] = []
     names: set[str] = set()
     for name, code, data in elements(raw):
+        spend(_PER_FIELD)
         kind = _measured((code, data), measures)
         direction = -1 if kind else _direction(name, (code, data))
         check_field_path(name)

@@ -8,13 +8,17 @@ from typing import Any
 from bson.code import Code as JavaScript
 
 from docstore.bson import to_python
-from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
+from docstore.bson.allowance import spend
+from docstore.bson.walk import ARRAY, OBJECT, Value, each_value, elements
 from docstore.errors import Code, CommandError
 from docstore.security.actions import ACTIONS
 from docstore.security.names import RoleName, UserName
 from docstore.security.privileges import Kind, Privileges, Resource
 from docstore.security.restrictions import Restriction
 from docstore.security.scram import MECHANISMS
+
+_PER_ENTRY = 512
+"""Work units charged for an entry of a list."""
 
 
 def _is_text(given: Any) -> bool:
@@ -43,24 +47,32 @@ def role_name(given: Any, db: str) -> RoleName:
     return RoleName(*_pair("RoleName", given, db, ("role", "db")))
 
 
-def names_argument(what: str, value: Value) -> Any:
-    """Return the argument of usersInfo (`what`: UserName) or rolesInfo (RoleName), decoded.
+def each_name(what: str, value: Value) -> Iterator[Any]:
+    """Yield the names in an argument of usersInfo (`what`: UserName) or rolesInfo (RoleName), decoded: the members of
+    an array, or the value itself.
 
     Errors: BadValue for a name with a field twice, as decoding would keep one of the two.
     """
-    for code, data in values(value[1]) if value[0] == ARRAY else [value]:
+    for code, data in each_value(value[1]) if value[0] == ARRAY else (value,):
         seen: set[str] = set()
         for name, _, _ in elements(data) if code == OBJECT else ():
             if name in seen:
                 raise CommandError(Code.BadValue, f"{what} has more than one field named: {name}")
             seen.add(name)
-    return to_python(value)
+        yield to_python((code, data))
+
+
+def names_argument(what: str, value: Value) -> Any:
+    """Return the argument of usersInfo or rolesInfo, decoded. Errors: as of `each_name`."""
+    names = list(each_name(what, value))
+    return names if value[0] == ARRAY else names[0]
 
 
 def role_list(given: Iterable[Any], db: str) -> list[RoleName]:
     """The roles of a list, each once. Errors: BadValue."""
     roles: dict[RoleName, None] = {}
     for role in given:
+        spend(_PER_ENTRY)
         if not isinstance(role, str | Mapping):
             raise CommandError(Code.BadValue, "Role name must be either a document or string")
         roles[role_name(role, db)] = None
@@ -104,6 +116,7 @@ def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
     """Parse a list of privileges. Errors: FailedToParse, BadValue for an unknown action."""
     privileges = Privileges()
     for privilege in given:
+        spend(_PER_ENTRY)
         actions = privilege.get("actions")
         if not isinstance(actions, list) or not actions:
             raise _unparsable("missing actions field")
@@ -143,6 +156,7 @@ def _check_addresses(path: str, addresses: Any) -> None:
     if not isinstance(addresses, list):
         raise CommandError(Code.TypeMismatch, f"BSON field '{path}' is the wrong type, expected type 'array'")
     for position, address in enumerate(addresses):
+        spend(_PER_ENTRY)
         if not isinstance(address, str):
             text = f"BSON field '{path}.{position}' is the wrong type, expected type 'string'"
             raise CommandError(Code.TypeMismatch, text)
@@ -153,6 +167,7 @@ def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) ->
     if given is None:
         return None
     for restriction in given:
+        spend(_PER_ENTRY)
         for field in restriction:
             if field not in ("clientSource", "serverAddress"):
                 raise CommandError(

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Self
 
+from docstore.bson.allowance import spend
+
 Network = IPv4Network | IPv6Network
+_PER_ADDRESS = 256
+"""Work units charged for an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Restriction:
 
         def networks(field: str) -> tuple[Network, ...] | None:
             texts = document.get(field)
-            return None if texts is None else tuple(ip_network(text, strict=False) for text in texts)
+            return None if texts is None else tuple(map(_network, texts))
 
         return cls(networks("clientSource"), networks("serverAddress"))
 
@@ -34,6 +38,11 @@ class Restriction:
     def admits(self, client: str, server: str) -> bool:
         """True if the addresses are allowed. `client`, `server`: IP addresses as text, empty if there is none."""
         return _within(client, self.client) and _within(server, self.server)
+
+
+def _network(text: str) -> Network:
+    spend(_PER_ADDRESS)
+    return ip_network(text, strict=False)
 
 
 def _within(address: str, networks: tuple[Network, ...] | None) -> bool:

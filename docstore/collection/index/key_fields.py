@@ -5,12 +5,15 @@ from __future__ import annotations
 from math import isnan
 
 from docstore.bson import STRING, Value, elements
+from docstore.bson.allowance import spend
 from docstore.collection.index.geo_options import SPECIAL_KINDS
 from docstore.collection.index.options import number_of, refused
 from docstore.query.value.paths import MAX_PARTS, REFERENCE_FIELDS
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
 
 _WILDCARD = "$**"
+_PER_FIELD = 512
+"""Work units charged for a field."""
 
 
 def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
@@ -18,6 +21,7 @@ def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
     fields: list[tuple[str, int]] = []
     plugin: str | None = None
     for path, code, data in elements(key):
+        spend(_PER_FIELD)
         direction = _direction(raw, (code, data))
         if code == STRING:
             kind = text_of((code, data))

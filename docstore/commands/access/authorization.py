@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import OBJECT
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from docstore.commands.arguments import Arguments
     from docstore.commands.context import Context, Services
 
+_PER_NEED = 512
+"""Work units charged for the judgement of a need."""
 _OPEN = (Resource.NONE, Resource.USER)
 _FIRST_STEPS = Privileges()
 """The privileges of the localhost exception: to initiate a replica set and to create the first user."""
@@ -101,13 +104,16 @@ def _check(identity: Identity, context: Context, arguments: Arguments) -> None:
             if key in identity.allowed:
                 return
     privileges = identity.user.privileges
-    needs = tuple(needs_of(context, arguments))
-    context.admit(needs)
-    for need in needs:
+    # Each need is judged before the next one is derived from the arguments, which may be long.
+    needs: dict[Need, None] = {}
+    for need in needs_of(context, arguments):
+        spend(_PER_NEED)
         if need not in identity.allowed:
             if not privileges.allow(need.resource, need.action):
                 raise not_authorized(context)
             _remember(identity, need)
+        needs[need] = None
+    context.admit(tuple(needs))
     if key is not None:
         _remember(identity, key)
 
@@ -133,11 +139,14 @@ async def _admit_nobody(access: AccessControl, context: Context, arguments: Argu
     command = context.command
     if not (access.localhost_exception and is_local(context.connection) and await _has_no_users(access)):
         raise requires_authentication(command)
-    needs = tuple(needs_of(context, arguments))
+    needless = True
+    for need in needs_of(context, arguments):
+        needless = False
+        spend(_PER_NEED)
+        if not _FIRST_STEPS.allow(need.resource, need.action):
+            raise not_authorized(context)
     # What needs no privilege is about the user's own sessions and operations, and there is no user.
-    if not needs and command.name not in _OF_NOBODY:
-        raise not_authorized(context)
-    if not all(_FIRST_STEPS.allow(need.resource, need.action) for need in needs):
+    if needless and command.name not in _OF_NOBODY:
         raise not_authorized(context)
 
 

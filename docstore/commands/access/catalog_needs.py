@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from docstore.bson.allowance import spend
 from docstore.bson.walk import BOOL, INT32
 from docstore.commands.access.document_needs import pipeline_needs
 from docstore.commands.access.need import Need, on_cluster, on_database, on_namespace
@@ -13,6 +15,7 @@ from docstore.commands.declaration import Needs
 from docstore.commands.values import NUMBERS, integer_of, truth_of
 from docstore.errors import Code, CommandError
 from docstore.namespace import SECURITY_NAMESPACES, split_namespace
+from docstore.query.value.long_lists import paced
 from docstore.security.privileges import ALL_DATABASES, ANY_ACTION, CLUSTER, EVERYTHING, collection, database
 
 if TYPE_CHECKING:
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
     from docstore.commands.context import Context
 
 _CQL_PARTS = re.compile(
-    r"--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|'(?:[^']|'')*'|\$\$.*?(?:\$\$|$)|(\"(?:[^\"]|\"\")*\"|[A-Za-z]\w*)(\s*\.(?!\d))?",
+    r"--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|\s+|'[^']*(?:''[^']*)*'|\$\$.*?(?:\$\$|$)"
+    r"|(\"[^\"]*(?:\"\"[^\"]*)*\"|[A-Za-z]\w*)(\s*\.(?!\d))?",
     re.DOTALL,
 )
+_PER_CQL_PART = 64
+"""Work units charged for a word, a string or a comment."""
 _CQL_CHANGES = {
     "insert": ("insert",), "update": ("update",), "delete": ("remove",), "truncate": ("remove",),
     "begin": ("insert", "update", "remove"),
@@ -127,7 +133,7 @@ def profile_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
 def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     """Return the needs of killCursors; none for the user's own cursors and for unknown ones."""
     cursors, owner = context.services.cursors, context.owner
-    if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in arguments["cursors"] or ()):
+    if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in paced(arguments["cursors"] or ())):
         return ()
     identity = context.connection.identity
     if identity is not None and identity.user.privileges.allow(CLUSTER, "killAnyCursor"):
@@ -201,14 +207,20 @@ _CQL_OF_ROLES = frozenset(("grant", "revoke", "list"))
 
 def cql_actions(text: str) -> tuple[str, ...]:
     """Return the actions of a CQL statement on its tables, by its first word."""
-    words = _cql_words(text)
-    first = words[0][0].lower() if words else ""
+    first, _ = next(_cql_words(text), ("", ""))
+    return _actions_of(first.lower())
+
+
+def _actions_of(first: str) -> tuple[str, ...]:
     return _CQL_CHANGES.get(first) or _CQL_DEFINES.get(first) or ("find",)
 
 
-def _cql_words(text: str) -> list[tuple[str, str]]:
-    """Return the words of a statement, each with the separator that qualifies the next word."""
-    return [(match[1], match[2]) for match in _CQL_PARTS.finditer(text) if match[1] is not None]
+def _cql_words(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a statement, each with the separator that qualifies the next word."""
+    for match in _CQL_PARTS.finditer(text):
+        spend(_PER_CQL_PART)
+        if match[1] is not None:
+            yield match[1], match[2]
 
 
 def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
@@ -219,18 +231,18 @@ def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     them.
     """
     words = _cql_words(arguments.value)
-    first = words[0][0].lower() if words else ""
-    second = words[1][0].lower() if len(words) > 1 else ""
+    start = list(islice(words, 2))
+    first, second = (word.lower() for word, _ in (*start, ("", ""), ("", ""))[:2])
     if first in _CQL_OF_ROLES or (first in _CQL_DEFINES and second in ("role", "user")):
         return
     databases = {context.db}
-    for word, qualifies in words:
+    for word, qualifies in chain(start, words):
         if qualifies:
             databases.add(word[1:-1].replace('""', '"') if word.startswith('"') else word.lower())
     if first in _CQL_DEFINES and second in ("keyspace", "schema"):
         yield Need("dropDatabase" if first == "drop" else "createCollection", ALL_DATABASES)
         return
-    actions, identity = cql_actions(arguments.value), context.connection.identity
+    actions, identity = _actions_of(first), context.connection.identity
     if first in _CQL_BY_TABLE and identity is not None:
         privileges = identity.user.privileges
         if any(privileges.on_any_in(db, *actions) for db in databases):

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from docstore.bson import document_to_python, to_python
-from docstore.bson.walk import ARRAY
+from docstore.bson.walk import ARRAY, each_value
 from docstore.commands.access.need import Need, on_database
-from docstore.security.given import names_argument, privilege_list, role_list, role_name, user_name
+from docstore.security.given import each_name, privilege_list, role_list, role_name, user_name
 from docstore.security.privileges import ALL_DATABASES, CLUSTER, Kind
 from docstore.security.users import User
 
@@ -28,7 +28,7 @@ def _user(context: Context) -> User | None:
 def _role_needs(context: Context, arguments: Arguments, action: str) -> Iterator[Need]:
     roles = arguments["roles"]
     if roles is not None:
-        for db in sorted({name.db for name in role_list(to_python((ARRAY, roles)), context.db)}):
+        for db in sorted({name.db for name in role_list(map(to_python, each_value(roles)), context.db)}):
             yield from on_database(db, action)
 
 
@@ -100,14 +100,13 @@ def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator
 
 def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of usersInfo; none for the user itself."""
-    argument = names_argument("UserName", arguments.value)
-    if isinstance(argument, dict) and "forAllDBs" in argument:
-        yield Need("viewUser", CLUSTER)
-    elif isinstance(argument, int | float):
-        yield from on_database(context.db, "viewUser")
-    else:
-        user = _user(context)
-        for entry in argument if isinstance(argument, list) else [argument]:
+    user = _user(context)
+    for entry in each_name("UserName", arguments.value):
+        if isinstance(entry, dict) and "forAllDBs" in entry and arguments.value[0] != ARRAY:
+            yield Need("viewUser", CLUSTER)
+        elif isinstance(entry, int | float) and arguments.value[0] != ARRAY:
+            yield from on_database(context.db, "viewUser")
+        else:
             name = user_name(entry, context.db)
             if user is None or user.name != name:
                 yield from on_database(name.db, "viewUser")
@@ -115,12 +114,11 @@ def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 
 def roles_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of rolesInfo; none for the user's own roles."""
-    argument = names_argument("RoleName", arguments.value)
-    if isinstance(argument, int | float):
-        yield from on_database(context.db, "viewRole")
-        return
     user = _user(context)
-    for entry in argument if isinstance(argument, list) else [argument]:
+    for entry in each_name("RoleName", arguments.value):
+        if isinstance(entry, int | float) and arguments.value[0] != ARRAY:
+            yield from on_database(context.db, "viewRole")
+            return
         name = role_name(entry, context.db)
         if user is None or name not in user.granted:
             yield from on_database(name.db, "viewRole")

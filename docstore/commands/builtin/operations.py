@@ -8,14 +8,20 @@ from docstore.commands.access.catalog_needs import kill_cursors_needs
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.query.pausing import PAUSED, allowing
+from docstore.query.value.long_lists import paced
 
 
 def kill_cursors(context: Context, arguments: Arguments) -> Result:
     killed: list[Int64] = []
     missing: list[Int64] = []
-    for cursor_id in arguments["cursors"]:
-        was_open = context.services.cursors.kill(cursor_id, context.namespace)
-        (killed if was_open else missing).append(Int64(cursor_id))
+
+    def kill() -> None:
+        for cursor_id in paced(arguments["cursors"]):
+            was_open = context.services.cursors.kill(cursor_id, context.namespace)
+            (killed if was_open else missing).append(Int64(cursor_id))
+
+    allowing(PAUSED, kill)
     return {"cursorsKilled": killed, "cursorsNotFound": missing, "cursorsAlive": [], "cursorsUnknown": []}
 
 
@@ -28,7 +34,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "killCursors", kill_cursors, privilege=Privilege("killCursors", Resource.COLLECTION), role=Role.ANY,
         value=Type.COLLECTION, parameters=(Parameter("cursors", Type.LONGS, required=True),), stable=True,
-        in_transactions=True, needs=kill_cursors_needs, help="end cursors",
+        in_transactions=True, needs=kill_cursors_needs, pausable=True, help="end cursors",
     ),
     Command(
         "lockInfo", lock_info, privilege=Privilege("serverStatus", Resource.CLUSTER), role=Role.ANY, admin_only=True,

@@ -9,6 +9,8 @@ from docstore.commands.sessions.fields import lsid_document
 from docstore.commands.sessions.lists import kill, kill_own, lsids_of
 from docstore.commands.sessions.patterns import Pattern, of_patterns, of_users
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES
+from docstore.query.pausing import PAUSED, allowing
+from docstore.query.value.long_lists import paced
 
 MAX_SESSIONS_AT_ONCE = 10_000
 _KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
@@ -21,8 +23,13 @@ def start_session(context: Context, _arguments: Arguments) -> Result:
 
 
 def refresh_sessions(context: Context, arguments: Arguments) -> Result:
-    for lsid in lsids_of(context, arguments.value):
-        context.services.sessions.touch(lsid)
+    lsids = list(lsids_of(context, arguments.value))
+
+    def refresh() -> None:
+        for lsid in paced(lsids):
+            context.services.sessions.touch(lsid)
+
+    allowing(PAUSED, refresh)
     return {}
 
 
@@ -52,7 +59,7 @@ async def kill_all_sessions(context: Context, arguments: Arguments) -> Result:
 
 def kill_all_sessions_by_pattern(context: Context, arguments: Arguments) -> Result:
     """Kill the sessions that match one of the patterns; without patterns, all."""
-    return _kill_matching(context, of_patterns(context, arguments.value or []))
+    return _kill_matching(context, allowing(PAUSED, of_patterns, context, arguments.value or []))
 
 
 def _kill_matching(context: Context, patterns: list[Pattern]) -> Result:
@@ -72,22 +79,22 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "refreshSessions", refresh_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS, stable=True,
-        help="renew the time-out of sessions",
+        pausable=True, help="renew the time-out of sessions",
     ),
     Command(
         "endSessions", end_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS, stable=True,
-        help="end sessions",
+        pausable=True, help="end sessions",
     ),
     Command(
         "killSessions", kill_sessions, privilege=AUTHENTICATED, role=Role.ANY, value=Type.DOCUMENTS,
-        help="end what runs in sessions",
+        pausable=True, help="end what runs in sessions",
     ),
     Command(
         "killAllSessions", kill_all_sessions, privilege=_KILL_ANY, role=Role.ANY, user_first=True, value=Type.DOCUMENTS,
-        help="end what runs in any session",
+        pausable=True, help="end what runs in any session",
     ),
     Command(
         "killAllSessionsByPattern", kill_all_sessions_by_pattern, privilege=_KILL_ANY, role=Role.ANY, user_first=True,
-        value=Type.DOCUMENTS, help="end what runs in sessions that match",
+        value=Type.DOCUMENTS, pausable=True, help="end what runs in sessions that match",
     ),
 )  # fmt: skip

@@ -24,6 +24,7 @@ from docstore.bson import (
     encoded_fields,
     from_python,
 )
+from docstore.bson.allowance import spend
 from docstore.bson.walk import DOUBLE, INT32
 from docstore.commands.arguments import Arguments, declared, parse_fields
 from docstore.commands.context import Context
@@ -37,6 +38,8 @@ from docstore.namespace import check_collection_name, check_database_name, split
 
 PACE = 256
 """Operations parsed between two yields."""
+_PER_NAMESPACE = 256
+"""Work units charged for a namespace."""
 NAMESPACE = "admin.$cmd.bulkWrite"
 """The namespace of a reply's cursor."""
 
@@ -128,7 +131,12 @@ def read_runs(context: Context, arguments: Arguments) -> Generator[None, None, l
     operations: list[bytes] = arguments["ops"]
     if not 1 <= len(operations) <= MAX_WRITE_BATCH:
         raise batch_refused(len(operations))
-    namespaces = list(_namespaces(arguments["nsInfo"]))
+    namespaces: list[str] = []
+    for namespace in _namespaces(arguments["nsInfo"]):
+        spend(_PER_NAMESPACE)
+        namespaces.append(namespace)
+        if len(namespaces) % PACE == 0:
+            yield
     session = context.session
     in_transaction = session is not None and session.in_transaction | (session.transaction is not None)
     if in_transaction:

@@ -7,6 +7,8 @@ from docstore.commands.access.logins import check_owner
 from docstore.commands.context import Context
 from docstore.commands.sessions.fields import NO_USER_DIGEST, parse_lsid
 from docstore.errors import Code, CommandError
+from docstore.query.pausing import PAUSED, allowing
+from docstore.query.value.long_lists import paced
 
 
 def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | None = None) -> set[bytes]:
@@ -18,10 +20,16 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
     documents = documents or []
     if most is not None and len(documents) > most:
         raise CommandError(Code.FailedToParse, f"{command} takes at most {most} sessions, not {len(documents)}")
-    lsids = {parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner) for raw in documents}
-    for lsid in lsids:
-        check_owner(context.connection, lsid)
-    return lsids
+
+    def read() -> set[bytes]:
+        lsids = set()
+        for raw in paced(documents):
+            lsid = parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner)
+            check_owner(context.connection, lsid)
+            lsids.add(lsid)
+        return lsids
+
+    return allowing(PAUSED, read)
 
 
 def kill_own(context: Context) -> None:

@@ -11,6 +11,7 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.commands.sessions.fields import parse_lsid, user_digest
 from docstore.commands.values import wrong_type
 from docstore.errors import Code, CommandError
+from docstore.query.value.long_lists import paced
 from docstore.security.names import UserName
 from docstore.security.privileges import CLUSTER
 
@@ -45,7 +46,7 @@ class Pattern(NamedTuple):
 async def of_users(context: Context, documents: list[bytes]) -> list[Pattern]:
     """Return patterns of existing users' sessions. Errors: UserNotFound, and those of the fields."""
     patterns = []
-    for raw in documents:
+    for raw in paced(documents):
         fields = parse_fields(_ALL_SESSIONS, raw, _USER)
         name = UserName(fields["user"], fields["db"])
         if await context.services.access.find(name) is None:
@@ -61,7 +62,7 @@ def of_patterns(context: Context, documents: list[bytes]) -> list[Pattern]:
     that process may send them.
     """
     patterns = []
-    for raw in documents:
+    for raw in paced(documents):
         fields = parse_fields(_BY_PATTERN, raw, _PATTERN)
         for name, shape in (("users", _USER), ("roles", _ROLE)):
             for entry in fields[name] or ():

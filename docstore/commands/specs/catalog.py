@@ -26,7 +26,7 @@ _IMAGES = Parameter("changeStreamPreAndPostImages", Type.OBJECT)
 
 CREATE = Spec(
     "create", privilege=Privilege("createCollection", Resource.COLLECTION), role=Role.PRIMARY, value=Type.COLLECTION,
-    stable=True,
+    stable=True, pausable=True,
     parameters=(
         Parameter("capped", Type.SAFE_BOOL, default=False),
         Parameter("size", Type.INT, minimum=1, maximum=MAX_CAPPED_BYTES),
@@ -53,7 +53,7 @@ CREATE = Spec(
 COLL_MOD = Spec(
     "collMod", aliases=("collmod",), privilege=Privilege("collMod", Resource.COLLECTION), role=Role.PRIMARY,
     user_first=True,
-    value=Type.COLLECTION, stable=True,
+    value=Type.COLLECTION, stable=True, pausable=True,
     parameters=(
         Parameter("index", Type.OBJECT),
         *_VALIDATION,
@@ -127,7 +127,7 @@ LIST_INDEXES = Spec(
 
 LIST_COLLECTIONS = Spec(
     "listCollections", aliases=("listcollections",), privilege=Privilege("listCollections", Resource.DATABASE),
-    role=Role.SECONDARY_OK, stable=True,
+    role=Role.SECONDARY_OK, stable=True, pausable=True,
     parameters=(
         CURSOR,
         Parameter("nameOnly", Type.SAFE_BOOL, default=False),
@@ -139,7 +139,7 @@ LIST_COLLECTIONS = Spec(
 
 LIST_DATABASES = Spec(
     "listDatabases", aliases=("listdatabases",), privilege=Privilege("listDatabases", Resource.CLUSTER),
-    role=Role.SECONDARY_OK, admin_only=True, stable=True,
+    role=Role.SECONDARY_OK, admin_only=True, stable=True, pausable=True,
     parameters=(
         Parameter("nameOnly", Type.SAFE_BOOL, default=False),
         Parameter("filter", Type.OBJECT),

@@ -40,7 +40,7 @@ def _change(
     return Spec(
         name, privilege=Privilege(action, Resource.DATABASE), role=Role.PRIMARY,
         value=Type.ANY if everything else Type.STRING, parameters=parameters, needs=needs, sensitive=("pwd",),
-        help=help_line,
+        pausable=True, help=help_line,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ CQL = Spec(
         Parameter("pageSize", Type.INT, default=0, minimum=0),
         Parameter("pagingState", Type.ANY),
     ),
-    needs=cql_needs, sensitive=_passwords, help="run a statement of CQL",
+    needs=cql_needs, sensitive=_passwords, pausable=True, help="run a statement of CQL",
 )  # fmt: skip
 
 CREATE_KEYSPACE = Spec(

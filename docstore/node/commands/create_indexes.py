@@ -40,6 +40,7 @@ from docstore.node.timeseries.indexes import bucket_spec
 from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.catalog_audit import ABORTED, STARTED, SUCCEEDED, note_index_builds
 from docstore.node.write.driver import check_writable
+from docstore.query.pausing import PAUSED, allowing
 from docstore.query.value.collation import Collation
 
 _known_spec = lru_cache(maxsize=128)(parse_index_spec)
@@ -104,8 +105,9 @@ def _spec(raw: bytes, ignore_unknown: bool, collation: Collation | None) -> Inde
 
     Errors: those of `parse_index_spec`.
     """
-    parse = _known_spec if len(raw) <= MAX_CACHED_SPEC_BYTES else parse_index_spec
-    return parse(raw, ignore_unknown=ignore_unknown, default_collation=collation)
+    if len(raw) <= MAX_CACHED_SPEC_BYTES:
+        return _known_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation)
+    return allowing(PAUSED, lambda: parse_index_spec(raw, ignore_unknown=ignore_unknown, default_collation=collation))
 
 
 class Builds(dict[tuple[UUID, str], asyncio.Event]):

@@ -19,6 +19,7 @@ from docstore.node.users.directory import LocalUsers
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.query.pausing import PAUSED, allowing
+from docstore.query.value.long_lists import sort_keys
 from docstore.security import builtin_roles
 from docstore.security.given import names_argument, role_name, user_name
 from docstore.security.names import RoleName, UserName
@@ -33,7 +34,7 @@ _MECHANISMS_SHOWN = ("SCRAM-SHA-1", "SCRAM-SHA-256", "external")
 
 def users_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
-    argument = names_argument("UserName", arguments.value)
+    argument = allowing(PAUSED, names_argument, "UserName", arguments.value)
     in_detail = arguments["showPrivileges"] or arguments["showAuthenticationRestrictions"]
     if _is_one(argument) or argument == {"forAllDBs": True}:
         if in_detail:
@@ -48,16 +49,29 @@ def users_info(context: Context, arguments: Arguments) -> Result:
         if isinstance(argument, dict) and "forAllDBs" in argument:
             raise CommandError(Code.BadValue, "UserName contains an unknown field named: 'forAllDBs")
         names = _names(user_name, argument, context.db)
-        documents = (users.user_document(name) for name in sorted(set(names)))
-        user_documents = (document for document in documents if document is not None)
-    entries = [
-        _user_in_detail(users, document, arguments) if in_detail else _user(document, arguments)
-        for document in user_documents
-    ]
+        user_documents = _user_documents(users, names)
+    entries = allowing(
+        PAUSED,
+        lambda: [
+            _user_in_detail(users, document, arguments) if in_detail else _user(document, arguments)
+            for document in user_documents
+        ],
+    )
     if arguments["filter"] is not None:
         predicate = compile_filter(parse_filter(arguments["filter"]))
         entries = [document for document in entries if predicate.matches(from_python(document)[1])]
     return {"users": entries}
+
+
+def _user_documents(users: LocalUsers, names: list[UserName]) -> Iterator[dict[str, Any]]:
+    """Yield the documents of those of the users that exist, each once."""
+    wanted = list(set(names))
+    sort_keys(wanted)
+    for name in wanted:
+        spend(_PER_NAME)
+        document = users.user_document(name)
+        if document is not None:
+            yield document
 
 
 def _names(name_of: Callable[[Any, str], Name], asked: Any, db: str) -> list[Name]:
@@ -126,7 +140,7 @@ def _lists(restrictions: Iterable[Iterable[Restriction]]) -> list[list[dict[str,
 def roles_info(context: Context, arguments: Arguments) -> Result:
     users = node_of(context).users
     privileges = _shows_privileges(arguments)
-    argument = names_argument("RoleName", arguments.value)
+    argument = allowing(PAUSED, names_argument, "RoleName", arguments.value)
     if _is_one(argument):
         if privileges is None:
             raise CommandError(Code.IllegalOperation, "Cannot get user fragment for all roles in a database")

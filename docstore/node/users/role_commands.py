@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from docstore.bson import document_to_python, to_python
-from docstore.bson.walk import ARRAY
+from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Result
@@ -24,27 +23,17 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import ROLES_NS, USERS_NS
 from docstore.node.node import node_of
 from docstore.node.users.records import Records, change_records, is_duplicate
-from docstore.node.users.user_commands import changed_roles, documents_of
+from docstore.node.users.user_commands import asked_restrictions, asked_roles, changed_roles, documents_of
+from docstore.query.pausing import PAUSED, allowing
 from docstore.security.builtin_roles import is_builtin
-from docstore.security.given import check_reach, privilege_list, restriction_list, role_list
+from docstore.security.given import check_reach, privilege_list
 from docstore.security.names import RoleName
 from docstore.security.privileges import Privileges
 from docstore.security.roles import privileges_of_documents
 
 
 def _given_privileges(arguments: Arguments) -> Privileges:
-    return privilege_list(map(document_to_python, arguments["privileges"]))
-
-
-def _given_roles(context: Context, arguments: Arguments) -> list[RoleName]:
-    return role_list(to_python((ARRAY, arguments["roles"])), context.db)
-
-
-def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
-    restrictions = arguments["authenticationRestrictions"]
-    return restriction_list(
-        context.command.name, None if restrictions is None else [document_to_python(raw) for raw in restrictions]
-    )
+    return allowing(PAUSED, lambda: privilege_list(map(document_to_python, arguments["privileges"])))
 
 
 def _check_grantable(context: Context, role: RoleName, names: Iterable[RoleName]) -> None:
@@ -84,9 +73,9 @@ async def create_role(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.BadValue, f"Cannot create roles in the {name.db} database")
     if is_builtin(name):
         raise CommandError(Code.BadValue, "Cannot create roles with the same name as a built-in role")
-    roles = _given_roles(context, arguments)
+    roles = asked_roles(context, arguments["roles"])
     privileges = _given_privileges(arguments)
-    restrictions = _restrictions(context, arguments)
+    restrictions = asked_restrictions(context, arguments)
     document: dict[str, Any] = {
         "_id": name.key,
         "role": name.role,
@@ -117,12 +106,12 @@ async def update_role(context: Context, arguments: Arguments) -> Result:
     if is_builtin(name):
         raise CommandError(Code.RoleNotFound, f"Role {name} not found")
     changes: dict[str, Any] = {}
-    roles = None if arguments["roles"] is None else _given_roles(context, arguments)
+    roles = None if arguments["roles"] is None else asked_roles(context, arguments["roles"])
     if arguments["privileges"] is not None:
         privileges = _given_privileges(arguments)
         check_reach(name, privileges)
         changes["privileges"] = privileges.documents()
-    restrictions = _restrictions(context, arguments)
+    restrictions = asked_restrictions(context, arguments)
     if restrictions is not None:
         changes["authenticationRestrictions"] = restrictions
 
@@ -202,7 +191,7 @@ async def revoke_privileges(context: Context, arguments: Arguments) -> Result:
 
 async def _change_roles(context: Context, arguments: Arguments, *, granting: bool) -> Result:
     name = RoleName(arguments.value, context.db)
-    names = _given_roles(context, arguments)
+    names = asked_roles(context, arguments["roles"])
     if not names:
         raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "roles" array')
 

@@ -12,7 +12,7 @@ from typing import Any
 from bson.binary import Binary, UuidRepresentation
 
 from docstore.bson import document_to_python, to_python
-from docstore.bson.walk import ARRAY
+from docstore.bson.walk import each_value
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Result
@@ -28,6 +28,7 @@ from docstore.errors import Code, CommandError
 from docstore.namespace import USERS_NS
 from docstore.node.node import node_of
 from docstore.node.users.records import Records, change_records, is_duplicate
+from docstore.query.pausing import PAUSED, allowing
 from docstore.security.certificates import subject_of
 from docstore.security.given import mechanism_list, restriction_list, role_list
 from docstore.security.names import EXTERNAL, RoleName, UserName
@@ -67,9 +68,14 @@ def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
     """Return the requested roles, which must exist. Errors: BadValue, RoleNotFound."""
     if given is None:
         return None
-    names = role_list(to_python((ARRAY, given)), context.db)
+    names = asked_roles(context, given)
     check_known(context, names)
     return names
+
+
+def asked_roles(context: Context, given: bytes) -> list[RoleName]:
+    """Return the roles of an argument, each once; other tasks may run meanwhile. Errors: BadValue."""
+    return allowing(PAUSED, lambda: role_list(map(to_python, each_value(given)), context.db))
 
 
 def check_known(context: Context, names: Iterable[RoleName]) -> None:
@@ -84,10 +90,13 @@ def documents_of(names: Iterable[RoleName]) -> list[dict[str, str]]:
     return [name.document() for name in names]
 
 
-def _restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
+def asked_restrictions(context: Context, arguments: Arguments) -> list[dict[str, Any]] | None:
+    """Return the authentication restrictions of a request; other tasks may run meanwhile."""
     restrictions = arguments["authenticationRestrictions"]
-    return restriction_list(
-        context.command.name, None if restrictions is None else [document_to_python(raw) for raw in restrictions]
+    if restrictions is None:
+        return None
+    return allowing(
+        PAUSED, lambda: restriction_list(context.command.name, [document_to_python(raw) for raw in restrictions])
     )
 
 
@@ -98,7 +107,7 @@ async def create_user(context: Context, arguments: Arguments) -> Result:
     mechanisms = mechanism_list(arguments["mechanisms"])
     roles = _roles(context, arguments["roles"])
     assert roles is not None, "roles are required"
-    restrictions = _restrictions(context, arguments)
+    restrictions = asked_restrictions(context, arguments)
     if name.db == EXTERNAL:
         credentials: dict[str, Any] = {"external": True}
     else:
@@ -171,7 +180,7 @@ async def update_user(context: Context, arguments: Arguments) -> Result:
     if name.db == EXTERNAL:
         _check_external(arguments)
     roles = _roles(context, arguments["roles"])
-    restrictions = _restrictions(context, arguments)
+    restrictions = asked_restrictions(context, arguments)
     changes: dict[str, Any] = {}
     if arguments["pwd"] is not None:
         changes["credentials"] = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
@@ -221,7 +230,7 @@ async def drop_all_users(context: Context, _arguments: Arguments) -> Result:
 
 async def _change_roles(context: Context, arguments: Arguments, *, granting: bool) -> Result:
     name = UserName(arguments.value, context.db)
-    names = role_list(to_python((ARRAY, arguments["roles"])), context.db)
+    names = asked_roles(context, arguments["roles"])
     if not names:
         raise CommandError(Code.BadValue, f'{context.command.name} command requires a non-empty "roles" array')
 

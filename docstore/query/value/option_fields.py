@@ -33,5 +33,8 @@ def refuse_nested_duplicates(where: str, value: Value) -> None:
 def refuse_duplicate(where: str, names: list[str]) -> None:
     """Raise Location40413 if a name occurs twice."""
     if len(set(names)) < len(names):
-        name = next(name for position, name in enumerate(names) if name in names[:position])
-        raise CommandError(40413, f"BSON field '{where}.{name}' is a duplicate field")
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise CommandError(40413, f"BSON field '{where}.{name}' is a duplicate field")
+            seen.add(name)

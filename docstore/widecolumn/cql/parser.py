@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from docstore.query.pausing import PAUSED, allowing
 from docstore.widecolumn.cql.errors import unsupported
 from docstore.widecolumn.cql.grammar.definitions import alter, create, drop, truncate, use
 from docstore.widecolumn.cql.grammar.describe import describe
@@ -48,7 +49,7 @@ _STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
 
 def parse(text: str) -> Statement:
     """Parse a statement. CqlError for malformed ones, and for known kinds that are not supported."""
-    return _kept(text) if len(text) <= MAX_KEPT_LENGTH else _parsed(text)
+    return _kept(text) if len(text) <= MAX_KEPT_LENGTH else allowing(PAUSED, _parsed, text)
 
 
 @lru_cache(maxsize=MAX_KEPT)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
+from docstore.bson.allowance import spend
 from docstore.widecolumn.cql.errors import syntax
 from docstore.widecolumn.cql.statements import Constant, ConstantKind
 
@@ -21,12 +22,15 @@ RESERVED = frozenset(_RESERVED.split())
 MAX_DEPTH = 100
 """The maximal nesting depth of terms."""
 MAX_TOKENS = 131_072
-"""The maximal tokens of a statement. Parsing does not yield."""
+"""The maximal tokens of a statement."""
+_PER_TOKEN = 256
+"""Work units charged for a token."""
 
 _SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
-_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
-_STRING = re.compile(r"'((?:[^']|'')*)'|\$\$((?:(?!\$\$)[\s\S])*)\$\$")
+_QUOTED = re.compile(r'"((?:[^"]|"")[^"]*(?:""[^"]*)*)"')
+# Each loop over single characters is one of a single set, which needs no step of the matcher per character.
+_STRING = re.compile(r"'([^']*(?:''[^']*)*)'|\$\$([^$]*(?:\$(?!\$)[^$]*)*)\$\$")
 _OPERATOR = re.compile(r"<=|>=|!=|=|<|>")
 _INTEGER = re.compile(r"-?[0-9]+")
 _CONSTANT = re.compile(
@@ -68,6 +72,7 @@ class Scanner:
         self._skip()
 
     def _skip(self) -> None:
+        spend(_PER_TOKEN)
         self._tokens += 1
         if self._tokens > MAX_TOKENS:
             raise self.error(f"a statement has more than {MAX_TOKENS} tokens")

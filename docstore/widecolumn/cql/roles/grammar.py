@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
+from docstore.query.pausing import PAUSED, allowing
 from docstore.widecolumn.cql.errors import unsupported
 from docstore.widecolumn.cql.grammar.scanner import Scanner, after_blanks, joined, listed
 from docstore.widecolumn.cql.grammar.terms import table_name
@@ -49,6 +50,10 @@ def is_about_roles(text: str) -> bool:
 
 def parse(text: str) -> RoleStatement:
     """The statement of a text that is about roles. CqlError."""
+    return allowing(PAUSED, _parsed, text)
+
+
+def _parsed(text: str) -> RoleStatement:
     scan = _Scanner(text)
     first = scan.expect("create", "alter", "drop", "grant", "revoke", "list")
     statement: RoleStatement
