@@ -8,10 +8,13 @@ from pathlib import Path
 import pymongo
 
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
+from tests.harness.argument_bombs import handmade_bombs, send
 from tests.harness.bombs import BOMBS, GROWTH_BYTES, Client, Command, fill, resident, throw
 from tests.harness.pinger import pinger
 from tests.harness.waiting import wait_until
 
+ENTRIES = 200_000
+"""The length of long arguments."""
 PING_SECONDS = 0.1
 """What 99 of 100 pings must stay below."""
 
@@ -75,6 +78,13 @@ def _throw_all(client: Client, watched: list[Member], deployment: Deployment) ->
                 f" +{outcome.growth >> 20} MB, longest ping {max(outcome.pings, default=0) * 1000:.0f} ms",
                 flush=True,
             )
+        for long in handmade_bombs(ENTRIES):
+            with ExitStack() as beside:
+                taken = [beside.enter_context(each.during()) for each in pingers]
+                code = send(client, long)
+            longest = max(max(each, default=0) for each in taken)
+            pings += [ping for each in taken for ping in each]
+            print(f"ok    {long.argument:42} code {code:7}, longest ping {longest * 1000:.0f} ms", flush=True)
     slow = _slow(pings)
     print(
         f"99 of 100 pings took less than {slow * 1000:.1f} ms, of a node with nothing to do {_slow(others) * 1000:.1f}"
