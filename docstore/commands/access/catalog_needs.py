@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docstore.commands.context import Context
 
 _CQL_PARTS = re.compile(
-    r"--[^\n]*|//[^\n]*|/\*.*?(?:\*/|$)|\s+|'[^']*(?:''[^']*)*'|\$\$.*?(?:\$\$|$)"
+    r"--[^\n]*|//[^\n]*|/\*[^*]*(?:\*+(?!/)[^*]*)*(?:\*/|$)|\s+|'[^']*(?:''[^']*)*'|\$\$.*?(?:\$\$|$)"
     r"|(\"[^\"]*(?:\"\"[^\"]*)*\"|[A-Za-z]\w*)(\s*\.(?!\d))?",
     re.DOTALL,
 )
@@ -218,7 +218,7 @@ def _actions_of(first: str) -> tuple[str, ...]:
 def _cql_words(text: str) -> Iterator[tuple[str, str]]:
     """Yield the words of a statement, each with the separator that qualifies the next word."""
     for match in _CQL_PARTS.finditer(text):
-        spend(_PER_CQL_PART)
+        spend(_PER_CQL_PART + match.end() - match.start())
         if match[1] is not None:
             yield match[1], match[2]
 

@@ -26,7 +26,7 @@ MAX_TOKENS = 131_072
 _PER_TOKEN = 256
 """Work units charged for a token."""
 
-_SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*[\s\S]*?\*/)*")
+_SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*)*")
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
 _QUOTED = re.compile(r'"((?:[^"]|"")[^"]*(?:""[^"]*)*)"')
 # Each loop over single characters is one of a single set, which needs no step of the matcher per character.
@@ -56,9 +56,14 @@ def after_blanks(text: str, at: int = 0) -> int:
 
     No pattern may begin with those itself: where the rest does not match, it tries all ways of dividing the blanks.
     """
-    match = _SKIPPED.match(text, at)
-    assert match is not None, "the pattern matches nothing, too"
-    return match.end()
+    while True:
+        match = _SKIPPED.match(text, at)
+        assert match is not None, "the pattern matches nothing, too"
+        at = match.end()
+        end = text.find("*/", at + 2) if text.startswith("/*", at) else -1
+        if end < 0:
+            return at
+        at = end + 2
 
 
 class Scanner:
@@ -81,6 +86,7 @@ class Scanner:
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self.text, self.at)
         if match is not None:
+            spend(match.end() - self.at)
             self.at = match.end()
             self._skip()
         return match
@@ -117,7 +123,10 @@ class Scanner:
     def word(self) -> str | None:
         """The word that stands here, in lower case; it is not taken."""
         match = _WORD.match(self.text, self.at)
-        return None if match is None else match.group().lower()
+        if match is None:
+            return None
+        spend(match.end() - self.at)
+        return match.group().lower()
 
     def accept(self, *words: str) -> str | None:
         """Take one of these keywords."""
