@@ -68,6 +68,7 @@ async def carry_out(
         return Outcome(by_statement={index: [0, 0] for index in range(len(statements))} if counted else None)
     batch = BatchWrite(
         context, Batch(kind, statements, ordered), shards=router.shards, cache=router.cache,
-        accounting=router.autosplit, ensure_database=router.ensure_database, counted=counted,
+        accounting=router.autosplit, ensure_database=router.ensure_database, pause=router.scheduler.pause,
+        counted=counted,
     )  # fmt: skip
     return await batch.carry_out()

@@ -11,6 +11,7 @@ a check, so single inserts and bulk loads leave the same chunks.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +31,8 @@ from mongos.routing.targeting import Target
 
 _ADDED_BYTES = 64 * 1024
 """Space for a request's fields besides its statements: version, session, times, ranges."""
+_STATEMENTS_AT_ONCE = 256
+"""Statements that are targeted before others may run."""
 _STATEMENT_ID_BYTES = 24
 """Room for the number of a statement in an array."""
 
@@ -113,7 +116,7 @@ class BatchWrite:
 
     def __init__(
         self, context: Context, batch: Batch, *, shards: Shards, cache: RoutingCache, accounting: Accounting,
-        ensure_database: Callable[[str], Awaitable[None]], counted: bool = False,
+        ensure_database: Callable[[str], Awaitable[None]], pause: Callable[[], Awaitable[None]], counted: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
         self._kind, self._statements, self._ordered = batch
@@ -121,7 +124,8 @@ class BatchWrite:
         self._cache = cache
         self._accounting = accounting
         self._ensure_database = ensure_database
-        self._pending = list(range(len(batch.statements)))
+        self._pause = pause
+        self._pending = deque(range(len(batch.statements)))
         self._progress: dict[int, Progress] = {}
         self._failed: set[int] = set()
         self._counted: set[int] = set()
@@ -149,14 +153,14 @@ class BatchWrite:
             if routing.primary is None:
                 await self._ensure_database(namespace)
                 continue
-            requests, due = self._next_requests(routing)
+            requests, due = await self._next_requests(routing)
             try:
                 await each(requests, functools.partial(self._send, routing))
             except CommandError as error:
                 self._cache.doubt(namespace, error)
                 raise (interrupted(error) if self._answered else error) from error.__cause__
             remaining = self._left(routing, requests)
-            self._pending = [index for index in self._pending if index not in self._begun or index in remaining]
+            self._pending.extendleft(sorted(remaining, reverse=True))
             stale = any(request.stale for request in requests)
             if remaining and stale and not (self._ordered and self._outcome.errors):
                 stale_rounds += 1
@@ -169,19 +173,24 @@ class BatchWrite:
                 await self._accounting.look(routing, due)
         return self._outcome
 
-    def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
+    async def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
         """Return the next requests, one per shard and one per partly done statement, and the chunk to check after
         them.
 
-        A client's message may have the maximal size. Fields added for the shards may then not fit beside all its
-        statements, so some statements are deferred.
+        Others run in between. A client's message may have the maximal size. Fields added for the shards may then not
+        fit beside all its statements, so some statements are deferred.
         """
         groups: dict[str, _Request] = {}
         partial: list[_Request] = []
         due: Chunk | None = None
         self._begun = set()
         room = MAX_MESSAGE_BYTES - len(self._base) - _ADDED_BYTES
-        for index in self._pending:
+        pending, position = self._pending, 0
+        while pending:
+            position += 1
+            if not position % _STATEMENTS_AT_ONCE:
+                await self._pause()
+            index = pending[0]
             room -= len(self._statements[index]) + _STATEMENT_ID_BYTES
             if room < 0 and self._begun:
                 break
@@ -190,14 +199,15 @@ class BatchWrite:
             except CommandError as error:
                 if self._ordered and groups:
                     break
-                self._fail(index, error)
+                pending.popleft()
+                self._fail_once(index, {"index": index, "code": error.code, "errmsg": error.message, **error.extra})
                 if self._ordered:
                     break
                 continue
             parts = self._parts(routing, index, target)
             if self._ordered and groups and (len(parts) != 1 or parts[0].shard not in groups or parts[0].keys):
                 break
-            self._begun.add(index)
+            self._begun.add(pending.popleft())
             for part in parts:
                 if part.keys is not None:
                     partial.append(_Request(part.shard, [index], part.keys))
@@ -313,10 +323,6 @@ class BatchWrite:
             else:
                 remaining.discard(index)
         return remaining
-
-    def _fail(self, index: int, error: CommandError) -> None:
-        self._fail_once(index, {"index": index, "code": error.code, "errmsg": error.message, **error.extra})
-        self._pending.remove(index)
 
     def _fail_once(self, index: int, row: dict[str, Any]) -> None:
         """Note the error of a statement; if several shards refuse it, that of the first."""

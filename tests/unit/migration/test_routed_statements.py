@@ -74,9 +74,13 @@ class LocalRouter:
         )  # fmt: skip
         batch = BatchWrite(
             context, Batch(KINDS[command], [bson.encode(row) for row in statements], ordered), shards=self,
-            cache=self.cache, accounting=self, ensure_database=self.get,
+            cache=self.cache, accounting=self, ensure_database=self.get, pause=no_pause,
         )  # type: ignore[arg-type]  # fmt: skip
         return await batch.run()
+
+
+async def no_pause() -> None:
+    """Nobody else wants to run."""
 
 
 @asynccontextmanager

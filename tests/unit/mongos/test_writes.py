@@ -65,6 +65,10 @@ class FakeCluster:
         self.looks: list[int] = []
         self.counted: list[int] = []
         self.session: Session | None = None
+        self.pauses = 0
+
+    async def pause(self) -> None:
+        self.pauses += 1
 
     async def get(self, name: str) -> Any:
         return self.routings[0] if name == NAMESPACE else self.shards[name]
@@ -114,6 +118,7 @@ def write(
     batch = BatchWrite(
         context, Batch(KINDS[command], [bson.encode(row) for row in statements], ordered),
         shards=cluster, cache=cluster, accounting=cluster, ensure_database=cluster.ensure,
+        pause=cluster.pause,
     )  # type: ignore[arg-type]  # fmt: skip
     return asyncio.run(batch.run())
 
@@ -127,6 +132,17 @@ def test_an_unordered_batch_is_one_request_a_shard():
     assert write(cluster, "insert", [{"k": k} for k in (1, 20, 2, 21)], ordered=False) == {"n": 4}
     assert keys(cluster.shards["a"]) == [[1, 2]]
     assert keys(cluster.shards["b"]) == [[20, 21]]
+
+
+def test_a_long_batch_lets_others_run_and_finds_all_that_fail_in_one_round():
+    cluster = FakeCluster()
+    statements = [{"k": k} if k % 3 else {"k": [k]} for k in range(3000)]
+    reply = write(cluster, "insert", statements, ordered=False)
+    assert reply["n"] == 2000
+    assert [row["index"] for row in reply["writeErrors"]] == list(range(0, 3000, 3))
+    assert [len(each) for each in keys(cluster.shards["a"])] == [6]
+    assert [len(each) for each in keys(cluster.shards["b"])] == [1994]
+    assert cluster.pauses == 11
 
 
 def test_an_ordered_batch_goes_out_in_runs():
