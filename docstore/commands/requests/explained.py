@@ -25,7 +25,7 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
     fields = elements(raw)
     refuse_duplicate("explain", [field for field, _, _ in fields])
     table = context.services.table
-    name = table.get(fields[0][0]).name if fields else ""
+    name = table.get(fields[0][0] if fields else "").name
     if name not in explainable:
         raise CommandError(Code.IllegalOperation, f"Cannot explain cmd: {name}")
     _check_database(context, fields)

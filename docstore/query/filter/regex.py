@@ -39,6 +39,8 @@ _ANCHORED = re.compile(rf"\^(?:{_UNIT})*\.[*+]\??(?:{_UNIT})*\$?")
 _LITERAL = re.compile(rf"(\^?)((?:{_CHARACTER})+)(\$?)")
 _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
+_MAX_FILTER_BYTES = 32763
+"""The longest pattern of a filter, as in the reference; PCRE2 itself takes one byte more."""
 _PER_PATTERN = 2048
 """Units of work charged for compiling one, in bytes of values."""
 
@@ -101,7 +103,9 @@ class Literal(NamedTuple):
 
 
 def check_regex(pattern: str, options: str) -> None:
-    """Raise the errors of `compile_regex`, without compiling a pattern that is a literal text."""
+    """Raise the errors of `compile_regex`, without compiling a pattern that is a literal text; 51091 for a long one."""
+    if len(pattern.encode()) > _MAX_FILTER_BYTES:
+        raise CommandError(51091, "Regular expression is invalid: regular expression is too large")
     if literal_of(pattern, options) is None:
         compile_regex(pattern, options)
 

@@ -169,3 +169,14 @@ def test_a_command_of_another_database_is_not_explained(inner: dict[str, Any], d
         assert (await node.reply({"explain": {**inner, "$db": database}})).get("code", 0) == code
 
     loop(work())
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [({}, 59), ({"nosuch": 1}, 59), ({"ping": 1}, 20), ({"explain": {"find": "c"}}, 20), ({"find": 1}, 73)],
+)
+def test_what_is_no_command_to_explain_is_refused(command: dict[str, Any], code: int) -> None:
+    async def work() -> None:
+        assert (await LocalNode().reply({"explain": command}))["code"] == code
+
+    loop(work())

@@ -148,6 +148,8 @@ def test_refusals_that_have_codes_of_their_own() -> None:
     assert code_of({"a": {"$type": None}}) == Code.TypeMismatch
     assert code_of({"$alwaysTrue": 0}) == Code.FailedToParse
     assert code_of({"a": {"$regex": "["}}) == 51091
+    assert code_of({"a": {"$regex": "a" * 32764}}) == 51091
+    assert matches({"a": {"$regex": "a" * 32763}}, {"a": "a" * 32763})
     assert code_of({"a": {"$regex": "a", "$options": "q"}}) == 51108
     assert code_of({"a": {"$regex": Regex("a", "i"), "$options": ""}}) == 51075
 
