@@ -160,8 +160,8 @@ class Pending:
 
 
 class LongRequest(Pending):
-    """A request so long that reading it lets other tasks run, or kill it. Until it is read, `context` knows only its
-    command, database and time limit.
+    """A request so long that reading it lets other tasks run, or kill it. Until it is read, `context` is that of
+    `unread_context`.
     """
 
     __slots__ = ()

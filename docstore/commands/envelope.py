@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from docstore.bson import elements, get_field, validate
+from docstore.bson import document_from, elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
 from docstore.commands.access.logins import check_owner
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
@@ -38,6 +38,8 @@ from docstore.wire.message import Message, Overfull
 
 _NO_FIELD = ("", 0, b"")
 _LONGEST_NAME = 256
+_OF_UNREAD = ("lsid", "txnNumber", "autocommit", "maxTimeMS", "$db")
+_ONE = (1).to_bytes(4, "little")
 _MAX_TIME_MS = 0x7FFFFFFF
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
@@ -89,24 +91,35 @@ def open_request(
 def unread_context(
     request: Message, connection: ClientConnection, services: Services, started: float
 ) -> Context | None:
-    """Return the context of a request that is not read yet, by which it is seen and killed; None if its command is
-    unknown.
+    """Return the context of a request that is not read yet, by which it is seen and killed: it has the command's name,
+    and of the envelope the session, database and time limit if they are well formed. None if its command is unknown.
     """
     body = request.body
     end = body.find(b"\0", 5, 5 + _LONGEST_NAME)
     command = None if end < 0 else services.table.find(body[5:end].decode("utf-8", "replace"))
     if command is None:
         return None
-    fields: RequestFields = {}
+    known: list[tuple[str, int, bytes]] = []
+    envelope = Envelope()
     try:
-        limit, db = get_field(body, "maxTimeMS"), get_field(body, "$db")
+        known += [(name, *value) for name in _OF_UNREAD if (value := get_field(body, name)) is not None]
+        validate(document_from(known), MAX_REQUEST_DEPTH)
+        for name, code, data in known:
+            if name == "lsid":
+                envelope.lsid = parse_lsid(code, data, owner=connection.session_owner)
+                check_owner(connection, envelope.lsid)
+            else:
+                _FIELDS[name](envelope, code, data)
     except CommandError:
-        return None
-    if limit is not None and limit[0] in NUMBERS and 0 < integer_of(*limit) <= _MAX_TIME_MS:
-        fields["deadline"] = started + integer_of(*limit) / 1000
-    if db is not None and db[0] == STRING:
-        fields["db"] = text_of(db[1])
-    return Context(command, request, connection, services, started, fields)
+        known, envelope = [], Envelope()
+    fields: RequestFields = {"db": envelope.db or ""}
+    if envelope.lsid is not None:
+        in_transaction = envelope.autocommit is not None
+        fields["session"] = Session(envelope.lsid, envelope.txn_number, None, in_transaction)
+    if envelope.fields.get("max_time_ms"):
+        fields["deadline"] = started + envelope.fields["max_time_ms"] / 1000
+    stub = request._replace(body=document_from([(command.name, INT32, _ONE), *known]), sequences={})
+    return Context(command, stub, connection, services, started, fields)
 
 
 def _open_document(
@@ -154,9 +167,9 @@ def addressee(request: Message) -> tuple[str, str]:
     """Return (command name, database) of a request that may be malformed: "" for an unreadable part."""
     try:
         fields = list(elements(request.body))
-    except CommandError:
+        databases = [text_of(data) for name, code, data in fields if name == "$db" and code == STRING]
+    except (CommandError, UnicodeDecodeError):
         return "", ""
-    databases = [text_of(data) for name, code, data in fields if name == "$db" and code == STRING]
     return fields[0][0] if fields else "", databases[0] if len(databases) == 1 else ""
 
 

@@ -289,7 +289,12 @@ class Connection:
         except ProtocolError as violation:
             self._refuse(violation)
             return
-        await self._follow(message, self._serve(message))
+        try:
+            outcome = self._serve(message)
+        except BaseException:
+            self.abort()
+            raise
+        await self._follow(message, outcome)
 
     async def _follow(self, message: Message, outcome: Outcome | Pending) -> None:
         """Await a request to its last reply, then continue with the next one."""

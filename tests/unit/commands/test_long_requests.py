@@ -10,6 +10,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.binary import Binary
 from bson.int64 import Int64
 
 from docstore.bson import from_python, to_python
@@ -30,6 +31,7 @@ from docstore.query.value.option_fields import refuse_duplicate
 from docstore.security.names import UserName
 from docstore.security.privileges import Privileges
 from docstore.security.users import NoUsers, User
+from docstore.wire.message import Message
 from tests.harness.dispatching import command, peer, request, services_of
 
 Reply = dict[str, Any]
@@ -199,3 +201,65 @@ def test_the_first_of_many_duplicates_is_found_at_once() -> None:
     names = [*map(str, range(300_000)), "7", "5"]
     with pytest.raises(CommandError, match=r"'where\.7'"):
         refuse_duplicate("where", names)
+
+
+def begun(body: bytes, connection: ClientConnection | None = None) -> tuple[Dispatcher, Pending]:
+    dispatcher = dispatcher_of(command("take", parameters=(Parameter("list", Type.LONGS), Parameter("pad", Type.ANY))))
+    pending = dispatcher.handle(Message(0, 0, body, {}), connection or peer())
+    assert isinstance(pending, Pending)
+    return dispatcher, pending
+
+
+@pytest.mark.parametrize(
+    "pad",
+    [b"\x02pad\0\x03\0\0\0\xff\xfe\0", b"\x77pad\0", b"\x03pad\0" + b"\x08\0\0\0\x03a\0" * 300],
+    ids=["text", "type", "deep"],
+)
+def test_what_is_not_read_yet_shows_nothing_of_what_was_sent(pad: bytes) -> None:
+    async def work() -> None:
+        whole = bson.encode({"take": 1, "secret": LONG, "$db": "test"})[4:-1] + pad
+        dispatcher, pending = begun((len(whole) + 5).to_bytes(4, "little") + whole + b"\0")
+        (operation,) = dispatcher.services.operations
+        shown = bson.decode(operation.context.shown)
+        assert shown in ({"take": 1, "$db": "test"}, {"take": 1})
+        reply = await pending.finish()
+        assert isinstance(reply, bytes)
+        assert bson.decode(reply)["ok"] == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("fields", "label"),
+    [
+        ({"txnNumber": Int64(1)}, "RetryableWriteError"),
+        ({"txnNumber": Int64(1), "autocommit": False}, "TransientTransactionError"),
+    ],
+)
+def test_one_that_is_killed_before_it_is_read_may_be_tried_again(fields: Reply, label: str) -> None:
+    async def work() -> None:
+        lsid = {"id": Binary(bytes(16), 4)}
+        dispatcher, pending = begun(bson.encode({"take": 1, "pad": LONG, "$db": "test", "lsid": lsid, **fields}))
+        pending.operation.kill(CommandError(Code.InterruptedDueToReplStateChange, "step down"))
+        reply = await pending.finish()
+        assert isinstance(reply, bytes)
+        assert label in bson.decode(reply)["errorLabels"]
+        assert not list(dispatcher.services.operations)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("pad", ["", LONG])
+@pytest.mark.parametrize("access", [False, True])
+def test_a_database_that_is_no_text_is_refused_before_and_after_a_login(pad: str, access: bool) -> None:
+    async def work() -> None:
+        body = bson.encode({"take": 1, "pad": pad, "$db": "##"}).replace(b"##", b"\xff\xfe")
+        dispatcher = dispatcher_of(command("take", parameters=(Parameter("pad", Type.ANY),)))
+        dispatcher.services.access.enabled = access
+        answer = dispatcher.handle(Message(0, 0, body, {}), peer())
+        if isinstance(answer, Pending):
+            answer = await answer.finish()
+        assert isinstance(answer, bytes)
+        assert bson.decode(answer)["ok"] == 0
+
+    asyncio.run(work())
