@@ -23,7 +23,7 @@ _BYTES = 16 * 1024 * 1024
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
     conditions = {name: value for name, value in context.body.items() if name not in _OWN}
     everyone = not context.body.get("$ownOps")
-    options = {"idleConnections": bool(context.body.get("$all")), "allUsers": everyone}
+    options = {"idleConnections": bool(context.body.get("$all")), "allUsers": everyone, "truncateOps": True}
     stages = [{"$currentOp": options}, {"$match": conditions}]
     pipeline = parse_pipeline([bson.encode(stage) for stage in stages], query_context=query_context_of(context))
     merged = await open_pipeline(context, Request(bson.encode({"aggregate": 1}), f"{context.db}.$cmd", pipeline))

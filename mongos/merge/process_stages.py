@@ -36,6 +36,7 @@ def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
         connections=_flag(options, "idleConnections"),
         cursors=_flag(options, "idleCursors"),
         owner=None if _flag(options, "allUsers") else context.owner,
+        shorten=_flag(options, "truncateOps"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,13 +11,17 @@ from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import to_python
+from docstore.bson import get_field, to_python
+from docstore.bson.walk import Value
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.operations.registry import Operation
+from docstore.query.value.notation import display, display_document
 from docstore.security.names import UserName
 
+_WHOLE_BYTES = 1000
+"""The length up to which commands are never shortened."""
 _KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 
 
@@ -28,17 +33,20 @@ def in_progress(
     connections: bool = False,
     cursors: bool = False,
     owner: UserName | None = None,
+    shorten: bool = False,
 ) -> list[dict[str, Any]]:
     """Return all operations, the caller's last; optionally also idle connections and cursors.
 
-    `owner`: only those of that user.
+    `owner`: only those of that user. `shorten`: long commands are shown by the beginning of their text.
     """
     other_operations = [
         operation
         for operation in services.operations
         if operation is not own and owner in (None, operation.context.owner)
     ]
-    descriptions = [describe(operation, host=host, services=services) for operation in (*other_operations, own)]
+    descriptions = [
+        describe(operation, host=host, services=services, shorten=shorten) for operation in (*other_operations, own)
+    ]
     if connections:
         busy = {operation.context.connection for operation in services.operations}
         idle = sorted(services.peers - busy, key=lambda peer: peer.id)
@@ -47,14 +55,14 @@ def in_progress(
         descriptions += [describe_connection(peer, host=host, services=services) for peer in idle]
     if cursors:
         descriptions += [
-            describe_cursor(cursor, host=host, services=services)
+            describe_cursor(cursor, host=host, services=services, shorten=shorten)
             for cursor in services.cursors
             if not cursor.pinned and owner in (None, cursor.owner)
         ]
     return descriptions
 
 
-def describe(operation: Operation, *, host: str, services: Services) -> dict[str, Any]:
+def describe(operation: Operation, *, host: str, services: Services, shorten: bool) -> dict[str, Any]:
     """Return one operation; the command's progress fields come last. `host`: the process's address."""
     context = operation.context
     running = max(services.clock() - operation.started, 0.0)
@@ -67,10 +75,10 @@ def describe(operation: Operation, *, host: str, services: Services) -> dict[str
         "microsecs_running": Int64(int(running * 1_000_000)),
         "op": _KINDS.get(context.command.name, "command"),
         "ns": context.reported_namespace or f"{context.db}.$cmd",
-        "command": RawBSONDocument(context.shown),
+        "command": _document(context.shown, shorten),
     }
     if context.comment is not None:
-        entry["comment"] = to_python(context.comment)
+        entry["comment"] = _comment(context.comment, shorten)
     if operation.killed:
         entry["killPending"] = True
     return {**entry, "numYields": 0, "locks": {}, "waitingForLock": False, "lockStats": {}, **operation.progress}
@@ -81,7 +89,7 @@ def describe_connection(peer: ClientConnection, *, host: str, services: Services
     return _connection(peer, host, services, active=False)
 
 
-def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> dict[str, Any]:
+def describe_cursor(cursor: ClientCursor, *, host: str, services: Services, shorten: bool) -> dict[str, Any]:
     """Return an open cursor that no command is using."""
     entry: dict[str, Any] = {"type": "idleCursor", "host": host, "ns": cursor.namespace}
     if cursor.lsid is not None:
@@ -96,7 +104,7 @@ def describe_cursor(cursor: ClientCursor, *, host: str, services: Services) -> d
         "noCursorTimeout": cursor.no_timeout,
     }
     if cursor.origin:
-        metrics["originatingCommand"] = RawBSONDocument(cursor.origin)
+        metrics["originatingCommand"] = _document(cursor.origin, shorten)
     return entry | {"cursor": metrics}
 
 
@@ -120,6 +128,21 @@ def _connection(peer: ClientConnection, host: str, services: Services, *, active
         **users,
         "threaded": True,
     }
+
+
+def _document(raw: bytes, shorten: bool) -> Mapping[str, Any]:
+    """Return a command as it is shown; a long one that is to be shortened as `{$truncated, comment}`."""
+    if not shorten or len(raw) <= _WHOLE_BYTES:
+        return RawBSONDocument(raw)
+    shown: dict[str, Any] = {"$truncated": display_document(raw)}
+    comment = get_field(raw, "comment")
+    if comment is not None:
+        shown["comment"] = _comment(comment, shorten)
+    return shown
+
+
+def _comment(comment: Value, shorten: bool) -> Any:
+    return display(comment) if shorten and len(comment[1]) > _WHOLE_BYTES else to_python(comment)
 
 
 def _lsid(lsid: bytes) -> dict[str, Any]:

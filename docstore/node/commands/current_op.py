@@ -25,7 +25,8 @@ def run(context: Context, _arguments: Arguments) -> Result:
     conditions: Mapping[str, Any] = {name: value for name, value in context.body.items() if name not in _OWN}
     predicate = compile_filter(parse_filter(bson.encode(conditions)))
     # The reference accepts any value for the two options.
-    operations = in_progress(context, connections=bool(context.body.get("$all")), own=bool(context.body.get("$ownOps")))
+    connections, own = bool(context.body.get("$all")), bool(context.body.get("$ownOps"))
+    operations = in_progress(context, connections=connections, own=own, shorten=True)
     reply: dict[str, Any] = {"inprog": [entry for entry in operations if predicate.matches(from_python(entry)[1])]}
     if node_of(context).store.write_lock.held:
         reply["fsyncLock"] = True

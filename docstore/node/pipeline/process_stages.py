@@ -123,7 +123,8 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
 
 def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
     idle = {"connections": _flag(options, "idleConnections"), "cursors": _flag(options, "idleCursors")}
-    return list(in_progress(context, **idle, own=not _flag(options, "allUsers")))
+    shorten = _flag(options, "truncateOps")
+    return list(in_progress(context, **idle, own=not _flag(options, "allUsers"), shorten=shorten))
 
 
 def _flag(options: bytes, name: str) -> bool:

@@ -10,11 +10,11 @@ from docstore.node.node import node_of
 
 
 def in_progress(
-    context: Context, *, connections: bool = False, cursors: bool = False, own: bool = False
+    context: Context, *, connections: bool = False, cursors: bool = False, own: bool = False, shorten: bool = False
 ) -> list[dict[str, Any]]:
     """Return all operations, the requesting one last; optionally idle connections and cursors too.
 
-    `own`: only those of the requesting user.
+    `own`: only those of the requesting user. `shorten`: long commands are shown by the beginning of their text.
     """
     return report.in_progress(
         context.services,
@@ -23,4 +23,5 @@ def in_progress(
         connections=connections,
         cursors=cursors,
         owner=context.owner if own else None,
+        shorten=shorten,
     )

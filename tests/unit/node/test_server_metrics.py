@@ -106,6 +106,27 @@ def test_idle_connections_and_cursors_are_shown_when_asked_for() -> None:
     asyncio.run(story())
 
 
+def test_long_commands_are_shortened_by_the_command_and_where_the_stage_is_asked_to() -> None:
+    async def story() -> None:
+        node = LocalNode()
+        long = {"currentOp": 1, "x": {"$ne": "y" * 2000}, "comment": "mine"}
+        (shown,) = (await node.run(long, "admin"))["inprog"]
+        assert set(shown["command"]) == {"$truncated", "comment"}
+        assert shown["command"]["$truncated"].startswith('{ currentOp: 1, x: { $ne: "yyyy')
+        assert shown["command"]["comment"] == "mine"
+        assert len(str(shown)) < 2000
+        for options, fields in (
+            ({}, {"aggregate", "pipeline", "cursor", "comment", "$db"}),
+            ({"truncateOps": True}, {"$truncated"}),
+        ):
+            pipeline = [{"$currentOp": options}, {"$match": {"x": {"$ne": "y" * 2000}}}]
+            asked = {"aggregate": 1, "pipeline": pipeline, "cursor": {}, **({"comment": 1} if not options else {})}
+            (found,) = (await node.run(asked, "admin"))["cursor"]["firstBatch"]
+            assert set(found["command"]) == fields
+
+    asyncio.run(story())
+
+
 def test_the_build_says_in_which_form_the_kernel_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(form: str) -> None:
         assert (await LocalNode().run({"buildInfo": 1}, "admin"))["docstore"]["kernel"] == form
