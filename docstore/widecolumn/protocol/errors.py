@@ -1,0 +1,28 @@
+"""The errors of malformed input."""
+
+from __future__ import annotations
+
+
+class ProtocolViolation(Exception):
+    """A request that the protocol does not allow: ERROR 0x000A. `stream`: the request's, if it is known."""
+
+    def __init__(self, message: str, stream: int = 0) -> None:
+        super().__init__(message)
+        self.stream = stream
+
+
+class FramingViolation(ProtocolViolation):
+    """What follows on the connection cannot be read: ERROR 0x000A, then close."""
+
+
+class UnsupportedVersion(FramingViolation):
+    """The client speaks another version; it tries a lower one when it reads these words in lower case."""
+
+    def __init__(self, version: int, stream: int) -> None:
+        super().__init__(
+            f"Invalid or unsupported protocol version ({version}); supported versions are (4/v4, 5/v5)", stream
+        )
+
+
+class DamagedSegment(ProtocolViolation):
+    """A checksum does not match: the connection closes without a reply."""

@@ -1,0 +1,1 @@
+"""The native protocol of CQL: framing, bodies, and what broken ones are answered."""
