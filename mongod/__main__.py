@@ -16,6 +16,7 @@ from docstore.options import (
     CLUSTER_KEYS,
     CONSOLE,
     LOGGING,
+    NATIVE_PROTOCOL,
     NETWORK,
     PARAMETERS,
     PROCESS,
@@ -33,7 +34,7 @@ from mongod.composition import extension
 
 @program(
     "mongod", NETWORK, CONSOLE, LOGGING, PROCESS, SHUTDOWN, STORAGE, SCRIPTING, AUTHORIZATION, CLUSTER_KEYS, TLS, AUDIT,
-    REPLICATION, ROLE, PARAMETERS,
+    REPLICATION, ROLE, NATIVE_PROTOCOL, PARAMETERS,
 )  # fmt: skip
 def main(options: Options) -> None:
     """A data node of a sharded, replicated document store that speaks MongoDB's wire protocol."""

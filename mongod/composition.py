@@ -19,6 +19,7 @@ from mongod.document.javascript import CallTimeLimit, HeapLimit, JavaScript
 from mongod.document.unfinished_outputs import UnfinishedOutputs
 from mongod.migration.range_cloner import RangeCloner
 from mongod.widecolumn.commands import COMMANDS as WIDE_COLUMN
+from mongod.widecolumn.native import native_port_of
 from mongod.widecolumn.range_cloner import RowRangeCloner
 
 
@@ -43,7 +44,13 @@ def extension(role: ClusterRole) -> Extension:
         yield TombstoneCollector(node)
 
     if tunables is None:
-        return Extension(commands=commands, services=services, parameters=parameters, mode=WideColumnMode())
+        return Extension(
+            commands=commands,
+            services=services,
+            parameters=parameters,
+            mode=WideColumnMode(),
+            ports=native_port_of,
+        )
     return Extension(
         commands=(*commands, merge_temporary.COMMAND, *migration.COMMANDS, *ddl.COMMANDS, *transactions.COMMANDS),
         services=services,

@@ -10,6 +10,7 @@ from docstore.options import (
     CLUSTER_KEYS,
     CONSOLE,
     LOGGING,
+    NATIVE_PROTOCOL,
     NETWORK,
     PARAMETERS,
     PROCESS,
@@ -22,7 +23,10 @@ from docstore.options import (
 from mongos.process import serve
 
 
-@program("mongos", NETWORK, CONSOLE, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, TLS, AUDIT, ROUTER, PARAMETERS)
+@program(
+    "mongos", NETWORK, CONSOLE, LOGGING, PROCESS, SCRIPTING, CLUSTER_KEYS, TLS, AUDIT, ROUTER, NATIVE_PROTOCOL,
+    PARAMETERS,
+)  # fmt: skip
 def main(options: Options) -> None:
     """Route the operations of clients to the shards of a cluster, split and balance its chunks."""
     run("mongos", functools.partial(serve, options=options), options)

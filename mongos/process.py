@@ -48,6 +48,7 @@ from mongos.table import TABLE
 from mongos.widecolumn.hints.handoff import Hints
 from mongos.widecolumn.hints.log import HintLog, HintsInUse
 from mongos.widecolumn.hints.rows import targets_of_command
+from mongos.widecolumn.native import native_port_of
 
 LOG = component("SHARDING")
 PING_SECONDS = 10.0
@@ -231,16 +232,14 @@ async def _run(process: Process, router: Router, listener: Listener, options: Op
     if listener.dispatcher.services.switches.scripting:
         warn_where_scripts_are_free()
         await router.workers.start()
-    background: list[asyncio.Future[None]] = [
-        asyncio.ensure_future(router.balancer.run()),
-        asyncio.ensure_future(_ping(router, FACES[options.emulate].version)),
-    ]
+    background: list[asyncio.Future[None]] = [asyncio.ensure_future(router.balancer.run())]
     if listener.dispatcher.services.access.enabled:
         background.append(asyncio.ensure_future(router.users.follow()))
     if router.hints is not None:
         background.append(asyncio.ensure_future(router.hints.run()))
     try:
-        async with console_of(process.name, options, listener):
+        async with console_of(process.name, options, listener), native_port_of(router, options, listener):
+            background.append(asyncio.ensure_future(_ping(router, FACES[options.emulate].version)))
             process.ready(host, port)
             await process.stopped()
             audit = listener.dispatcher.services.audit
@@ -266,8 +265,9 @@ async def _ping(router: Router, version: str) -> None:
     while True:
         up = int(router.clock() - router.facts.started)
         command = requests.mongos_ping(
-            router.facts.address, up_seconds=up, waiting=not router.balancer.in_round, version=version
-        )
+            router.facts.address, up_seconds=up, waiting=not router.balancer.in_round, version=version,
+            cql=router.cql_address,
+        )  # fmt: skip
         try:
             await router.config.command("admin", command, repeatable=True)
         except CommandError as error:

@@ -90,6 +90,8 @@ class Router:
         self.counters = Counters()
         self.hints: Hints | None = None
         """Writes at ANY that had no primary."""
+        self.cql_address: Mapping[str, Any] | None = None
+        """Where it serves the native protocol, as `docstore.sharding.requests.mongos_ping` has it."""
         self.definitions = Definitions()
         """The definitions of keyspaces and CQL tables."""
         self._gossip = gossip

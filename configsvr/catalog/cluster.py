@@ -220,8 +220,10 @@ class Cluster:
 
     # Routers
 
-    def router_seen(self, host: str, up_seconds: int, waiting: bool, version: str) -> None:
-        """A router has reported; the document as shells print it."""
+    def router_seen(
+        self, host: str, up_seconds: int, waiting: bool, version: str, cql: dict[str, Any] | None = None
+    ) -> None:
+        """A router has reported; the document as shells print it. `cql`: its address for the native protocol."""
         raw = self._tables.one(MONGOS, host)
         created = document_to_python(raw)["created"] if raw is not None else date_of(self._tables.now_ms())
         document: dict[str, Any] = {
@@ -233,6 +235,8 @@ class Cluster:
             "up": bson.Int64(up_seconds),
             "waiting": waiting,
         }
+        if cql is not None:
+            document["cql"] = cql
         with self._tables.store.unit() as unit:
             self._tables.put(unit, MONGOS, document)
             unit.commit()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Any
@@ -29,10 +29,9 @@ from docstore.commands.access.control import X509
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.console.commands import APPLICATION, Call
+from docstore.net.access.password_login import log_in_by_password
 from docstore.security.certificates import Subject
 from docstore.security.names import EXTERNAL, UserName
-from docstore.security.scram import MECHANISMS
-from docstore.security.scram_client import ScramError, conversation
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
@@ -40,7 +39,6 @@ MOST_LOGINS = 200
 AT_ONCE = 2
 MOST_WAITING = 16
 _CALL_SECONDS = 10.0
-_NONCE_BYTES = 24
 _TOKEN_BYTES = 32
 
 
@@ -200,40 +198,13 @@ class Logins:
         return connection.identity is not None
 
     async def _converse(self, connection: ClientConnection, proof: Password) -> bool:
-        user, db = proof.user, proof.db
-        hello = await self._say(connection, db, {"hello": 1, "saslSupportedMechs": f"{db}.{user}"})
-        has = hello.get("saslSupportedMechs", ())
-        mechanism = next((name for name in reversed(MECHANISMS) if name in has), None)
-        if mechanism is None:
-            return False
-        messages = conversation(mechanism, user, proof.password, secrets.token_bytes(_NONCE_BYTES))
-        try:
-            first = next(messages)
-            command: dict[str, Any] = {"saslStart": 1, "mechanism": mechanism, "payload": first}
-            command["options"] = {"skipEmptyExchange": True}
-            reply = await self._say(connection, db, command)
-            while reply.get("ok") == 1:
-                answer = bytes(reply["payload"])
-                # Making keys of a password takes milliseconds.
-                payload = await self._services.access.aside(partial(_next, messages, answer))
-                if payload is None:
-                    return connection.identity is not None
-                command = {"saslContinue": 1, "conversationId": reply["conversationId"], "payload": payload}
-                reply = await self._say(connection, db, command)
-        except ScramError:
-            return False
-        return False
+        name = UserName(proof.user, proof.db)
+        return await log_in_by_password(
+            connection, self._services.access, partial(self._say, connection), name, proof.password
+        )
 
     async def _say(self, connection: ClientConnection, db: str, command: dict[str, Any]) -> dict[str, Any]:
         return document_to_python(await Call(self._dispatcher, connection, _CALL_SECONDS).run(db, command))
-
-
-def _next(messages: Generator[bytes, bytes, None], answer: bytes) -> bytes | None:
-    """Return the next message to send; None at the end. Errors: ScramError."""
-    try:
-        return messages.send(answer)
-    except StopIteration:
-        return None
 
 
 def _hash(token: str) -> bytes:

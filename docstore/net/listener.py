@@ -7,9 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from socket import socket
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from docstore import log
+from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -47,6 +48,22 @@ class NetworkStatistics:
     rate_limiter: RateLimiter
 
 
+class AcceptedConnection(Protocol):
+    """An accepted connection as its listener sees it, whatever protocol it speaks."""
+
+    @property
+    def peer(self) -> ClientConnection: ...
+
+    def admit(self) -> None:
+        """Start handling requests: the rate limiter has admitted the connection."""
+
+    def close(self) -> None:
+        """Close after sending what was written."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
 class Listener:
     """Accepts connections for one dispatcher, and regularly expires cursors and sessions.
 
@@ -78,7 +95,7 @@ class Listener:
         self._unix_sockets = unix_sockets
         self._files: list[BoundUnixSocket] = []
         self._max_connections = connection_limit(max_connections)
-        self._connections: set[Connection] = set()
+        self._connections: set[AcceptedConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._last_id = 0
@@ -179,8 +196,24 @@ class Listener:
             rate_limiter=self._rate_limiter,
         )
 
+    async def listen(self, sockets: list[socket], make: Callable[[], AcceptedConnection]) -> None:
+        """Accept connections of another protocol too: within the same limits, with the same certificates, until the
+        listener stops.
+        """
+        loop = asyncio.get_running_loop()
+        certificates = self.certificates
+
+        def protocol() -> asyncio.Protocol:
+            connection = make()
+            if certificates is None:
+                return cast(asyncio.Protocol, connection)
+            return Door(certificates, cast(Connection, connection), loop)
+
+        for listening_socket in sockets:
+            self._servers.append(await loop.create_server(protocol, sock=listening_socket, backlog=BACKLOG))
+
     @property
-    def connections(self) -> frozenset[Connection]:
+    def connections(self) -> frozenset[AcceptedConnection]:
         return frozenset(self._connections)
 
     # Called by connections.
@@ -189,7 +222,7 @@ class Listener:
         self._last_id += 1
         return self._last_id
 
-    def opened(self, connection: Connection) -> Admission:
+    def opened(self, connection: AcceptedConnection) -> Admission:
         """Admit, queue or refuse one more connection."""
         if len(self._connections) >= self._max_connections:
             self._refused += 1
@@ -208,7 +241,7 @@ class Listener:
             )  # fmt: skip
         return admission
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: AcceptedConnection) -> None:
         self._connections.discard(connection)
         self._rate_limiter.leave(connection)
         services = self.dispatcher.services

@@ -45,6 +45,10 @@ def build_options(given: Mapping[str, Any]) -> Options:
     role = RoleOptions(bool(given.get("sharding.shardsvr")), bool(given.get("sharding.configsvr")))
     if role.shardsvr and role.configsvr:
         raise ValueError("--shardsvr and --configsvr exclude each other")
+    if role.shardsvr and "wideColumn.cqlPort" in given:
+        raise ValueError(
+            "--cqlPort is for routers and for servers that are no shard: clients of a cluster connect to mongos"
+        )
     logging = LoggingOptions(
         given.get("systemLog.path"),
         bool(given.get("systemLog.logAppend")),
@@ -69,6 +73,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
     return Options(
         network=_network(given),
         console=_console(given),
+        cql_port=given.get("wideColumn.cqlPort"),
         logging=logging,
         process=process,
         storage=StorageOptions(

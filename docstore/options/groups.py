@@ -193,6 +193,11 @@ CONSOLE = Group((
     Setting("--httpHosts", "net.http.hosts", str,
             "Comma-separated names, besides those of this machine, by which browsers may call the console.", "NAMES"),
 ))  # fmt: skip
+NATIVE_PROTOCOL = Group((
+    Setting("--cqlPort", "wideColumn.cqlPort", _PORT,
+            "Serve Cassandra's native protocol on this port of the same addresses; 0 takes a free one, which the log "
+            "names [none]."),
+))  # fmt: skip
 SCRIPTING = Group((
     Setting("--noscripting", "security.noscripting", None, "Refuse what would run JavaScript."),
 ))  # fmt: skip

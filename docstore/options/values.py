@@ -240,6 +240,8 @@ class Options:
     tls: TlsOptions = TlsOptions()
     audit: AuditOptions = AuditOptions()
     router: RouterOptions = RouterOptions()
+    cql_port: int | None = None
+    """The port of Cassandra's native protocol; None: none; 0: a free one."""
     emulate: str = EMULATED
     """The MongoDB version that the process emulates."""
     parameters: Mapping[str, str] = field(default_factory=dict)

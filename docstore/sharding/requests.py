@@ -200,9 +200,14 @@ def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 
     return command
 
 
-def mongos_ping(host: str, *, up_seconds: int, waiting: bool, version: str) -> dict[str, Any]:
-    """Sign of life of a router, sent every ten seconds. `waiting`: its balancer is not in a round."""
-    return {"_configsvrMongosPing": host, "up": Int64(up_seconds), "waiting": waiting, "mongoVersion": version}
+def mongos_ping(
+    host: str, *, up_seconds: int, waiting: bool, version: str, cql: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Sign of life of a router, sent every ten seconds. `waiting`: its balancer is not in a round; `cql`: where it
+    serves the native protocol, if it does.
+    """
+    ping = {"_configsvrMongosPing": host, "up": Int64(up_seconds), "waiting": waiting, "mongoVersion": version}
+    return ping if cql is None else {**ping, "cql": dict(cql)}
 
 
 def log_change(what: str, namespace: str, details: Mapping[str, Any], *, server: str, shard: str) -> dict[str, Any]:

@@ -58,7 +58,8 @@ async def serve(process: Process, options: Options, role: ClusterRole, extension
         raise cannot_listen(options.network.addresses, settings.port, error) from None
     try:
         running.node.shutdown = lambda: process.stop("shutdown command")
-        async with console_of(process.name, options, running.listener):
+        listener = running.listener
+        async with console_of(process.name, options, listener), extension.ports(options, listener):
             process.ready(options.network.addresses[0], running.node.settings.port)
             await process.stopped()
     finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -46,7 +46,7 @@ from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
 from docstore.node.upkeep.ttl_settings import TtlSettings
-from docstore.options import UnixSocketOptions
+from docstore.options import Options, UnixSocketOptions
 from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
 from docstore.replicaset.membership import MemberIdentity
 from docstore.replicaset.replicaset import ReplicaSet
@@ -71,13 +71,15 @@ class Extension:
 
     `services` creates the services when the node and the pool exist; it may install an ownership, parameters or parts
     on the node. They are started in order after replication, before the listener accepts, and stopped in reverse.
-    `mode`: the storage mode, for data other than documents.
+    `mode`: the storage mode, for data other than documents. `ports`: what listens beside the main port while that
+    serves.
     """
 
     commands: Sequence[Command] = ()
     services: Callable[[DataNode, Pool], Iterable[Service]] = lambda _node, _pool: ()
     parameters: Sequence[ServerParameter] = field(default=())
     mode: StorageMode | None = None
+    ports: Callable[[Options, Listener], AbstractAsyncContextManager[None]] = lambda _options, _listener: nullcontext()
 
 
 class NodeProcess:

@@ -52,8 +52,8 @@ class Environment:
 class Request:
     """The client's parameters of a statement.
 
-    `values`: for its markers, in order or by name; `page_size`: 0 for all rows at once; `timestamp`: microseconds, if
-    the client sends one.
+    `values`: for its markers, in order or by name; `page_size`: 0 for all rows at once; `timestamp`: microseconds, and
+    `now`: seconds for times to live, if the client sends them.
     """
 
     values: Sequence[Bound] | Mapping[str, Bound] = ()
@@ -61,6 +61,7 @@ class Request:
     page_size: int = 0
     paging_state: bytes | None = None
     timestamp: int | None = None
+    now: int | None = None
 
 
 async def execute(
@@ -75,7 +76,8 @@ async def execute(
     """
     plan = prepared.plan
     timestamp = executor.timestamp()
-    bindings = bind(prepared.variables, request.values, ExecutionTime(timestamp, executor.now(), environment.rng))
+    now = executor.now() if request.now is None else request.now
+    bindings = bind(prepared.variables, request.values, ExecutionTime(timestamp, now, environment.rng))
     if prepared.literals:
         bindings = Bindings(prepared.literals, bindings.time)
     if isinstance(plan, SelectPlan):

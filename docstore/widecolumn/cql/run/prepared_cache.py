@@ -17,6 +17,11 @@ MAX_LENGTH = 4096
 """The maximal length of a cached text: longer ones rarely repeat."""
 
 
+MAX_LONG_LENGTH = 64 * 1024
+MAX_LONG_TEXTS = 1000
+"""Of statements that clients prepare by themselves."""
+
+
 class PreparedCache:
     """The prepared statements of one process. Evicts the least recently used."""
 
@@ -24,11 +29,16 @@ class PreparedCache:
         self._limit = limit
         # None for a shape that cannot be prepared, though a statement of that shape could.
         self._kept: OrderedDict[tuple[str | None, str], Prepared | None] = OrderedDict()
+        self._long_texts = 0
 
-    async def prepare(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
-        """Return the statement, prepared against the current schema. CqlError."""
+    async def prepare(self, executor: Executor, text: str, keyspace: str | None, *, lasting: bool = False) -> Prepared:
+        """Return the statement, prepared against the current schema. `lasting`: the client will execute it again, so
+        a long one is kept too, while there is room. CqlError.
+        """
         if len(text) > MAX_LENGTH:
-            return await prepare(executor, text, keyspace)
+            if not lasting or len(text) > MAX_LONG_LENGTH:
+                return await prepare(executor, text, keyspace)
+            return await self._known(executor, (keyspace, text)) or await self._prepared(executor, text, keyspace)
         cached_statement = await self._known(executor, (keyspace, text))
         if cached_statement is not None:
             return cached_statement
@@ -66,6 +76,9 @@ class PreparedCache:
         return statement
 
     def _keep(self, place: tuple[str | None, str], prepared: Prepared | None) -> None:
+        if place not in self._kept:
+            self._long_texts += len(place[1]) > MAX_LENGTH
         self._kept[place] = prepared
-        if len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+        while len(self._kept) > self._limit or self._long_texts > MAX_LONG_TEXTS:
+            (_, text), _ = self._kept.popitem(last=False)
+            self._long_texts -= len(text) > MAX_LENGTH

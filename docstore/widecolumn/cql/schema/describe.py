@@ -128,14 +128,20 @@ def _rows(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Rows:
 
 def keyspace_statement(keyspace: Keyspace) -> str:
     """The CREATE KEYSPACE that makes a keyspace as this one."""
+    replication = replication_of(keyspace)
+    durable = str(keyspace.durable_writes).lower()
+    options = f"replication = {_map(replication)} AND durable_writes = {durable}"
+    return f"CREATE KEYSPACE {written(keyspace.name)} WITH {options};"
+
+
+def replication_of(keyspace: Keyspace) -> dict[str, Any]:
+    """The options of a keyspace's replication."""
     replication: dict[str, Any] = {"class": keyspace.strategy.rpartition(".")[2]}
     if keyspace.datacenters:
         replication.update(keyspace.datacenters)
     elif keyspace.replication_factor is not None:
         replication["replication_factor"] = keyspace.replication_factor
-    durable = str(keyspace.durable_writes).lower()
-    options = f"replication = {_map(replication)} AND durable_writes = {durable}"
-    return f"CREATE KEYSPACE {written(keyspace.name)} WITH {options};"
+    return replication
 
 
 def table_statement(table: Table) -> str:

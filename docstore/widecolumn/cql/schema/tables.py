@@ -19,8 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from docstore.widecolumn.cql.errors import invalid
-from docstore.widecolumn.cql.statements import TypeName
-from docstore.widecolumn.cql.types.names import type_of
+from docstore.widecolumn.cql.types.names import stored_type
 from docstore.widecolumn.cql.types.native import CqlType
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.comparators import Comparator, Reversed
@@ -168,7 +167,7 @@ def table_of(keyspace: Keyspace, family: ColumnFamily, identity: UUID) -> Table:
 def _column_from(options: Mapping[str, Any], keyspace: str) -> Column:
     return Column(
         name=options["name"],
-        type=type_of(TypeName(options["type"]), keyspace),
+        type=stored_type(options["type"], keyspace),
         kind=ColumnKind(options["kind"]),
         position=options["position"],
         id=options["id"],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from docstore.widecolumn.cql.errors import CqlError, invalid, unsupported
 from docstore.widecolumn.cql.statements import TypeName
+from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType
 from docstore.widecolumn.cql.types.native import NATIVE_TYPES, CqlType
 
+_STORED = re.compile(r"(?P<kind>list|set|map)<(?P<first>\w+)(?:, (?P<second>\w+))?>")
 _COLLECTIONS = ("list", "set", "map")
 
 
@@ -17,6 +21,17 @@ def type_of(name: TypeName, keyspace: str) -> CqlType:
             raise unsupported("Counter columns are")
         return native_type
     raise _refusal(name, keyspace)
+
+
+def stored_type(text: str, keyspace: str) -> CqlType:
+    """The type of a stored column; a collection of native types is one value, as in system tables. CqlError."""
+    match = _STORED.fullmatch(text)
+    if match is None:
+        return type_of(TypeName(text), keyspace)
+    first = type_of(TypeName(match["first"]), keyspace)
+    if match["kind"] == "map":
+        return MapType(first, type_of(TypeName(match["second"]), keyspace))
+    return ListType(first) if match["kind"] == "list" else SetType(first)
 
 
 def _refusal(name: TypeName, keyspace: str) -> CqlError:

@@ -1,0 +1,67 @@
+"""A batch whose members come as statements of their own, each with its values.
+
+Its timestamp is that of all members without one. The rows of one partition are written atomically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.plan.batch import check_size, joined_writes
+from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, ExecutionTime, bind
+from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
+from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
+from docstore.widecolumn.cql.run.execution import Environment, Request
+from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.run.results import Done
+from docstore.widecolumn.cql.statements import BatchKind
+from docstore.widecolumn.model.consistency import SERIAL_LEVELS
+from docstore.widecolumn.model.executor import Executor, RowWrite
+
+_MEMBERS_AT_ONCE = 100
+"""Members that are evaluated before other tasks run."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMember:
+    """A prepared statement and the values of its markers."""
+
+    prepared: Prepared
+    values: Sequence[Bound]
+
+
+async def execute_batch(
+    executor: Executor, environment: Environment, kind: BatchKind, members: Sequence[BatchMember], request: Request
+) -> Done:
+    """Execute a batch. CqlError, and the errors of the executor."""
+    plans = [_plan(kind, member.prepared) for member in members]
+    if request.level in SERIAL_LEVELS:
+        raise invalid("You must use conditional updates for serializable writes")
+    timestamp = executor.timestamp()
+    time = ExecutionTime(timestamp, executor.now() if request.now is None else request.now, environment.rng)
+    at = timestamp if request.timestamp is None else request.timestamp
+    writes: list[RowWrite] = []
+    for position, (plan, member) in enumerate(zip(plans, members, strict=True), 1):
+        prepared = member.prepared
+        bindings = bind(prepared.variables, member.values, time)
+        if prepared.literals:
+            bindings = Bindings(prepared.literals, time)
+        writes += plan.writes(WriteContext(bindings, at, environment.max_value))
+        if not position % _MEMBERS_AT_ONCE:
+            await environment.pause()
+    writes = joined_writes(writes)
+    warnings = check_size(writes)
+    return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
+
+
+def _plan(kind: BatchKind, prepared: Prepared) -> WritePlan:
+    plan = prepared.plan
+    if isinstance(plan, ConditionalPlan):
+        raise unsupported("Conditional updates in a batch are")
+    if not isinstance(plan, WritePlan):
+        raise invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+    if kind is BatchKind.COUNTER:
+        raise invalid("Cannot include non-counter statement in a counter batch")
+    return plan

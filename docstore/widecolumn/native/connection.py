@@ -1,0 +1,310 @@
+"""The server's side of one connection of the native protocol.
+
+Requests are handled as they come, many at a time; responses go out in the order in which they are ready, all of a turn
+of the loop in one write.
+
+- The requests under way are limited in number and size (`docstore.widecolumn.native.call_runner`); while they are as
+  many, or the client does not read its responses, nothing more is read from it.
+- Before the client has logged in, a body has at most `MAX_STRANGER_BODY_BYTES`.
+- If the client disconnects, its requests are killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol, cast
+
+from docstore.commands.dispatch import Dispatcher
+from docstore.errors import Code, CommandError
+from docstore.log import component
+from docstore.net.listener import Listener
+from docstore.net.rate_limiter import Admission
+from docstore.net.sockets import keep_alive
+from docstore.widecolumn.native.call_runner import CallRunner
+from docstore.widecolumn.native.client import NativeCall, NativeClient
+from docstore.widecolumn.native.handshake import Stage, agreed_compression, check_stage, supported
+from docstore.widecolumn.native.login import AUTHENTICATOR, LoginRefused, log_in_plain
+from docstore.widecolumn.native.statements import StatementService, failure_in
+from docstore.widecolumn.protocol.codec import MAX_BODY_BYTES, MAX_STRANGER_BODY_BYTES, Response, ServerCodec
+from docstore.widecolumn.protocol.envelopes import Envelope
+from docstore.widecolumn.protocol.errors import (
+    DamagedSegment,
+    FramingViolation,
+    ProtocolViolation,
+    UnsupportedVersion,
+)
+from docstore.widecolumn.protocol.notation import string, value
+from docstore.widecolumn.protocol.opcodes import V5, EnvelopeFlag, ErrorCode, Opcode
+from docstore.widecolumn.protocol.requests import (
+    AuthResponse,
+    BatchRequest,
+    EventType,
+    ExecuteRequest,
+    OptionsRequest,
+    PrepareRequest,
+    QueryRequest,
+    RegisterRequest,
+    StartupRequest,
+    opcode_of,
+    read_request,
+)
+from docstore.widecolumn.protocol.responses import Failure, error_body, warnings_prefix
+
+LOG = component("NETWORK")
+_READ_AHEAD_BYTES = 256 * 1024
+_WRITE_BUFFER_BYTES = 1024 * 1024
+_TURN_SECONDS = 0.005
+"""The time for which the waiting requests of one connection may hold the loop before others run."""
+_REFUSAL_SECONDS = 0.5
+_STATEMENTS = (QueryRequest, PrepareRequest, ExecuteRequest, BatchRequest)
+
+
+class Door(Protocol):
+    """What the connections of one port share. `logins` bounds the attempts at a time."""
+
+    dispatcher: Dispatcher
+    service: StatementService
+    logins: asyncio.Semaphore
+
+    def registered(self, connection: NativeConnection) -> None:
+        """A client wants to hear of events."""
+
+    def closed(self, connection: NativeConnection) -> None:
+        """A connection has ended."""
+
+
+class NativeConnection(asyncio.Protocol):
+    """The protocol of an accepted socket. Its listener counts and limits it like any other connection."""
+
+    def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop, door: Door) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer = NativeClient(0, "")
+        self._listener = listener
+        self._loop = loop
+        self._door = door
+        self._clock = listener.dispatcher.services.clock
+        self._access = listener.dispatcher.services.access
+        self._codec = ServerCodec(limit=MAX_STRANGER_BODY_BYTES)
+        self._stage = Stage.STARTUP
+        self._responses: list[Response] = []
+        self._calls = CallRunner(listener, door.dispatcher, door.service, self._end_call)
+        self._is_queued = False
+        self._is_scheduled = False
+        self._is_sending_scheduled = False
+        self._is_writable = True
+        self._is_reading_paused = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close after sending what is ready."""
+        self._is_closed = True
+        self._send()
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        self._is_closed = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def admit(self) -> None:
+        """Start handling requests: the rate limiter has admitted the connection."""
+        self._is_queued = False
+        self._schedule()
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        keep_alive(self.transport)
+        remote, local = (_address(transport.get_extra_info(name)) for name in ("peername", "sockname"))
+        self.peer = NativeClient(self._listener.next_connection_id(), remote, self.abort, local=local)
+        admission = self._listener.opened(self)
+        if admission is Admission.REFUSED:
+            self.transport.abort()
+        self._is_queued = admission is Admission.QUEUED
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_closed:
+            return
+        self._listener.traffic.bytes_in += len(data)
+        self._codec.feed(data)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            # What has come in this turn of the loop is handled together.
+            self._listener.turn.take(self, b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._listener.closed(self)
+        self._door.closed(self)
+        self._calls.kill_all(CommandError(Code.ClientDisconnect, "the client is gone"))
+
+    def pause_writing(self) -> None:
+        self._is_writable = False
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self._schedule()
+
+    # Requests
+
+    def begin(self, _frame: bytes = b"") -> None:
+        """Handle the received requests until the turn is over, or too many are under way."""
+        self._is_scheduled = False
+        until = self._clock() + _TURN_SECONDS
+        while not self._is_closed and self._has_room:
+            stream = 0
+            try:
+                envelope = self._codec.next_envelope()
+                if envelope is None:
+                    break
+                self._listener.traffic.requests += 1
+                stream = envelope.stream
+                self._handle(envelope)
+            except DamagedSegment as violation:
+                _note(violation, self.peer)
+                self.abort()
+                return
+            except ProtocolViolation as violation:
+                self._refuse(violation, violation.stream or stream)
+            if self._clock() >= until:
+                self._schedule()
+                break
+        self._send()
+        self._regulate()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._calls.has_room and self._is_writable and not self._is_queued
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            self._loop.call_soon(self.begin)
+
+    def _regulate(self) -> None:
+        """Pause or resume reading."""
+        transport = self.transport
+        if self._is_closed or transport is None or transport.is_closing():
+            return
+        waits = not self._has_room or (self._is_scheduled and len(self._codec) > _READ_AHEAD_BYTES)
+        if waits != self._is_reading_paused:
+            self._is_reading_paused = waits
+            if waits:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def _handle(self, envelope: Envelope) -> None:
+        """Carry out a request, or begin to. ProtocolViolation."""
+        stream = envelope.stream
+        check_stage(self._stage, opcode_of(envelope))
+        request = read_request(envelope)
+        if isinstance(request, _STATEMENTS):
+            if envelope.flags & EnvelopeFlag.TRACING:
+                self._fail(stream, Failure(code=ErrorCode.INVALID, message="Tracing is not supported"))
+            else:
+                self._calls.begin(self.peer, envelope, request)
+        elif isinstance(request, OptionsRequest):
+            self._answer(stream, Opcode.SUPPORTED, supported(self._codec.version))
+        elif isinstance(request, StartupRequest):
+            self._start(stream, request.options)
+        elif isinstance(request, RegisterRequest):
+            self.peer.state.events |= request.events
+            self._door.registered(self)
+            self._answer(stream, Opcode.READY, b"")
+        elif isinstance(request, AuthResponse):
+            self._stage = Stage.PROOF
+            self._listener.run(self._log_in(stream, request.token))
+
+    def _start(self, stream: int, options: dict[str, str]) -> None:
+        compression = agreed_compression(options, self._codec.version)
+        self.peer.application_name = options.get("DRIVER_NAME", "")[:128]
+        if self._access.enabled:
+            self._stage = Stage.LOGIN
+            self._answer(stream, Opcode.AUTHENTICATE, string(AUTHENTICATOR))
+        else:
+            self._stage = Stage.READY
+            self._answer(stream, Opcode.READY, b"")
+        # This response is the last bare one.
+        self._send()
+        self._codec.start(compression)
+        if self._stage is Stage.READY:
+            self._codec.limit = MAX_BODY_BYTES
+
+    # Logins
+
+    async def _log_in(self, stream: int, token: bytes | None) -> None:
+        try:
+            async with self._door.logins:
+                await log_in_plain(self._listener.dispatcher, self.peer, token)
+        except LoginRefused as refusal:
+            await asyncio.sleep(_REFUSAL_SECONDS)
+            self._fail(stream, Failure(code=ErrorCode.BAD_CREDENTIALS, message=str(refusal)))
+            self.close()
+            return
+        self._stage = Stage.READY
+        self._codec.limit = MAX_BODY_BYTES
+        self._answer(stream, Opcode.AUTH_SUCCESS, value(None))
+
+    # Statements
+
+    def _end_call(self, call: NativeCall) -> None:
+        if self._is_closed:
+            return
+        if call.error is not None:
+            self._fail(call.stream, failure_in(call, call.error))
+        elif call.body is not None:
+            self._answer(call.stream, call.opcode, call.body, call.warnings)
+        if self._is_reading_paused:
+            self._schedule()
+
+    # Responses
+
+    def push_event(self, event: EventType, body: bytes) -> None:
+        """Tell the client of an event that it wants to hear of."""
+        if event in self.peer.state.events and not self._is_closed:
+            self._answer(-1, Opcode.EVENT, body)
+
+    def _answer(self, stream: int, opcode: Opcode, body: bytes, warnings: tuple[str, ...] = ()) -> None:
+        flags = 0
+        if warnings:
+            body, flags = warnings_prefix(warnings) + body, EnvelopeFlag.WARNINGS
+        self._responses.append(Response(stream, opcode, body, flags))
+        if not self._is_sending_scheduled:
+            self._is_sending_scheduled = True
+            self._loop.call_soon(self._send)
+
+    def _fail(self, stream: int, failure: Failure) -> None:
+        self._answer(stream, Opcode.ERROR, error_body(failure, self._codec.version or V5))
+
+    def _send(self) -> None:
+        """Send all responses that are ready."""
+        self._is_sending_scheduled = False
+        responses, self._responses = self._responses, []
+        if responses and self.transport is not None and not self.transport.is_closing():
+            data = self._codec.encode(responses)
+            self._listener.traffic.bytes_out += len(data)
+            self.transport.write(data)
+
+    def _refuse(self, violation: ProtocolViolation, stream: int) -> None:
+        """Answer a request that broke the protocol; close the connection if nothing more can be read."""
+        _note(violation, self.peer)
+        version = V5 if isinstance(violation, UnsupportedVersion) else self._codec.version or V5
+        body = error_body(Failure(code=ErrorCode.PROTOCOL_ERROR, message=str(violation)), version)
+        self._send()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(self._codec.encode([Response(stream, Opcode.ERROR, body)], version))
+        if isinstance(violation, FramingViolation):
+            self.close()
+
+
+def _note(violation: ProtocolViolation, client: NativeClient) -> None:
+    LOG.warning("A client broke the native protocol", reason=str(violation), **client.describe())
+
+
+def _address(name: Any) -> str:
+    return f"{name[0]}:{name[1]}" if name else "unknown"

@@ -1,0 +1,82 @@
+"""The port of the native protocol beside the main one of a process.
+
+Its connections are those of the process's listener: they count against the same limit, are encrypted by the same
+certificates, and end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from socket import AF_INET, gaierror, getaddrinfo, gethostname
+
+from docstore.errors import CommandError
+from docstore.log import component
+from docstore.net.listener import Listener
+from docstore.net.process import CANNOT_LISTEN, StartError
+from docstore.net.sockets import bind
+from docstore.options import Options
+from docstore.widecolumn.native.command import dispatcher_of
+from docstore.widecolumn.native.connection import NativeConnection
+from docstore.widecolumn.native.statements import StatementService
+
+LOG = component("NETWORK")
+Translate = Callable[[Exception], CommandError | None]
+_LOGINS_AT_ONCE = 2
+_ANY_ADDRESS = ("0.0.0.0", "::")
+
+
+class NativeDoor:
+    """What the connections of the port share. `registered_clients`: those that want to hear of events."""
+
+    def __init__(self, listener: Listener, service: StatementService, translate: Translate) -> None:
+        self.dispatcher = dispatcher_of(listener.dispatcher, service, translate)
+        self.service = service
+        self.logins = asyncio.Semaphore(_LOGINS_AT_ONCE)
+        self.registered_clients: set[NativeConnection] = set()
+
+    def registered(self, connection: NativeConnection) -> None:
+        self.registered_clients.add(connection)
+
+    def closed(self, connection: NativeConnection) -> None:
+        self.registered_clients.discard(connection)
+
+
+@asynccontextmanager
+async def native_port(
+    options: Options,
+    listener: Listener,
+    service: StatementService,
+    opened: Callable[[str, int], None],
+    translate: Translate = lambda _error: None,
+) -> AsyncIterator[None]:
+    """The port while the listener serves, if it is configured; `opened` hears its address. `translate`: as in
+    `Dispatcher`. Errors: StartError.
+    """
+    if options.cql_port is None:
+        yield
+        return
+    addresses = options.network.addresses
+    try:
+        sockets = bind(addresses, options.cql_port)
+    except OSError as error:
+        where = f"{','.join(addresses)} port {options.cql_port}"
+        raise StartError(f"the native protocol cannot listen on {where}: {error.strerror}", CANNOT_LISTEN) from None
+    address, port = sockets[0].getsockname()[:2]
+    opened(reachable_address(address), port)
+    door = NativeDoor(listener, service, translate)
+    loop = asyncio.get_running_loop()
+    await listener.listen(sockets, lambda: NativeConnection(listener, loop, door))
+    LOG.info("Listening for the native protocol of CQL", addresses=addresses, port=port)
+    yield
+
+
+def reachable_address(bound: str) -> str:
+    """Return the IP address by which other machines reach a socket bound to `bound`."""
+    if bound not in _ANY_ADDRESS:
+        return bound.partition("%")[0]
+    try:
+        return str(getaddrinfo(gethostname(), None, AF_INET)[0][4][0])
+    except (gaierror, IndexError):
+        return "127.0.0.1"

@@ -1,0 +1,108 @@
+"""Prepared statements by their ids, and what clients are told of their markers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docstore.widecolumn.cql.parser import parse
+from docstore.widecolumn.cql.plan.batch import BatchPlan
+from docstore.widecolumn.cql.plan.bindings import Variable
+from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
+from docstore.widecolumn.cql.plan.select import SelectPlan
+from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.plan.write import WritePlan
+from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.schema.tables import Table
+from docstore.widecolumn.cql.statements import Statement
+from docstore.widecolumn.protocol.responses import BindMetadata, metadata_id_of
+
+MAX_STATEMENTS = 20_000
+MAX_TEXT_BYTES = 64 * 1024 * 1024
+"""The maximal length of all texts together."""
+
+
+@dataclass(slots=True)
+class IdentifiedStatement:
+    """A statement that a client has prepared. `columns`: of its result as last seen; `metadata_id`: of these."""
+
+    text: str
+    keyspace: str | None
+    statement: Statement
+    columns: Sequence[ResultColumn]
+    metadata_id: bytes
+
+    def current_metadata_id(self, columns: Sequence[ResultColumn]) -> bytes:
+        """Return the id of these columns."""
+        if columns is not self.columns:
+            self.columns, self.metadata_id = columns, metadata_id_of(columns)
+        return self.metadata_id
+
+
+class StatementIds:
+    """The statements of a process that clients execute by id. Evicts the least recently used."""
+
+    def __init__(self, limit: int = MAX_STATEMENTS, max_text_bytes: int = MAX_TEXT_BYTES) -> None:
+        self._limit = limit
+        self._max_text_bytes = max_text_bytes
+        self._text_bytes = 0
+        self._statements: OrderedDict[bytes, IdentifiedStatement] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._statements)
+
+    def get(self, statement_id: bytes) -> IdentifiedStatement | None:
+        statement = self._statements.get(statement_id)
+        if statement is not None:
+            self._statements.move_to_end(statement_id)
+        return statement
+
+    def add(self, prepared: Prepared) -> IdentifiedStatement:
+        """Keep a statement under `Prepared.id`."""
+        statement_id = prepared.id
+        statement = IdentifiedStatement(
+            prepared.text, prepared.keyspace, parse(prepared.text), prepared.columns, metadata_id_of(prepared.columns)
+        )
+        if statement_id not in self._statements:
+            self._text_bytes += len(prepared.text)
+        self._statements[statement_id] = statement
+        self._statements.move_to_end(statement_id)
+        while len(self._statements) > 1 and (
+            len(self._statements) > self._limit or self._text_bytes > self._max_text_bytes
+        ):
+            _, evicted = self._statements.popitem(last=False)
+            self._text_bytes -= len(evicted.text)
+        return statement
+
+
+def bind_metadata(prepared: Prepared) -> BindMetadata:
+    """Describe the markers of a statement, each with the table and column that it stands for."""
+    plan, variables = prepared.plan, prepared.variables
+    if isinstance(plan, SelectPlan | WritePlan | ConditionalPlan):
+        markers = [_marker(plan.table, variable) for variable in variables]
+        keyed = not isinstance(plan, SelectPlan) or plan.keys is not None
+        return BindMetadata(markers, _key_positions(plan.table, variables) if keyed else ())
+    if isinstance(plan, BatchPlan) and plan.members:
+        first = plan.members[0].table
+        tables = {variable.position: member.table for member in plan.members for variable in member.variables}
+        markers = [_marker(tables.get(variable.position, first), variable) for variable in variables]
+        own = plan.members[0].variables
+        positions = [variables.index(own[at]) for at in _key_positions(first, own)]
+        return BindMetadata(markers, positions if all(member.table is first for member in plan.members) else ())
+    return BindMetadata(())
+
+
+def _marker(table: Table, variable: Variable) -> ResultColumn:
+    return ResultColumn(table.keyspace.name, table.name, variable.marker or variable.name, variable.type)
+
+
+def _key_positions(table: Table, variables: Sequence[Variable]) -> tuple[int, ...]:
+    """The markers of the partition key in its order; empty unless each column has exactly one."""
+    positions: list[int] = []
+    for column in table.partition:
+        bound = [at for at, variable in enumerate(variables) if variable.name == column.name]
+        if len(bound) != 1:
+            return ()
+        positions += bound
+    return tuple(positions)
