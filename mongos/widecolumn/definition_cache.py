@@ -85,20 +85,39 @@ class Definitions:
     async def read(self, router: RouterParts, keyspace: str) -> Schema | None:
         """Read the keyspace from its shard; None if there is none."""
         self.forget(keyspace)
-        if keyspace in _OWN_DATABASES:
-            return None
-        namespace = f"{keyspace}.system.keyspace"
-        home = (await router.cache.get(namespace)).primary
-        while home is not None:
-            definitions = await stored_schema(router, keyspace, home)
-            if "keyspace" in definitions:
-                self._known[keyspace] = schema = _schema_of(keyspace, definitions)
-                return schema
-            # It may have been dropped and made again on another shard.
-            tried, home = home, (await router.cache.refresh(namespace)).primary
-            if home == tried:
-                break
+        return await self.renew(router, keyspace)
+
+    async def renew(self, router: RouterParts, keyspace: str) -> Schema | None:
+        """Like `read`, but the cached definitions serve until the new ones are there."""
+        schema = await _read_schema(router, keyspace)
+        if schema is None:
+            self.forget(keyspace)
+        else:
+            self._known[keyspace] = schema
+        return schema
+
+
+async def _read_schema(router: RouterParts, keyspace: str) -> Schema | None:
+    if keyspace in _OWN_DATABASES:
         return None
+    namespace = f"{keyspace}.system.keyspace"
+    home = (await router.cache.get(namespace)).primary
+    while home is not None:
+        definitions = await stored_schema(router, keyspace, home)
+        if "keyspace" in definitions:
+            return _schema_of(keyspace, definitions)
+        # It may have been dropped and made again on another shard.
+        tried, home = home, (await router.cache.refresh(namespace)).primary
+        if home == tried:
+            break
+    return None
+
+
+async def database_names(router: RouterParts) -> list[str]:
+    """Return the names of all databases, keyspaces among them, in order."""
+    command = {"find": "databases", "projection": {"_id": 1}, "batchSize": 100_000}
+    answer = await router.config.command("config", command, repeatable=True)
+    return sorted(row["_id"] for row in answer.decoded()["cursor"]["firstBatch"])
 
 
 async def stored_schema(router: RouterParts, keyspace: str, home: str) -> RawBSONDocument:

@@ -25,7 +25,7 @@ from mongos.routing.broadcast import coordinated, drop_whole_database
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import primary_of
-from mongos.widecolumn.definition_cache import Definition, Schema, stored_schema
+from mongos.widecolumn.definition_cache import Definition, Schema, database_names, stored_schema
 from mongos.widecolumn.owners import home_of, owners_of
 from mongos.widecolumn.shard_requests import TIMESTAMPS, ShardRequests
 
@@ -51,10 +51,7 @@ class RouterSchema(ShardRequests):
         self._read.clear()
 
     async def keyspaces(self) -> list[Keyspace]:
-        command = {"find": "databases", "projection": {"_id": 1}, "batchSize": 100_000}
-        answer = await self.router.config.command("config", command, repeatable=True)
-        names = sorted(row["_id"] for row in answer.decoded()["cursor"]["firstBatch"])
-        keyspaces = [await self.keyspace(name) for name in names]
+        keyspaces = [await self.keyspace(name) for name in await database_names(self.router)]
         return [keyspace for keyspace in keyspaces if keyspace is not None]
 
     async def keyspace(self, name: str) -> Keyspace | None:

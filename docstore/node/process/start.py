@@ -79,7 +79,9 @@ class Extension:
     services: Callable[[DataNode, Pool], Iterable[Service]] = lambda _node, _pool: ()
     parameters: Sequence[ServerParameter] = field(default=())
     mode: StorageMode | None = None
-    ports: Callable[[Options, Listener], AbstractAsyncContextManager[None]] = lambda _options, _listener: nullcontext()
+    ports: Callable[[Options, Listener], AbstractAsyncContextManager[object]] = lambda _options, _listener: (
+        nullcontext()
+    )
 
 
 class NodeProcess:

@@ -66,8 +66,8 @@ class Door(Protocol):
     service: StatementService
     logins: asyncio.Semaphore
 
-    def registered(self, connection: NativeConnection) -> None:
-        """A client wants to hear of events."""
+    async def register(self, connection: NativeConnection) -> None:
+        """Return when a client is going to hear of all events from now on."""
 
     def closed(self, connection: NativeConnection) -> None:
         """A connection has ended."""
@@ -154,6 +154,8 @@ class NativeConnection(asyncio.Protocol):
     def begin(self, _frame: bytes = b"") -> None:
         """Handle the received requests until the turn is over, or too many are under way."""
         self._is_scheduled = False
+        # Responses that a client does not read count before it is given more.
+        self._send()
         until = self._clock() + _TURN_SECONDS
         while not self._is_closed and self._has_room:
             stream = 0
@@ -209,13 +211,11 @@ class NativeConnection(asyncio.Protocol):
             else:
                 self._calls.begin(self.peer, envelope, request)
         elif isinstance(request, OptionsRequest):
-            self._answer(stream, Opcode.SUPPORTED, supported(self._codec.version))
+            self.answer(stream, Opcode.SUPPORTED, supported(self._codec.version))
         elif isinstance(request, StartupRequest):
             self._start(stream, request.options)
         elif isinstance(request, RegisterRequest):
-            self.peer.state.events |= request.events
-            self._door.registered(self)
-            self._answer(stream, Opcode.READY, b"")
+            self._listener.run(self._register(stream, request.events))
         elif isinstance(request, AuthResponse):
             self._stage = Stage.PROOF
             self._listener.run(self._log_in(stream, request.token))
@@ -225,17 +225,20 @@ class NativeConnection(asyncio.Protocol):
         self.peer.application_name = options.get("DRIVER_NAME", "")[:128]
         if self._access.enabled:
             self._stage = Stage.LOGIN
-            self._answer(stream, Opcode.AUTHENTICATE, string(AUTHENTICATOR))
+            self.answer(stream, Opcode.AUTHENTICATE, string(AUTHENTICATOR))
         else:
             self._stage = Stage.READY
-            self._answer(stream, Opcode.READY, b"")
+            self.answer(stream, Opcode.READY, b"")
         # This response is the last bare one.
         self._send()
         self._codec.start(compression)
         if self._stage is Stage.READY:
             self._codec.limit = MAX_BODY_BYTES
 
-    # Logins
+    async def _register(self, stream: int, events: frozenset[EventType]) -> None:
+        self.peer.state.events |= events
+        await self._door.register(self)
+        self.answer(stream, Opcode.READY, b"")
 
     async def _log_in(self, stream: int, token: bytes | None) -> None:
         try:
@@ -248,9 +251,7 @@ class NativeConnection(asyncio.Protocol):
             return
         self._stage = Stage.READY
         self._codec.limit = MAX_BODY_BYTES
-        self._answer(stream, Opcode.AUTH_SUCCESS, value(None))
-
-    # Statements
+        self.answer(stream, Opcode.AUTH_SUCCESS, value(None))
 
     def _end_call(self, call: NativeCall) -> None:
         if self._is_closed:
@@ -258,18 +259,16 @@ class NativeConnection(asyncio.Protocol):
         if call.error is not None:
             self._fail(call.stream, failure_in(call, call.error))
         elif call.body is not None:
-            self._answer(call.stream, call.opcode, call.body, call.warnings)
+            self.answer(call.stream, call.opcode, call.body, call.warnings)
         if self._is_reading_paused:
             self._schedule()
 
     # Responses
 
-    def push_event(self, event: EventType, body: bytes) -> None:
-        """Tell the client of an event that it wants to hear of."""
-        if event in self.peer.state.events and not self._is_closed:
-            self._answer(-1, Opcode.EVENT, body)
-
-    def _answer(self, stream: int, opcode: Opcode, body: bytes, warnings: tuple[str, ...] = ()) -> None:
+    def answer(self, stream: int, opcode: Opcode, body: bytes, warnings: tuple[str, ...] = ()) -> None:
+        """Send a response, or an event, at the end of the turn."""
+        if self._is_closed:
+            return
         flags = 0
         if warnings:
             body, flags = warnings_prefix(warnings) + body, EnvelopeFlag.WARNINGS
@@ -279,7 +278,7 @@ class NativeConnection(asyncio.Protocol):
             self._loop.call_soon(self._send)
 
     def _fail(self, stream: int, failure: Failure) -> None:
-        self._answer(stream, Opcode.ERROR, error_body(failure, self._codec.version or V5))
+        self.answer(stream, Opcode.ERROR, error_body(failure, self._codec.version or V5))
 
     def _send(self) -> None:
         """Send all responses that are ready."""

@@ -17,9 +17,12 @@ from docstore.net.listener import Listener
 from docstore.net.process import CANNOT_LISTEN, StartError
 from docstore.net.sockets import bind
 from docstore.options import Options
+from docstore.widecolumn.native.change_watcher import ChangeWatcher, ReadCluster
 from docstore.widecolumn.native.command import dispatcher_of
 from docstore.widecolumn.native.connection import NativeConnection
 from docstore.widecolumn.native.statements import StatementService
+from docstore.widecolumn.protocol.opcodes import EVENT_STREAM, Opcode
+from docstore.widecolumn.protocol.requests import EventType
 
 LOG = component("NETWORK")
 Translate = Callable[[Exception], CommandError | None]
@@ -28,19 +31,27 @@ _ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 class NativeDoor:
-    """What the connections of the port share. `registered_clients`: those that want to hear of events."""
+    """What the connections of the port share."""
 
-    def __init__(self, listener: Listener, service: StatementService, translate: Translate) -> None:
+    def __init__(self, listener: Listener, service: StatementService, read: ReadCluster, translate: Translate) -> None:
         self.dispatcher = dispatcher_of(listener.dispatcher, service, translate)
         self.service = service
         self.logins = asyncio.Semaphore(_LOGINS_AT_ONCE)
-        self.registered_clients: set[NativeConnection] = set()
+        self.watcher = ChangeWatcher(read, self._tell, lambda: bool(self._registered))
+        self._registered: set[NativeConnection] = set()
+        service.schema_changed = self.watcher.poke
 
-    def registered(self, connection: NativeConnection) -> None:
-        self.registered_clients.add(connection)
+    async def register(self, connection: NativeConnection) -> None:
+        self._registered.add(connection)
+        await self.watcher.begin()
 
     def closed(self, connection: NativeConnection) -> None:
-        self.registered_clients.discard(connection)
+        self._registered.discard(connection)
+
+    def _tell(self, event: EventType, body: bytes) -> None:
+        for connection in list(self._registered):
+            if event in connection.peer.state.events:
+                connection.answer(EVENT_STREAM, Opcode.EVENT, body)
 
 
 @asynccontextmanager
@@ -48,14 +59,15 @@ async def native_port(
     options: Options,
     listener: Listener,
     service: StatementService,
+    read: ReadCluster,
     opened: Callable[[str, int], None],
     translate: Translate = lambda _error: None,
-) -> AsyncIterator[None]:
-    """The port while the listener serves, if it is configured; `opened` hears its address. `translate`: as in
-    `Dispatcher`. Errors: StartError.
+) -> AsyncIterator[int | None]:
+    """The port while the listener serves, None if none is configured; `opened` hears its address. `read`: for events;
+    `translate`: as in `Dispatcher`. Errors: StartError.
     """
     if options.cql_port is None:
-        yield
+        yield None
         return
     addresses = options.network.addresses
     try:
@@ -65,11 +77,14 @@ async def native_port(
         raise StartError(f"the native protocol cannot listen on {where}: {error.strerror}", CANNOT_LISTEN) from None
     address, port = sockets[0].getsockname()[:2]
     opened(reachable_address(address), port)
-    door = NativeDoor(listener, service, translate)
+    door = NativeDoor(listener, service, read, translate)
     loop = asyncio.get_running_loop()
     await listener.listen(sockets, lambda: NativeConnection(listener, loop, door))
     LOG.info("Listening for the native protocol of CQL", addresses=addresses, port=port)
-    yield
+    try:
+        yield port
+    finally:
+        await door.watcher.stop()
 
 
 def reachable_address(bound: str) -> str:

@@ -78,6 +78,8 @@ class StatementService:
 
     def __init__(self, runner: StatementRunner, topology: Callable[[Context], Awaitable[Topology]]) -> None:
         self.ids = StatementIds()
+        self.schema_changed: Callable[[], None] = lambda: None
+        """Called after a change of the schema."""
         self._runner = runner
         self._topology = topology
 
@@ -94,7 +96,8 @@ class StatementService:
             visible = visible_schema(context, executor)
             system = SystemExecutor(executor, visible, lambda: self._topology(context))
             run = _Run(self.ids, context, call, system, SystemSchema(visible), statements, environment)
-            await run.carry_out()
+            if await run.carry_out():
+                self.schema_changed()
 
         await self._runner(context, needs, work)
 
@@ -141,8 +144,10 @@ class _Run:
     schema: SystemSchema
     statements: PreparedCache
     environment: Environment
+    changed_schema: bool = False
 
-    async def carry_out(self) -> None:
+    async def carry_out(self) -> bool:
+        """Set the response of the call; return whether the schema has been changed."""
         request = self.call.request
         if isinstance(request, QueryRequest):
             await self._query(request)
@@ -152,6 +157,7 @@ class _Run:
             await self._execute(request)
         else:
             await self._batch(request)
+        return self.changed_schema
 
     async def _prepared(self, text: str, keyspace: str | None, *, lasting: bool = False) -> Prepared:
         prepared = await self.statements.prepare(self.executor, text, keyspace, lasting=lasting)
@@ -228,6 +234,7 @@ class _Run:
             call.used_keyspace = result.keyspace
             call.body = keyspace_body(result.keyspace)
         elif isinstance(result, SchemaChanged):
+            self.changed_schema = True
             call.body = schema_change_body(result)
         else:
             call.body = VOID
