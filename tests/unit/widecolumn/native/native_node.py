@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from docstore.net.listener import Listener
+from docstore.net.tls.certificates import TlsCertificates
 from docstore.options import NetworkOptions, Options
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.model.consistency import Level
@@ -23,7 +25,7 @@ from docstore.widecolumn.protocol.requests import (
     Request,
     StartupRequest,
 )
-from docstore.widecolumn.protocol.segments import encode_segment
+from docstore.widecolumn.protocol.segments import encode_segments
 from mongod.widecolumn.native import native_port_of
 from tests.unit.widecolumn.node.wide_columns import WideNode
 from tests.unit.widecolumn.protocol.client_frames import (
@@ -47,8 +49,10 @@ class NativeServer:
         self.listener = listener
         self.port = port
 
-    async def client(self, version: int = V5, *, ready: bool = True) -> NativeSocket:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def client(
+        self, version: int = V5, *, ready: bool = True, encrypted: ssl.SSLContext | None = None
+    ) -> NativeSocket:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=encrypted)
         client = NativeSocket(reader, writer, version)
         if ready:
             await client.start()
@@ -56,11 +60,19 @@ class NativeServer:
 
 
 @asynccontextmanager
-async def native_server(max_connections: int = 100) -> AsyncIterator[NativeServer]:
+async def native_server(
+    max_connections: int = 100, certificates: TlsCertificates | None = None
+) -> AsyncIterator[NativeServer]:
     """With the keyspace `ks`."""
     node = WideNode()
     await node.begin()
-    listener = Listener(node.dispatcher, addresses=("127.0.0.1",), port=0, max_connections=max_connections)
+    listener = Listener(
+        node.dispatcher,
+        addresses=("127.0.0.1",),
+        port=0,
+        max_connections=max_connections,
+        certificates=certificates,
+    )
     await listener.start()
     options = Options(network=NetworkOptions(addresses=("127.0.0.1",)), cql_port=0)
     async with native_port_of(options, listener) as port:
@@ -108,7 +120,7 @@ class NativeSocket:
         self._last_stream += 1
         raw = request_bytes(request, self.version, self._last_stream, flags)
         if self._is_segmented:
-            raw = encode_segment(raw, is_self_contained=True, compressed=False)
+            raw = b"".join(encode_segments([raw], compressed=False))
         self._writer.write(raw)
         return self._last_stream
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
+from docstore.net.tls.certificates import TlsCertificates
+from docstore.options import TlsOptions
+from docstore.options.values import TlsMode
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.native.call_runner import MAX_CALLS
 from docstore.widecolumn.native.connection import NativeConnection
@@ -23,6 +28,7 @@ from docstore.widecolumn.protocol.requests import (
     StartupRequest,
 )
 from docstore.widecolumn.protocol.segments import encode_segment
+from tests.harness.certificates import Authority
 from tests.harness.serving import run, until
 from tests.unit.node.logging_in import log_in
 from tests.unit.widecolumn.native.native_node import VERSIONS, NativeServer, Refusal, native_server, refusal_in
@@ -251,3 +257,51 @@ def test_a_client_logs_in_as_a_user_of_the_cluster() -> None:
             assert revoked.value.code == 0x2100
 
     run(scenario())
+
+
+def test_the_port_is_encrypted_where_the_main_one_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        authority = Authority(tmp_path / "certificates")
+        options = TlsOptions(
+            mode=TlsMode.REQUIRE, certificate_key_file=authority.issue("server"), ca_file=authority.ca_file
+        )
+        async with native_server(certificates=TlsCertificates(options)) as server:
+            context = ssl.create_default_context(cafile=str(authority.ca_file))
+            context.check_hostname = False
+            context.load_cert_chain(authority.issue("client"))
+            for version in VERSIONS:
+                client = await server.client(version, encrypted=context)
+                await client.query("CREATE TABLE IF NOT EXISTS ks.t (k text PRIMARY KEY, v blob)")
+                await client.query("INSERT INTO ks.t (k, v) VALUES ('x', ?)", bytes(1 << 20))
+                assert (await client.rows("SELECT v FROM ks.t")).rows == [(bytes(1 << 20),)]
+            plain = await server.client(ready=False)
+            plain.send(OptionsRequest())
+            assert await plain.closed()
+            assert plain.replies == []
+
+    run(scenario())
+
+
+def test_random_frames_leave_the_server_as_it_was() -> None:
+    """Each ends in an answer, or with its connection."""
+
+    async def act(server: NativeServer) -> None:
+        dice = random.Random(11)
+        client = await server.client(V4)
+        await client.query(TABLE)
+        statements = ("SELECT * FROM ks.t", "INSERT INTO ks.t (k, v) VALUES (?, ?)", "USE ks", "DESCRIBE SCHEMA", "x")
+        for _ in range(1500):
+            text = dice.choice(statements)
+            given = QueryParameters(level=Level.ONE, values=(b"k", None), page_size=dice.choice((0, 1, 100)))
+            raw = bytearray(request_bytes(QueryRequest(text, given), V4, 1))
+            for _ in range(dice.randint(1, 3)):
+                raw[dice.randrange(4, len(raw)) if dice.random() < 0.9 else dice.randrange(9)] = dice.randrange(256)
+            # The length stays, else the server would wait for more.
+            raw[5:9] = (len(raw) - 9).to_bytes(4, "big")
+            client.write(bytes(raw))
+            try:
+                await client.receive()
+            except EOFError:
+                client = await server.client(V4)
+
+    on_a_server(act)
