@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
+import bson
 import pytest
 
 from docstore.widecolumn.cql.plan.bindings import UNSET
+from docstore.widecolumn.cql.run.execution import Environment
 from docstore.widecolumn.cql.statements import BatchKind
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.protocol.opcodes import V4, V5, EnvelopeFlag, Opcode
@@ -20,7 +23,14 @@ from docstore.widecolumn.protocol.requests import (
     RegisterRequest,
 )
 from tests.harness.serving import run
-from tests.unit.widecolumn.native.native_node import REPLICATION, VERSIONS, NativeSocket, Refusal, native_server
+from tests.unit.widecolumn.native.native_node import (
+    REPLICATION,
+    VERSIONS,
+    NativeSocket,
+    Refusal,
+    native_server,
+    refusal_in,
+)
 from tests.unit.widecolumn.protocol.client_frames import read_columns, read_rows
 
 TABLE = "CREATE TABLE ks.t (a text, b int, c int, v text, PRIMARY KEY ((a, b), c))"
@@ -328,5 +338,52 @@ def test_system_tables_are_read_like_others() -> None:
             await client.query("ALTER TABLE ks.t ADD w int")
             changed = await one_row(client, "SELECT schema_version FROM system.local")
             assert changed["schema_version"] != local["schema_version"]
+
+    run(scenario())
+
+
+def test_a_request_is_an_operation_that_can_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with native_server() as server:
+            client = await server.client()
+            await client.query(TABLE)
+            held = asyncio.Event()
+
+            async def hold() -> None:
+                held.set()
+                await asyncio.Event().wait()
+
+            environment = Environment(rng=bytes, pause=hold)
+            monkeypatch.setattr("mongod.widecolumn.native.surroundings_of", lambda _context: environment)
+            member = BatchMember("INSERT INTO ks.t (a, b, c) VALUES ('x', 1, 1)", ())
+            stream = client.send(BatchRequest(BatchKind.UNLOGGED, (member,) * 200, ONE))
+            await held.wait()
+            [operation] = [one for one in server.node.services.operations if one.context.command.name == "cql"]
+            shown = bson.decode(operation.context.shown)
+            assert shown["cql"] == "BEGIN UNLOGGED BATCH -- of 200 statements"
+            # Others of the connection go on meanwhile.
+            assert (await client.rows("SELECT * FROM ks.t")).rows == []
+            await server.node.run({"killOp": 1, "op": operation.id}, "admin")
+            refusal = refusal_in(await client.receive(stream))
+            assert (refusal.code, refusal.details[-16:]) == (0x1100, b"\0\x0eUNLOGGED_BATCH")
+
+    run(scenario())
+
+
+def test_passwords_are_not_shown() -> None:
+    async def scenario() -> None:
+        async with native_server() as server:
+            client = await server.client()
+            shown: list[bytes] = []
+            server.node.services.observers.append(lambda context, _body: shown.append(context.shown))
+            await client.query("CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true")
+            await client.query("SELECT * FROM system.local")
+            listed = await client.rows("LIST ROLES")
+            assert [column[2] for column in listed.columns] == ["role", "super", "login"]
+            assert listed.rows == [(b"ann", b"\0", b"\1")]
+            assert len(shown) >= 3
+            assert not any(b"secret" in one for one in shown)
+            with pytest.raises(Refusal, match="Preparing statements about roles is not supported"):
+                await client.prepare("LIST ROLES")
 
     run(scenario())
