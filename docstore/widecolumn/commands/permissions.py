@@ -29,12 +29,16 @@ from docstore.widecolumn.model.executor import Executor, StoredFamily
 
 def check_permissions(context: Context, prepared: Prepared) -> None:
     """Errors: Unauthorized; CqlError for a table of no keyspace."""
+    if missing_need(context, prepared) is not None:
+        raise not_authorized(context)
+
+
+def missing_need(context: Context, prepared: Prepared) -> Need | None:
+    """Return the first need that the user's privileges do not cover. CqlError for a table of no keyspace."""
     privileges = privileges_of(context)
     if privileges is None:
-        return
-    for need in _needs(prepared):
-        if not privileges.allow(need.resource, need.action):
-            raise not_authorized(context)
+        return None
+    return next((need for need in _needs(prepared) if not privileges.allow(need.resource, need.action)), None)
 
 
 def _needs(prepared: Prepared) -> list[Need]:

@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from docstore.commands.access.need import Need
 from docstore.commands.context import Context
-from docstore.errors import CommandError
-from docstore.widecolumn.commands.permissions import check_permissions, visible_schema
+from docstore.errors import Code, CommandError
+from docstore.widecolumn.commands.permissions import missing_need, visible_schema
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql import parser
-from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError, invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.roles.permissions import permission_with, shown
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
@@ -163,7 +165,9 @@ class _Run:
         prepared = await self.statements.prepare(self.executor, text, keyspace, lasting=lasting)
         plan = prepared.plan
         if not (isinstance(plan, SelectPlan) and is_system(plan.table.keyspace.name)):
-            check_permissions(self.context, prepared)
+            need = missing_need(self.context, prepared)
+            if need is not None:
+                raise _unauthorized(self.context, need)
         return prepared
 
     def _identified(self, statement_id: bytes) -> IdentifiedStatement:
@@ -249,6 +253,17 @@ class _Run:
             pieces.append(encode_rows(rows.rows[at : at + _ROWS_AT_ONCE]))
         shown = RowsMetadata(rows.columns, rows.paging_state, metadata.with_columns, metadata.changed_id)
         return rows_body(shown, len(rows.rows), pieces)
+
+
+def _unauthorized(context: Context, need: Need) -> CqlError:
+    user = "anonymous" if context.owner is None else context.owner.user
+    permission, resource = permission_with(need.action), shown(need.resource.document())
+    return CqlError(
+        UNAUTHORIZED,
+        f"User {user} has no {permission} permission on {resource} or any of its parents",
+        Code.Unauthorized,
+        "UnauthorizedException",
+    )
 
 
 class UnknownStatement(Exception):

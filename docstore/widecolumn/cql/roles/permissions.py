@@ -50,3 +50,9 @@ def shown(resource: Mapping[str, Any]) -> str | None:
     if not resource["collection"]:
         return f"<keyspace {resource['db']}>"
     return f"<table {resource['db']}.{resource['collection']}>"
+
+
+def permission_with(action: str) -> str:
+    """Return the permission that an action belongs to."""
+    special = {"dropDatabase": "DROP"}
+    return next((name for name, actions in ACTIONS.items() if action in actions), special.get(action, "ALL"))

@@ -249,6 +249,11 @@ def test_a_client_logs_in_as_a_user_of_the_cluster() -> None:
             await ann.execute(select)
             refused = await ann.refused("INSERT INTO ks.t (k) VALUES ('x')")
             assert refused.code == 0x2100
+            assert refused.text == "User ann has no MODIFY permission on <table ks.t> or any of its parents"
+            created = await ann.refused("CREATE TABLE ks.u (k text PRIMARY KEY)")
+            assert created.text == "User ann has no CREATE permission on <keyspace ks> or any of its parents"
+            dropped = await ann.refused("DROP KEYSPACE ks")
+            assert dropped.text == "User ann has no DROP permission on <all keyspaces> or any of its parents"
             assert len((await ann.rows("SELECT * FROM system.local")).rows) == 1
             # What has been prepared is held against the newest permissions.
             await server.node.run({"revokeRolesFromUser": "ann", "roles": roles}, "admin")
