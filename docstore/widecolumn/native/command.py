@@ -8,7 +8,7 @@ command that drivers of documents send. Permissions are checked by the statement
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,9 @@ import bson
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import AUTHENTICATED, CommandTable, Parameter, Role, Spec, Type
+from docstore.commands.declaration import AUTHENTICATED, CommandTable, Parameter, Response, Role, Spec, Type
 from docstore.commands.dispatch import Dispatcher
+from docstore.commands.eager_tasks import begun
 from docstore.commands.specs.wide_column import CQL
 from docstore.errors import CommandError
 from docstore.widecolumn.native.client import NativeCall, NativeClient
@@ -45,10 +46,12 @@ def dispatcher_of(
     `Dispatcher`.
     """
 
-    def run(context: Context, arguments: Arguments) -> Awaitable[dict[str, Any]]:
+    def run(context: Context, arguments: Arguments) -> Response:
         client = context.connection
         assert isinstance(client, NativeClient), "no other connection has this table"
-        return _carried_out(service, context, client.state.calls[arguments["call"]])
+        call = client.state.calls[arguments["call"]]
+        running = _carried_out(service, context, call)
+        return begun(running) if service.may_begin(call) else running
 
     table = CommandTable(
         (*(command for command in main.services.table if command.name != CQL.name), NATIVE.command(run))

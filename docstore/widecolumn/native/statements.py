@@ -13,10 +13,12 @@ from docstore.widecolumn.commands.permissions import missing_need, visible_schem
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError, invalid, unsupported
+from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.selection import ResultColumn
+from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.roles.permissions import permission_with, shown
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
@@ -27,7 +29,7 @@ from docstore.widecolumn.cql.statements import BatchKind, Describe, SchemaChange
 from docstore.widecolumn.cql.system.executor import SystemExecutor, SystemSchema, is_system
 from docstore.widecolumn.cql.system.topology import Topology
 from docstore.widecolumn.cql.types.native import NATIVE_TYPES
-from docstore.widecolumn.model.consistency import SERIAL_LEVELS
+from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
 from docstore.widecolumn.model.executor import Executor
 from docstore.widecolumn.native.client import NativeCall
 from docstore.widecolumn.protocol.failures import failure_of
@@ -53,6 +55,7 @@ from docstore.widecolumn.protocol.responses import (
 
 T = TypeVar("T")
 _ROWS_AT_ONCE = 500
+_ONE_MEMBER = (Level.ONE, Level.LOCAL_ONE)
 _BATCH_WRITES = {BatchKind.LOGGED: "BATCH", BatchKind.UNLOGGED: "UNLOGGED_BATCH", BatchKind.COUNTER: "COUNTER"}
 
 
@@ -76,14 +79,30 @@ class StatementRunner(Protocol):
 
 
 class StatementService:
-    """The statements of one process. `topology` reads the nodes for a client."""
+    """The statements of one process. `topology` reads the nodes for a client. `is_eager`: statements on rows at level
+    ONE wait only by a pause or a lock there, so they may begin outside of a task.
+    """
 
-    def __init__(self, runner: StatementRunner, topology: Callable[[Context], Awaitable[Topology]]) -> None:
+    def __init__(
+        self,
+        runner: StatementRunner,
+        topology: Callable[[Context], Awaitable[Topology]],
+        *,
+        is_eager: bool = False,
+    ) -> None:
         self.ids = StatementIds()
         self.schema_changed: Callable[[], None] = lambda: None
         """Called after a change of the schema."""
+        self._is_eager = is_eager
         self._runner = runner
         self._topology = topology
+
+    def may_begin(self, call: NativeCall) -> bool:
+        """True if a call may begin outside of a task."""
+        if not self._is_eager or call.level not in _ONE_MEMBER:
+            return False
+        text = _text_of(call.request)
+        return text is None or not is_about_roles(text)
 
     async def carry_out(self, context: Context, call: NativeCall) -> None:
         """Set the response of a call. Errors: CommandError."""
@@ -228,6 +247,9 @@ class _Run:
             values = dict(zip(parameters.names, parameters.values, strict=True))
         elif len(values) != len(prepared.variables):
             raise invalid("Invalid amount of bind variables")
+        if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
+            # Work that may wait for others continues as a task.
+            await self.environment.pause()
         return await execute(self.executor, self.environment, prepared, _request(parameters, values), self.schema)
 
     async def _respond(self, result: Result, metadata: RowsMetadata) -> None:
