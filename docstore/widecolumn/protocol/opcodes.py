@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 V4 = 4
 V5 = 5
@@ -46,7 +46,9 @@ REQUESTS = frozenset(
 )
 
 
-class EnvelopeFlag(IntFlag):
+class EnvelopeFlag:
+    """Bits of an envelope's flags; plain numbers, because they are tested for every request."""
+
     COMPRESSED = 0x01
     TRACING = 0x02
     CUSTOM_PAYLOAD = 0x04
@@ -54,7 +56,9 @@ class EnvelopeFlag(IntFlag):
     BETA = 0x10
 
 
-class QueryFlag(IntFlag):
+class QueryFlag:
+    """Bits of the flags of query parameters."""
+
     VALUES = 0x01
     SKIP_METADATA = 0x02
     PAGE_SIZE = 0x04
@@ -74,7 +78,9 @@ class ResultKind(IntEnum):
     SCHEMA_CHANGE = 5
 
 
-class RowsFlag(IntFlag):
+class RowsFlag:
+    """Bits of the flags of rows."""
+
     GLOBAL_TABLE = 0x01
     MORE_PAGES = 0x02
     NO_METADATA = 0x04

@@ -13,11 +13,13 @@ from docstore.widecolumn.protocol.errors import ProtocolViolation
 from docstore.widecolumn.protocol.notation import Reader
 from docstore.widecolumn.protocol.opcodes import REQUESTS, V5, EnvelopeFlag, Opcode, QueryFlag
 
+_OPCODES = {int(opcode): opcode for opcode in Opcode}
 _BATCH_KINDS = (BatchKind.LOGGED, BatchKind.UNLOGGED, BatchKind.COUNTER)
 _QUERY_FLAGS_V4 = 0x7F
 _QUERY_FLAGS_V5 = 0x1FF
 _BATCH_FLAGS_V4 = QueryFlag.SERIAL_LEVEL | QueryFlag.TIMESTAMP
 _BATCH_FLAGS_V5 = _BATCH_FLAGS_V4 | QueryFlag.KEYSPACE | QueryFlag.NOW_IN_SECONDS
+_COMMON_FLAGS = _BATCH_FLAGS_V5
 _PREPARE_KEYSPACE = 0x01
 _LEAST_TIMESTAMP = -(1 << 63)
 
@@ -118,10 +120,9 @@ Request = (
 
 def opcode_of(envelope: Envelope) -> Opcode:
     """The kind of a request. ProtocolViolation."""
-    try:
-        opcode = Opcode(envelope.opcode)
-    except ValueError:
-        raise ProtocolViolation(f"Unknown opcode {envelope.opcode}") from None
+    opcode = _OPCODES.get(envelope.opcode)
+    if opcode is None:
+        raise ProtocolViolation(f"Unknown opcode {envelope.opcode}")
     if opcode not in REQUESTS:
         raise ProtocolViolation(
             f"Wrong protocol direction (expected REQUEST, got RESPONSE) for opcode {envelope.opcode} ({opcode.name})"
@@ -143,20 +144,20 @@ def read_request(envelope: Envelope) -> Request:
 
 def _read(opcode: Opcode, reader: Reader, version: int) -> Request:
     match opcode:
+        case Opcode.EXECUTE:
+            statement_id = reader.short_bytes()
+            metadata_id = reader.short_bytes() if version >= V5 else None
+            return ExecuteRequest(statement_id, metadata_id, _parameters(reader, version))
+        case Opcode.QUERY:
+            return QueryRequest(reader.long_string(), _parameters(reader, version))
+        case Opcode.PREPARE:
+            return PrepareRequest(reader.long_string(), _prepare_keyspace(reader, version))
         case Opcode.STARTUP:
             return StartupRequest(reader.string_map())
         case Opcode.AUTH_RESPONSE:
             return AuthResponse(reader.blob())
         case Opcode.REGISTER:
             return RegisterRequest(frozenset(map(_event_type, reader.string_list())))
-        case Opcode.QUERY:
-            return QueryRequest(reader.long_string(), _parameters(reader, version))
-        case Opcode.PREPARE:
-            return PrepareRequest(reader.long_string(), _prepare_keyspace(reader, version))
-        case Opcode.EXECUTE:
-            statement_id = reader.short_bytes()
-            metadata_id = reader.short_bytes() if version >= V5 else None
-            return ExecuteRequest(statement_id, metadata_id, _parameters(reader, version))
         case Opcode.BATCH:
             return _batch(reader, version)
         case _:
@@ -214,7 +215,7 @@ def _parameters(reader: Reader, version: int) -> QueryParameters:
 
 def _with_common_parts(reader: Reader, flags: int, parameters: QueryParameters) -> QueryParameters:
     """Read the parts that queries and batches have in common."""
-    if not flags & ~(QueryFlag.PAGING_STATE * 2 - 1 | QueryFlag.NAMES):
+    if not flags & _COMMON_FLAGS:
         return parameters
     serial_level, timestamp = Level.SERIAL, None
     if flags & QueryFlag.SERIAL_LEVEL:
