@@ -14,6 +14,7 @@ from docstore.options import (
     AUTHORIZATION,
     CLUSTER_KEYS,
     LOGGING,
+    NATIVE_PROTOCOL,
     NETWORK,
     PARAMETERS,
     PROCESS,
@@ -33,7 +34,7 @@ from docstore.options.values import EMULATED, ClusterAuthMode, TlsMode
 
 GROUPS = (
     NETWORK, LOGGING, PROCESS, STORAGE, REPLICATION, ROLE, ROUTER, PARAMETERS, SCRIPTING, SHUTDOWN, CLUSTER_KEYS, TLS,
-    AUDIT,
+    AUDIT, NATIVE_PROTOCOL,
 )  # fmt: skip
 
 
@@ -122,6 +123,8 @@ def test_server_parameters_are_given_by_name() -> None:
         (["--port", "70000"], "70000"),
         (["--storageEngine", "mmapv1"], "rocksdb"),
         (["--shardsvr", "--configsvr"], "exclude each other"),
+        (["--shardsvr", "--cqlPort", "9042"], "servers that are no shard"),
+        (["--cqlPort", "70000"], "70000"),
         (["--bind_ip", "a,,b"], "empty address"),
         (["--bind_ip", "a", "--bind_ip_all"], "exclude each other"),
         (["--replSet", "set/host"], "name only"),
@@ -363,3 +366,11 @@ def test_versions_of_encryption_that_are_logged_are_named() -> None:
     encryption = ("--tlsMode", "allowTLS", "--tlsCertificateKeyFile", "a")
     assert parse(*encryption, "--tlsLogVersions", "TLS1_0,TLS1_3", "--tlsFIPSMode").tls.log_versions == ("1.0", "1.3")
     assert "Unrecognized tlsLogVersions" in refusal(*encryption, "--tlsLogVersions", "TLS1_9")
+
+
+def test_the_native_protocol_has_a_port_if_it_is_given_one(tmp_path: Path) -> None:
+    assert parse().cql_port is None
+    assert parse("--cqlPort", "0").cql_port == 0
+    file = tmp_path / "mongos.conf"
+    file.write_text("wideColumn: {cqlPort: 9042}")
+    assert parse("--config", str(file)).cql_port == 9042

@@ -185,6 +185,11 @@ def test_leases_pings_and_the_changelog_through_the_wire() -> None:
                 await made.ask("config", requests.mongos_ping("r1:1", up_seconds=up, waiting=True, version="6.0.5"))
             (router,) = await rows(made, "mongos")
             assert (router["_id"], router["up"], router["waiting"]) == ("r1:1", 2, True)
+            assert "cql" not in router
+            address = {"address": "127.0.0.1", "port": 9042, "hostId": "x"}
+            ping = requests.mongos_ping("r1:1", up_seconds=3, waiting=True, version="6.0.5", cql=address)
+            await made.ask("config", ping)
+            assert (await rows(made, "mongos"))[0]["cql"] == address
             what = [row["what"] for row in await rows(made, "changelog")]
             assert {
                 "addShard",
