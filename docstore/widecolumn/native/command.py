@@ -35,7 +35,7 @@ _SHOWN_TEXT = 64 * 1024
 NATIVE = Spec(
     CQL.name, privilege=AUTHENTICATED, role=Role.ANY, value=Type.STRING,
     parameters=(Parameter("call", Type.INT, required=True),),
-    sensitive=CQL.sensitive, help="run a request of the native protocol",
+    sensitive=CQL.sensitive, pausable=True, help="run a request of the native protocol",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from docstore.commands.access.need import Need
 from docstore.commands.context import Context
+from docstore.commands.limits import LONG_REQUEST_BYTES
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.commands.permissions import missing_need, visible_schema
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
@@ -99,13 +100,21 @@ class StatementService:
 
     def may_begin(self, call: NativeCall) -> bool:
         """True if a call may begin outside of a task."""
-        if not self._is_eager or call.level not in _ONE_MEMBER:
+        if not self._is_eager or call.level not in _ONE_MEMBER or _is_long(call.request):
             return False
         text = _text_of(call.request)
         return text is None or not is_about_roles(text)
 
     async def carry_out(self, context: Context, call: NativeCall) -> None:
-        """Set the response of a call. Errors: CommandError."""
+        """Set the response of a call; the loop is free while a long text is read. Errors: CommandError."""
+        apart = context.services.apart
+        if apart is None or not _is_long(call.request):
+            await self._carry_out(context, call)
+            return
+        context.progress.apart = True
+        await apart(lambda: self._carry_out(context, call))
+
+    async def _carry_out(self, context: Context, call: NativeCall) -> None:
         request = call.request
         text = _text_of(request)
         if text is not None and is_about_roles(text):
@@ -142,6 +151,13 @@ class StatementService:
             statement, keyspace = parser.parse(request.text), call.keyspace
         serial = not isinstance(statement, Select) or call.level in SERIAL_LEVELS
         return StatementNeeds(serial, _is_about_schema(statement, keyspace))
+
+
+def _is_long(request: QueryRequest | PrepareRequest | ExecuteRequest | BatchRequest) -> bool:
+    if isinstance(request, BatchRequest):
+        return sum(len(member.statement) for member in request.members) > LONG_REQUEST_BYTES
+    text = _text_of(request)
+    return text is not None and len(text) > LONG_REQUEST_BYTES
 
 
 def _text_of(request: QueryRequest | PrepareRequest | ExecuteRequest | BatchRequest) -> str | None:

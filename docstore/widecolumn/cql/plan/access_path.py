@@ -69,4 +69,5 @@ def _values(column: Column, restriction: Restriction, bindings: Bindings) -> lis
     values = set(restriction.among(bindings))
     if column.type.comparator is None:
         return sorted(values)
-    return sorted(values, key=cmp_to_key(column.type.comparator.compare))
+    comparator = column.type.comparator
+    return sorted(values, key=comparator.encode if comparator.ordered else cmp_to_key(comparator.compare))

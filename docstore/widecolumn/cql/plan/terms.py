@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from docstore.bson.allowance import spend
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Value, Variable
 from docstore.widecolumn.cql.plan.functions import find_function
@@ -43,6 +44,8 @@ TIMESTAMP_CLAUSE = Receiver("[timestamp]", BIGINT)
 TTL_CLAUSE = Receiver("[ttl]", INT)
 LIMIT_CLAUSE = Receiver("[limit]", INT)
 PARTITION_LIMIT_CLAUSE = Receiver("[per_partition_limit]", INT)
+_PER_TERM = 1024
+"""Work units charged for a term."""
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Preparation:
 
     def term(self, term: Expression, receiver: Receiver) -> Evaluate:
         """The evaluation of a term for a receiver. CqlError."""
+        spend(_PER_TERM)
         if isinstance(term, Constant):
             value = constant_bytes(term, receiver)
             return lambda bindings: value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from docstore.query.pausing import PAUSED, allowing
 from docstore.widecolumn.cql.errors import invalid, no_keyspace, no_table, unsupported
 from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.plan.batch import BatchPlan, batch_plan
@@ -57,21 +58,25 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
     statement = parse(text)
     if isinstance(statement, Select):
         family = await find_family(executor, statement.table, keyspace)
-        plan = select_plan(table_of(*family), statement)
+        plan = allowing(PAUSED, select_plan, table_of(*family), statement)
         return Prepared(text, keyspace, plan, (family,), plan.variables, plan.selection.metadata(plan.table))
     if isinstance(statement, Insert | Update | Delete):
         family = await find_family(executor, statement.table, keyspace)
         plan_of = conditional_plan if is_conditional(statement) else write_plan
-        modification = plan_of(table_of(*family), statement)
+        modification = allowing(PAUSED, plan_of, table_of(*family), statement)
         return Prepared(text, keyspace, modification, (family,), modification.variables)
     if isinstance(statement, Batch):
         families = [await find_family(executor, member.table, keyspace) for member in statement.statements]
         if any(is_conditional(member) for member in statement.statements):
             raise unsupported("Conditional updates in a batch are")
-        pairs = zip(statement.statements, families, strict=True)
-        batch = batch_plan(statement, [write_plan(table_of(*family), member) for member, family in pairs])
+        batch = allowing(PAUSED, _batch_plan, statement, families)
         return Prepared(text, keyspace, batch, tuple(families), batch.variables)
     return Prepared(text, keyspace, statement)
+
+
+def _batch_plan(batch: Batch, families: Sequence[StoredFamily]) -> BatchPlan:
+    pairs = zip(batch.statements, families, strict=True)
+    return batch_plan(batch, [write_plan(table_of(*family), member) for member, family in pairs])
 
 
 def keyspace_name(name: TableName, keyspace: str | None) -> str:

@@ -27,12 +27,15 @@ _LEAST, _MOST = 32, 800
 """Stored entries read at once: few enough for a reply and for the event loop, enough to be quick."""
 
 _END = after_part(COLUMNS)
+_PARTITIONS_AT_ONCE = 64
 Pause = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of a read. `pause` is awaited between pages."""
+    """The options of a read. `pause` is awaited between pages, and between named partitions now and
+    then.
+    """
 
     level: Level
     counts: ReadCounts
@@ -86,7 +89,9 @@ class _SelectRun:
                 raise protocol("Invalid value for the paging state")
             keys = keys[keys.index(after.key) :]
         region = self._plan.clustering_ranges.region(self._bindings)
-        for key in keys:
+        for position, key in enumerate(keys, 1):
+            if not position % _PARTITIONS_AT_ONCE:
+                await self._conditions.pause()
             clustering_key = after.clustering_key if after is not None and after.key == key else None
             if await self._partition(key, region, clustering_key) is NextStep.STOP:
                 return
