@@ -62,8 +62,7 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
         return Prepared(text, keyspace, plan, (family,), plan.variables, plan.selection.metadata(plan.table))
     if isinstance(statement, Insert | Update | Delete):
         family = await find_family(executor, statement.table, keyspace)
-        plan_of = conditional_plan if is_conditional(statement) else write_plan
-        modification = allowing(PAUSED, plan_of, table_of(*family), statement)
+        modification = allowing(PAUSED, _modification_plan, table_of(*family), statement)
         return Prepared(text, keyspace, modification, (family,), modification.variables)
     if isinstance(statement, Batch):
         families = [await find_family(executor, member.table, keyspace) for member in statement.statements]
@@ -72,6 +71,10 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
         batch = allowing(PAUSED, _batch_plan, statement, families)
         return Prepared(text, keyspace, batch, tuple(families), batch.variables)
     return Prepared(text, keyspace, statement)
+
+
+def _modification_plan(table: Table, statement: Insert | Update | Delete) -> WritePlan | ConditionalPlan:
+    return (conditional_plan if is_conditional(statement) else write_plan)(table, statement)
 
 
 def _batch_plan(batch: Batch, families: Sequence[StoredFamily]) -> BatchPlan:
