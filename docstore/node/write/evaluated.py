@@ -20,10 +20,10 @@ from docstore.collection.read.matching import PlannedSearch
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.js.script_thread import Turns, current
-from docstore.js.scripts import RUNNING
 from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.node.write.modification import Modification
 from docstore.query.pausing import OVERTAKEN, allowing
+from docstore.query.scripts import ScriptsWanted
 
 _PATIENCE = 8
 _States = tuple[tuple["Index", int, bool], ...]
@@ -142,5 +142,5 @@ def enter_large(context: Context, size: int) -> None:
 
     Errors: ScriptsWanted.
     """
-    if size > LARGE_BYTES and context.services.carry_out is not None:
-        RUNNING.enter()
+    if size > LARGE_BYTES and context.services.carry_out is not None and current() is None:
+        raise ScriptsWanted
