@@ -160,9 +160,7 @@ class Pending:
 
 
 class LongRequest(Pending):
-    """A request so long that reading it lets other tasks run, or kill it. Until it is read, `context` is that of
-    `unread_context`.
-    """
+    """A request so long that others run, or kill it, while it is read. Until then it has an `unread_context`."""
 
     __slots__ = ()
 
@@ -200,6 +198,7 @@ class LongRequest(Pending):
             raise
         finally:
             PAUSING.level = 0
+            SUPERVISION.ended(unread)
 
 
 class Dispatcher:
