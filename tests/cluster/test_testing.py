@@ -50,8 +50,11 @@ def processes_of(base: Path) -> list[int]:
 @contextmanager
 def caller(base: Path, body: str) -> Iterator[subprocess.Popen[str]]:
     """A process that runs the body and then waits; ready when it has printed its line."""
+    # A shell has what it runs in the background, and so its children, ignore SIGINT.
+    interruptible = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     script = (
-        f"from docstore.testing import *\nimport os, time\n{textwrap.dedent(body)}\nprint('up', flush=True)\ninput()\n"
+        f"{interruptible}from docstore.testing import *\nimport os, time\n{textwrap.dedent(body)}\n"
+        "print('up', flush=True)\ninput()\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script], env=environment(base), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
