@@ -21,8 +21,12 @@ Outcome = TypeVar("Outcome")
 D = TypeVar("D", bound="Driver")
 
 
+class NoLongerPrimary(Exception):
+    """This member is no longer primary: the next one resumes the operation."""
+
+
 class Driver(Protocol):
-    """`finished`: what a client hears; the driver may set it before its work ends."""
+    """`finished`: the answer for the client; the driver may set it before its work ends."""
 
     finished: asyncio.Future[Any]
 
@@ -89,8 +93,8 @@ class Drivers(Generic[Key, D]):
 
 
 async def outcome_of(context: Context, finished: asyncio.Future[Outcome]) -> Outcome:
-    """Return what a driver finished with. Errors: that of the driver; MaxTimeMSExpired and those of killOp, after which
-    it goes on.
+    """Wait for a driver's answer and return it. Errors: that of the driver; MaxTimeMSExpired and those of killOp, after
+    which the driver goes on.
     """
     clock = context.services.clock
     while not finished.done():

@@ -37,6 +37,7 @@ from docstore.sharding.ddl.coordinator import (
 from docstore.sharding.ddl.operation import COORDINATORS, Kind, Operation, Phase
 from mongod.ddl.finding import find
 from mongod.ddl.shard_key import tell_sharded
+from mongod.drivers import NoLongerPrimary
 from mongod.limits import MAX_RETRY_SECONDS
 from mongod.migration.changes import log
 
@@ -57,10 +58,6 @@ _NO_ANSWER = STATE_CHANGE_CODES | {
     Code.WriteConcernFailed,
 }
 _INDEXES_AND_OPTIONS = frozenset((Kind.CREATE_INDEXES, Kind.DROP_INDEXES, Kind.COLL_MOD))
-
-
-class NoLongerPrimary(Exception):
-    """This member is no longer primary: the next one resumes the operation."""
 
 
 class Driver:

@@ -17,6 +17,7 @@ from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.log import component
 from docstore.optime import pack_timestamp
 from docstore.sharding.commitment import COORDINATORS, Commitment, Decision
+from mongod.drivers import NoLongerPrimary
 from mongod.limits import MAX_RETRY_SECONDS
 from mongod.migration.records import Removed
 
@@ -38,10 +39,6 @@ _NO_ANSWER = STATE_CHANGE_CODES | {
 }
 _FORGOTTEN = frozenset((Code.NoSuchTransaction, Code.TransactionTooOld))
 """A participant that answers so to a decision has carried it out, and its session has gone on."""
-
-
-class NoLongerPrimary(Exception):
-    """This member is no longer primary: the next one resumes the commit."""
 
 
 class CommitDriver:

@@ -11,10 +11,6 @@ from typing import NamedTuple
 import pymongo
 import pytest
 
-from docstore.commands.declaration import CommandTable
-from docstore.node.commands import COMMANDS as NODE_COMMANDS
-from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
-from mongos.table import TABLE as ROUTER_TABLE
 from scripts.deployment import Deployment, Member, stopped_at_end
 from tests.harness.bombs import BOMBS, GROWTH_BYTES, Bomb, Client, fill, resident, throw
 from tests.harness.pinger import Pinger, pinger
@@ -29,13 +25,9 @@ back: some bombs work for ten seconds and more, and where one of them holds the 
 """
 
 
-NODE_TABLE = CommandTable((*NODE_COMMANDS, *REPLICASET_COMMANDS))
-
-
 class Target(NamedTuple):
     """`idle`: processes and the memory that each has when it is idle. Each has its own pinger."""
 
-    table: CommandTable
     client: Client
     idle: dict[int, int]
     pingers: list[Pinger]
@@ -53,13 +45,12 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             fill(client)
             with ExitStack() as pinging:
                 pingers = [pinging.enter_context(pinger(each.port)) for each in watched]
-                table = ROUTER_TABLE if request.param == "router" else NODE_TABLE
-                yield Target(table, client, {each.pid: resident(each.pid) for each in watched}, pingers)
+                yield Target(client, {each.pid: resident(each.pid) for each in watched}, pingers)
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.name)
 def test_a_bomb_is_answered_in_bounded_memory_while_others_are_served(target: Target, bomb: Bomb) -> None:
-    _, client, idle, pingers = target
+    client, idle, pingers = target
     outcome = throw(client, idle, bomb, pingers)
     longest = max(outcome.pings, default=0.0)
     outcome = outcome._replace(pings=(longest,))

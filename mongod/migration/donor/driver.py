@@ -48,11 +48,11 @@ from docstore.sharding.donor import (
     Unblock,
 )
 from docstore.sharding.migration import AnyMigration, Decision, Migration
+from mongod.drivers import NoLongerPrimary
 from mongod.migration.changes import log_change
 from mongod.migration.critical_section import CriticalSection
 from mongod.migration.donor import config_commit, persistence
 from mongod.migration.donor.cloning import Cloning
-from mongod.migration.donor.persistence import NoLongerPrimary
 from mongod.migration.donor.phases import Phases
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.statements import MovesTurn

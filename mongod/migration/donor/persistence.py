@@ -24,16 +24,13 @@ from docstore.sharding.migration import (
     RangeDeletion,
 )
 from docstore.sharding.version import DatabaseVersion, Lastmod
+from mongod.drivers import NoLongerPrimary
 from mongod.migration.changes import log_change
 from mongod.migration.holds import stored_document
 from mongod.migration.records import ROUTING_SIGNALS
 
 if TYPE_CHECKING:
     from mongod.migration.shard_parts import ShardParts
-
-
-class NoLongerPrimary(Exception):
-    """This member is no longer primary: the next primary resumes the donation."""
 
 
 def check_primary(shard: ShardParts) -> None:
