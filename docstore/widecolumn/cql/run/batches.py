@@ -10,14 +10,21 @@ from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.batch import check_size, joined_writes
-from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, ExecutionTime, bind
+from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
-from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
-from docstore.widecolumn.cql.run.execution import Environment, Request
+from docstore.widecolumn.cql.plan.write import WritePlan
+from docstore.widecolumn.cql.run.execution import (
+    Environment,
+    Request,
+    apply_writes,
+    bindings_of,
+    check_write_level,
+    execution_time,
+    write_context,
+)
 from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.results import Done
 from docstore.widecolumn.cql.statements import BatchKind
-from docstore.widecolumn.model.consistency import SERIAL_LEVELS
 from docstore.widecolumn.model.executor import Executor, RowWrite
 
 _MEMBERS_AT_ONCE = 100
@@ -37,23 +44,16 @@ async def execute_batch(
 ) -> Done:
     """Execute a batch. CqlError, and the errors of the executor."""
     plans = [_plan(kind, member.prepared) for member in members]
-    if request.level in SERIAL_LEVELS:
-        raise invalid("You must use conditional updates for serializable writes")
-    timestamp = executor.timestamp()
-    time = ExecutionTime(timestamp, executor.now() if request.now is None else request.now, environment.rng)
-    at = timestamp if request.timestamp is None else request.timestamp
+    check_write_level(request.level)
+    time = execution_time(executor, environment, request)
     writes: list[RowWrite] = []
     for position, (plan, member) in enumerate(zip(plans, members, strict=True), 1):
-        prepared = member.prepared
-        bindings = bind(prepared.variables, member.values, time)
-        if prepared.literals:
-            bindings = Bindings(prepared.literals, time)
-        writes += plan.writes(WriteContext(bindings, at, environment.max_value))
+        bindings = bindings_of(member.prepared, member.values, time)
+        writes += plan.writes(write_context(bindings, environment, request))
         if not position % _MEMBERS_AT_ONCE:
             await environment.pause()
     writes = joined_writes(writes)
-    warnings = check_size(writes)
-    return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
+    return await apply_writes(executor, writes, request.level, check_size(writes))
 
 
 def _plan(kind: BatchKind, prepared: Prepared) -> WritePlan:

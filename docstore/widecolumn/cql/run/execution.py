@@ -23,7 +23,7 @@ from docstore.widecolumn.cql.schema.changes import change_schema
 from docstore.widecolumn.cql.schema.describe import SchemaReader, describe
 from docstore.widecolumn.cql.statements import Describe, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
-from docstore.widecolumn.model.executor import Executor
+from docstore.widecolumn.model.executor import Executor, RowWrite
 from docstore.widecolumn.model.slices import ReadCounts
 
 DEFAULT_MAX_VALUE = 16 * 1024 * 1024
@@ -75,11 +75,7 @@ async def execute(
     the errors of the executor.
     """
     plan = prepared.plan
-    timestamp = executor.timestamp()
-    now = executor.now() if request.now is None else request.now
-    bindings = bind(prepared.variables, request.values, ExecutionTime(timestamp, now, environment.rng))
-    if prepared.literals:
-        bindings = Bindings(prepared.literals, bindings.time)
+    bindings = bindings_of(prepared, request.values, execution_time(executor, environment, request))
     if isinstance(plan, SelectPlan):
         return await _select(executor, environment, prepared, plan, bindings, request)
     if isinstance(plan, ConditionalPlan):
@@ -87,12 +83,10 @@ async def execute(
             executor, plan, bindings, level=request.level, max_value=environment.max_value, pause=environment.pause
         )
     if isinstance(plan, WritePlan | BatchPlan):
-        if request.level in SERIAL_LEVELS:
-            raise invalid("You must use conditional updates for serializable writes")
-        at = timestamp if request.timestamp is None else request.timestamp
-        writes = plan.writes(WriteContext(bindings, at, environment.max_value))
+        check_write_level(request.level)
+        writes = plan.writes(write_context(bindings, environment, request))
         warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
-        return Done((*warnings, *await executor.apply(writes, request.level))) if writes else Done(warnings)
+        return await apply_writes(executor, writes, request.level, warnings)
     if isinstance(plan, Use):
         if await (schema or executor).keyspace(plan.keyspace) is None:
             raise no_keyspace(plan.keyspace)
@@ -100,6 +94,35 @@ async def execute(
     if isinstance(plan, Describe):
         return await describe(schema or executor, plan, prepared.keyspace)
     return await change_schema(executor, plan, prepared.keyspace)
+
+
+def execution_time(executor: Executor, environment: Environment, request: Request) -> ExecutionTime:
+    """Return the time of a statement: that of its client, where it sends one, else that of the process."""
+    timestamp = executor.timestamp()
+    return ExecutionTime(timestamp, executor.now() if request.now is None else request.now, environment.rng)
+
+
+def bindings_of(prepared: Prepared, values: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime) -> Bindings:
+    """Return the values of a statement's markers, of which those of literals are its own. CqlError."""
+    bindings = bind(prepared.variables, values, time)
+    return Bindings(prepared.literals, time) if prepared.literals else bindings
+
+
+def check_write_level(level: Level) -> None:
+    """CqlError for a serial level, which only conditional statements take."""
+    if level in SERIAL_LEVELS:
+        raise invalid("You must use conditional updates for serializable writes")
+
+
+def write_context(bindings: Bindings, environment: Environment, request: Request) -> WriteContext:
+    """Return the context of a statement's writes, at the client's timestamp if it sends one."""
+    at = bindings.time.micros if request.timestamp is None else request.timestamp
+    return WriteContext(bindings, at, environment.max_value)
+
+
+async def apply_writes(executor: Executor, writes: Sequence[RowWrite], level: Level, warnings: tuple[str, ...]) -> Done:
+    """Apply the writes of a statement, which may be none. Errors: those of the executor."""
+    return Done((*warnings, *await executor.apply(writes, level))) if writes else Done(warnings)
 
 
 async def _select(
