@@ -1,4 +1,4 @@
-"""Notices of changes: the state of the cluster is read every second, and clients hear what is new.
+"""Events for clients: the schema and the nodes are read every second, and differences are sent as events.
 
 One mechanism for all changes, whoever makes them: this process, another router, or a command. A change made through
 this process is looked for at once. Nothing is read while no client wants to hear of changes.

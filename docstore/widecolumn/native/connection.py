@@ -60,7 +60,7 @@ _STATEMENTS = (QueryRequest, PrepareRequest, ExecuteRequest, BatchRequest)
 
 
 class Door(Protocol):
-    """What the connections of one port share. `logins` bounds the attempts at a time."""
+    """The services shared by the connections of one port. `logins` bounds the attempts at a time."""
 
     dispatcher: Dispatcher
     service: StatementService

@@ -31,7 +31,7 @@ _ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 class NativeDoor:
-    """What the connections of the port share."""
+    """Satisfies `Door` for one port."""
 
     def __init__(self, listener: Listener, service: StatementService, read: ReadCluster, translate: Translate) -> None:
         self.dispatcher = dispatcher_of(listener.dispatcher, service, translate)

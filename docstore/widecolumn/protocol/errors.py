@@ -12,7 +12,7 @@ class ProtocolViolation(Exception):
 
 
 class FramingViolation(ProtocolViolation):
-    """What follows on the connection cannot be read: ERROR 0x000A, then close."""
+    """Nothing after it on the connection can be read: ERROR 0x000A, then close."""
 
 
 class UnsupportedVersion(FramingViolation):

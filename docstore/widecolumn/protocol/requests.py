@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from docstore.widecolumn.cql.plan.bindings import Bound
@@ -229,13 +229,8 @@ def _with_common_parts(reader: Reader, flags: int, parameters: QueryParameters) 
                 f"Out of bound timestamp, must be in [{_LEAST_TIMESTAMP + 1}, {-_LEAST_TIMESTAMP - 1}] "
                 f"(got {timestamp})"
             )
-    return QueryParameters(
-        level=parameters.level,
-        values=parameters.values,
-        names=parameters.names,
-        skip_metadata=parameters.skip_metadata,
-        page_size=parameters.page_size,
-        paging_state=parameters.paging_state,
+    return replace(
+        parameters,
         serial_level=serial_level,
         timestamp=timestamp,
         keyspace=reader.string() if flags & QueryFlag.KEYSPACE else None,

@@ -188,5 +188,5 @@ def prepared_body(
 
 
 def warnings_prefix(warnings: Sequence[str]) -> bytes:
-    """What stands in front of a body with the flag for warnings."""
+    """Return the bytes in front of a body whose envelope has the flag for warnings."""
     return string_list(warnings)

@@ -61,7 +61,7 @@ class SystemSchema:
         self._reader = reader
 
     async def keyspaces(self) -> list[Keyspace]:
-        """Those of users: what DESCRIBE SCHEMA and copies of the schema are about."""
+        """Return the keyspaces of users, which DESCRIBE SCHEMA writes, without the system's."""
         return await self._reader.keyspaces()
 
     async def keyspace(self, name: str) -> Keyspace | None:
