@@ -87,14 +87,17 @@ async def _no_worker(_cls: type, _spill: Path) -> Any:
     raise CommandError(Code.InternalError, "a simulated machine has no JavaScript")
 
 
-def data_node(set_name: str, role: ClusterRole = ClusterRole.NONE, *, oplog_bytes: int | None = None) -> Program:
-    """A mongod, or a config server where that is the role."""
+def data_node(
+    set_name: str, role: ClusterRole = ClusterRole.NONE, *, oplog_bytes: int | None = None, parameters: dict[str, str]
+) -> Program:
+    """A mongod, or a config server where that is the role. `parameters`: looked at at each start."""
 
     async def program(process: Incarnation) -> None:
         options = Options(
             network=NetworkOptions((process.machine.name,), PORT),
             storage=StorageOptions(process.machine.disk.path, scripting=False),
             replication=ReplicationOptions(set_name, oplog_bytes),
+            parameters=parameters,
         )
         if role is ClusterRole.CONFIG:
             extension = configsvr_composition.extension()

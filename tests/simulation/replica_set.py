@@ -41,7 +41,8 @@ class SimulatedSet:
         self.name = name
         self.size = size
         self.role = role
-        program = data_node(name, role, oplog_bytes=oplog_bytes)
+        self.parameters: dict[str, str] = {}
+        program = data_node(name, role, oplog_bytes=oplog_bytes, parameters=self.parameters)
         self.machines = [world.machine(f"{prefix}{number}", program) for number in range(size + spares)]
         self.invariants = SetInvariants(world, name, self.machines)
         self.pool = Pool(application="administrator", connect_timeout=1.0)
@@ -173,25 +174,38 @@ class SimulatedSet:
 
     async def anomalies(self, databases: Sequence[str] = ("test",)) -> list[Anomaly]:
         """What members hold differently, once the set is at rest."""
-        positions: dict[str, Any] = {}
-        hashes: dict[str, dict[str, str]] = {}
-        primary = self.replica_set(self.primary() or self.machines[0])
-        config = None if primary is None else primary.membership.state.config
-        for machine, replica_set in self.members():
-            member = None if config is None else config.member_at(address(machine.name))
-            if member is None or member.arbiter_only:
-                continue
-            positions[machine.name] = str(replica_set._oplog.last)
-            hashes[machine.name] = {}
-            for database in databases:
-                try:
-                    reply = await self.command(machine, database, {"dbHash": 1})
-                except (CommandError, NetworkError) as error:
-                    raise Broken(f"no dbHash of {machine.name}: {error}") from error
-                hashes[machine.name] |= {f"{database}.{name}": md5 for name, md5 in reply["collections"].items()}
+        before, hashes = None, dict[str, dict[str, str]]()
+        # A request that was long on its way writes even now.
+        while before != (positions := self._positions()):
+            await self.settled()
+            before = self._positions()
+            hashes = {machine: await self._hashes(machine, databases) for machine in before}
         found = [*check_converged(positions), *check_hashes(hashes), *self._miscounted(databases)]
         found += check_sessions_agree(self._sessions(list(positions)))
         return [*found, *(await self.leaks() if self.role is ClusterRole.NONE else ())]
+
+    def _positions(self) -> dict[str, str]:
+        """The newest operation of each member that holds data."""
+        primary = self.replica_set(self.primary() or self.machines[0])
+        config = None if primary is None else primary.membership.state.config
+        positions = {}
+        for machine, replica_set in self.members():
+            member = None if config is None else config.member_at(address(machine.name))
+            if member is not None and not member.arbiter_only:
+                positions[machine.name] = str(replica_set._oplog.last)
+        return positions
+
+    async def _hashes(self, name: str, databases: Sequence[str]) -> dict[str, str]:
+        """Of all collections of the member of that name. Errors: Broken where it does not tell."""
+        machine = next(each for each in self.machines if each.name == name)
+        hashes: dict[str, str] = {}
+        for database in databases:
+            try:
+                reply = await self.command(machine, database, {"dbHash": 1})
+            except (CommandError, NetworkError) as error:
+                raise Broken(f"no dbHash of {name}: {error}") from error
+            hashes |= {f"{database}.{each}": md5 for each, md5 in reply["collections"].items()}
+        return hashes
 
     async def leaks(self) -> list[Anomaly]:
         """What members still hold some seconds after the last client has ended."""

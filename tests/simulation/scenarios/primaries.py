@@ -221,9 +221,9 @@ async def transacting(world: World, cluster: SimulatedCluster) -> None:
     for each in followers:
         each.copy.begin_with(before if each is followers[1] else {"accounts": before["accounts"]})
     following = [asyncio.ensure_future(each.follow()) for each in followers]
+    for shard in cluster.shards.values():
+        await short_lives(shard)
     work, together = clients_of(cluster, clients=4)
-    ended: list[bool] = []
-    lives = [asyncio.ensure_future(short_lives(world, each, lambda: bool(ended))) for each in cluster.shards.values()]
     abandons = dice.choice((0.0, 0.3))
 
     async def act_or_abandon(client: Client, work: Workload) -> None:
@@ -239,8 +239,6 @@ async def transacting(world: World, cluster: SimulatedCluster) -> None:
     work.over = True
     found = [*await watching, *await operator]
     await work.stop()
-    ended.append(True)
-    await asyncio.gather(*lives)
     await cluster.settled()
     final, misplaced = await final_of(cluster)
     report(world, work.history, final)

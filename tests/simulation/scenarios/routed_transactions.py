@@ -52,9 +52,9 @@ async def transacting(
     nemesis = ClusterNemesis(cluster)
     if moments:
         nemesis.plan(moments, kinds, count)
+    for each in cluster.shards.values():
+        await short_lives(each)
     work, together = clients_of(cluster, clients=CLIENTS)
-    ended: list[bool] = []
-    lives = [asyncio.ensure_future(short_lives(world, each, lambda: bool(ended))) for each in cluster.shards.values()]
     work.start(act)
     operators = [asyncio.ensure_future(each(cluster, work)) for each in also]
     if count and not moments:
@@ -66,8 +66,6 @@ async def transacting(
     work.over = True
     found: list[Anomaly] = [anomaly for each in operators for anomaly in await each or ()]
     await work.stop()
-    ended.append(True)
-    await asyncio.gather(*lives)
     await cluster.settled()
     final, misplaced = await final_of(cluster)
     report(world, work.history, final)

@@ -15,7 +15,6 @@ from docstore.collection.oplog import operations
 from tests.simulation.clients import Client, anew, of_set, quietly
 from tests.simulation.faults import MOMENTS, Nemesis
 from tests.simulation.process import Machine
-from tests.simulation.programs import address
 from tests.simulation.replica_set import SETTINGS, SimulatedSet
 from tests.simulation.scenarios.elections import ALL, judge, surroundings
 from tests.simulation.schedule import Scenario
@@ -71,13 +70,12 @@ async def transacting(
     the workload is over, and gives the anomalies that it has found.
     """
     surroundings(world)
+    await short_lives(members)
     work = Workload(world, lambda: of_set(members.name, members.hosts), clients=clients)
     work.start(act)
     operators = [asyncio.ensure_future(each(world, members, work)) for each in also]
-    lives = asyncio.ensure_future(short_lives(world, members, lambda: work.over))
     await disturb(world, members, work)
     work.over = True
-    await lives
     found = [anomaly for each in operators for anomaly in await each or ()]
     await work.stop()
     await members.settled()
@@ -87,16 +85,13 @@ async def transacting(
     judge([*found, *anomalies(work.history, final), *await members.anomalies()])
 
 
-async def short_lives(_world: World, members: SimulatedSet, over: Callable[[], bool]) -> None:
-    """Whoever is up lets no transaction stay open for long."""
-    told = {}
-    while not over():
-        for machine, _ in members.members():
-            if told.get(machine.name) is not machine.process:
-                command = {"setParameter": 1, "transactionLifetimeLimitSeconds": LIFETIME_SECONDS}
-                if await quietly(members.pool.command(address(machine.name), "admin", command, timeout=1.0)):
-                    told[machine.name] = machine.process
-        await asyncio.sleep(0.1)
+async def short_lives(members: SimulatedSet) -> None:
+    """Have its members, which are all up, and each that starts later let no transaction stay open for long."""
+    members.parameters["transactionLifetimeLimitSeconds"] = str(LIFETIME_SECONDS)
+    for machine, _ in members.members():
+        await members.command(
+            machine, "admin", {"setParameter": 1, "transactionLifetimeLimitSeconds": LIFETIME_SECONDS}
+        )
 
 
 async def faults(
