@@ -50,14 +50,18 @@ class Turns:
         self.scripts = scripts
         self.taken = 0
         """The number of turns of the loop since the work began."""
-        self._begin = begin
+        self._begin: Callable[[], Any] | None = begin
         self._to_thread: SimpleQueue[_Word] = SimpleQueue()
         self._to_loop: SimpleQueue[_Word] = SimpleQueue()
 
     def __await__(self) -> Generator[Any, Any, Any]:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+        begin, self._begin = self._begin, None
+        assert begin is not None, "it is awaited once"
         thread = _Worker.taken()
-        thread.give(partial(context.run, self._work, loop), self._to_loop)
+        # `begin` may refer to the caller's variables, this object among them: keeping it would make a reference cycle.
+        thread.give(partial(context.run, self._work, loop, begin), self._to_loop)
+        del begin
         kind, subject = self._to_loop.get()
         while kind in (_Said.AWAITED, _Said.YIELDED):
             try:
@@ -69,18 +73,22 @@ class Turns:
             kind, subject = self._to_loop.get()
         thread.let_go()
         if kind is _Said.RAISED:
-            raise subject
+            try:
+                raise subject
+            finally:
+                # The error's traceback refers to this frame, which must not refer to the error.
+                del subject
         return subject
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         """Called by the work: stand still until the loop has the result."""
         return self._hand_over(_Said.AWAITED, awaitable)
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> _Word:
+    def _work(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], Any]) -> _Word:
         _LOCAL.turns = self
         asyncio._set_running_loop(loop)  # the work's coroutines must see the loop that runs them
         try:
-            result = self._begin()
+            result = begin()
             return _Said.RETURNED, self._run(_coroutine(result)) if isawaitable(result) else result
         except BaseException as error:  # it is raised where the work is awaited
             return _Said.RAISED, error

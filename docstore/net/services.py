@@ -30,7 +30,7 @@ from docstore.commands.parameters import ParameterTable, ServerParameter, truth,
 from docstore.commands.parts import Parts
 from docstore.commands.sessions.registry import TIMEOUT_MINUTES, ClientSessions
 from docstore.errors import Code, CommandError
-from docstore.js.script_thread import wait_on_thread
+from docstore.js.script_thread import Turns, wait_on_thread
 from docstore.net.access.audit import audit_log
 from docstore.net.access.key_file import cluster_keys
 from docstore.net.memory.allocator import resident_bytes
@@ -106,6 +106,7 @@ def services_of(
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
+        apart=partial(Turns, scripts=None),
         supervised_pause=partial(wait_on_thread, parts[Scheduler].pause),
         memory=resident_bytes,
     )

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import pymongo
 import pytest
 
+from docstore.commands.declaration import CommandTable
+from docstore.node.commands import COMMANDS as NODE_COMMANDS
+from docstore.replicaset.commands import COMMANDS as REPLICASET_COMMANDS
+from mongos.table import TABLE as ROUTER_TABLE
 from scripts.deployment import Deployment, Member, stopped_at_end
+from tests.harness.argument_bombs import argument_bombs, handmade_bombs, send
 from tests.harness.bombs import BOMBS, GROWTH_BYTES, Bomb, Client, fill, resident, throw
 from tests.harness.pinger import Pinger, pinger
 from tests.torture.bombs import start_routed
@@ -25,9 +30,17 @@ back: some bombs work for ten seconds and more, and where one of them holds the 
 """
 
 
+FEW = 500
+"""Entries of an argument of every command."""
+MANY = 20_000
+"""Entries of the arguments that their commands expect."""
+NODE_TABLE = CommandTable((*NODE_COMMANDS, *REPLICASET_COMMANDS))
+
+
 class Target(NamedTuple):
     """`idle`: processes and the memory that each has when it is idle. Each has its own pinger."""
 
+    table: CommandTable
     client: Client
     idle: dict[int, int]
     pingers: list[Pinger]
@@ -45,16 +58,28 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             fill(client)
             with ExitStack() as pinging:
                 pingers = [pinging.enter_context(pinger(each.port)) for each in watched]
-                yield Target(client, {each.pid: resident(each.pid) for each in watched}, pingers)
+                table = ROUTER_TABLE if request.param == "router" else NODE_TABLE
+                yield Target(table, client, {each.pid: resident(each.pid) for each in watched}, pingers)
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.name)
 def test_a_bomb_is_answered_in_bounded_memory_while_others_are_served(target: Target, bomb: Bomb) -> None:
-    client, idle, pingers = target
+    _, client, idle, pingers = target
     outcome = throw(client, idle, bomb, pingers)
     longest = max(outcome.pings, default=0.0)
     outcome = outcome._replace(pings=(longest,))
     assert outcome.code in bomb.codes, outcome
     assert outcome.growth < GROWTH_BYTES, outcome
     assert longest < HELD_SECONDS, outcome
+    assert client.admin.command("ping")["ok"] == 1
+
+
+def test_others_are_served_beside_long_arguments(target: Target) -> None:
+    table, client, _, pingers = target
+    for bomb in (*argument_bombs(table, FEW), *handmade_bombs(MANY)):
+        with ExitStack() as pinging:
+            taken = [pinging.enter_context(each.during()) for each in pingers]
+            code = send(client, bomb)
+        longest = max(max(pings, default=0.0) for pings in taken)
+        assert longest < HELD_SECONDS, (bomb.command, bomb.argument, code, longest)
     assert client.admin.command("ping")["ok"] == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -79,6 +81,25 @@ class Pauses:
         self.count += 1
         if self.count == 1:
             self._then()
+
+
+@pytest.mark.parametrize("code", [0, Code.BadValue])
+def test_a_finished_long_request_leaves_no_reference_cycle(code: int) -> None:
+    def run(_context: Context, _arguments: Arguments) -> Reply:
+        if code:
+            raise CommandError(Code(code), "no")
+        return {}
+
+    dispatcher = dispatcher_of(replace(command("work", run), pausable=True))
+    connection = peer()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getrefcount(connection)
+        assert asyncio.run(reply_to(dispatcher, {"work": LONG}, connection)).get("code", 0) == code
+        assert sys.getrefcount(connection) == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("kind", [Type.LONGS, Type.DOCUMENTS])
