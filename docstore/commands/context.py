@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from docstore.commands.declaration import Command, CommandTable, Response, Sequences
     from docstore.commands.fail_points.registry import FailPoints, Failure
     from docstore.commands.operations.registry import Operation, OperationRegistry
+    from docstore.commands.sessions.activity import TransactionActivity
     from docstore.commands.sessions.fields import Session
     from docstore.commands.sessions.registry import ClientSessions
     from docstore.security.names import UserName
@@ -76,6 +77,9 @@ class Transactions(Protocol):
 
     def end_sessions(self, lsids: set[bytes]) -> None:
         """Abort the open transactions of those sessions; of all if the set is empty."""
+
+    def activities(self) -> Iterable[TransactionActivity]:
+        """Return the activity of each transaction that is open or prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from mongos.router import router_of
 _EACH_ONCE = bson.encode({"$group": {"_id": "$_id", "lastUse": {"$max": "$lastUse"}}})
 
 
-def _flag(options: bytes, name: str) -> bool:
+def _flag(options: bytes, name: str, *, default: bool = False) -> bool:
     value = get_field(options, name)
-    return value is not None and value[1] != b"\0"
+    return default if value is None else value[1] != b"\0"
 
 
 def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
@@ -35,6 +35,7 @@ def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
         host=router_of(context).facts.address,
         connections=_flag(options, "idleConnections"),
         cursors=_flag(options, "idleCursors"),
+        sessions=_flag(options, "idleSessions", default=True),
         owner=None if _flag(options, "allUsers") else context.owner,
         shorten=_flag(options, "truncateOps"),
     )

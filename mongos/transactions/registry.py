@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -22,6 +22,7 @@ from docstore.bson import append_fields, document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result, in_one_piece
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.fields import Session
 from docstore.commands.sessions.transactions import ENDING, reports_errors
 from docstore.errors import Code, CommandError
@@ -70,6 +71,8 @@ class RouterTransactions:
             except BaseException:
                 self._abort(transaction)
                 raise
+            finally:
+                transaction.activity.end_statement(context.services.clock())
             if reports_errors(context.command, result):
                 self._abort(transaction)
         token = transaction.recovery_token
@@ -95,7 +98,9 @@ class RouterTransactions:
             self._abort(found)
         self._ended.pop(session.lsid, None)
         concern = concern_at(context.read_concern, self._router.cluster_time())
-        transaction = self._unended[session.lsid] = RouterTransaction(self._router, session, concern)
+        transaction = self._unended[session.lsid] = RouterTransaction(
+            self._router, session, concern, now=context.services.clock()
+        )
         return transaction
 
     def _newest(self, lsid: bytes) -> RouterTransaction | None:
@@ -187,6 +192,11 @@ class RouterTransactions:
             self._end(transaction, State.ABORTED)
             await abort_everywhere(transaction)
         return {}
+
+    def activities(self) -> Iterable[TransactionActivity]:
+        for transaction in self._unended.values():
+            transaction.activity.details = transaction.describe_participants()
+            yield transaction.activity
 
     def end_sessions(self, lsids: set[bytes]) -> None:
         """See the protocol. Commits under way continue; their recovery shards know the outcome."""

@@ -25,6 +25,7 @@ from docstore.commands.concerns import LOCAL, ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.gossip import encode_cluster_time
 from docstore.commands.parts import Parts
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.fields import NO_USER_DIGEST, Session
 from docstore.errors import Code, CommandError
 from mongos.merge.leftovers import Leftovers
@@ -49,8 +50,8 @@ class RouterTransaction:
     further statement gets.
     """
 
-    def __init__(self, router: RouterParts, session: Session, concern: ReadConcern) -> None:
-        """`concern`: with the cluster time that is read, where it is a snapshot."""
+    def __init__(self, router: RouterParts, session: Session, concern: ReadConcern, *, now: float) -> None:
+        """`concern`: with the cluster time that is read, where it is a snapshot. `now`: the monotonic clock."""
         assert session.txn_number is not None, "a transaction has a number"
         self.lsid = session.lsid
         self.number = session.txn_number
@@ -60,6 +61,9 @@ class RouterTransaction:
         self.recovery: Participant | None = None
         self.commit_requested = False
         self.lost: CommandError | None = None
+        self.activity = TransactionActivity(
+            self.lsid, self.number, began=now, read_timestamp=concern.at_cluster_time or 0
+        )
         self._concern = concern
         lsid: dict[str, Any] = {"id": Binary(self.lsid[:16], 4)}
         if self.lsid[16:] != NO_USER_DIGEST:
@@ -80,6 +84,9 @@ class RouterTransaction:
     def request(self, context: Context) -> Context:
         """Return the request as it runs in the transaction."""
         services = context.services
+        self.activity.begin_statement(
+            context.connection, context.read_concern, explicit=context.explicit_read_concern, now=services.clock()
+        )
         return context.derived(
             services=replace(services, parts=Parts({**services.parts, **self._parts})),
             session=Session(self.lsid, transaction=self.number),
@@ -114,6 +121,14 @@ class RouterTransaction:
         """Note that the shard has something to commit."""
         participant.read_only = False
         self.recovery = self.recovery or participant
+
+    def describe_participants(self) -> dict[str, Any]:
+        """Return the shards that take part, as currentOp reports them."""
+        participants = [
+            {"name": participant.shard.name, "coordinator": number == 0, "readOnly": participant.read_only}
+            for number, participant in enumerate(self.participants.values())
+        ]
+        return {"numParticipants": len(participants), "participants": participants}
 
     @property
     def recovery_token(self) -> dict[str, Any]:

@@ -36,6 +36,14 @@ def test_operations_and_sessions_of_the_cluster(cluster: Cluster) -> None:
     assert refused.value.code == 2
     (own,) = admin.aggregate([{"$currentOp": {"localOps": True}}, {"$match": {"command.aggregate": 1}}])
     assert "shard" not in own
+    with cluster.client.start_session() as session, session.start_transaction():
+        cluster.client.test.told.insert_one({}, session=session)
+        for options in ({}, {"localOps": True}):
+            idle = {"type": "idleSession", "lsid.id": session.session_id["id"]}
+            (shown,) = admin.aggregate([{"$currentOp": options}, {"$match": idle}])
+            participants = shown["transaction"].get("participants", [])
+            assert len(participants) == len(options), "only a router knows other shards"
+        session.abort_transaction()
     with cluster.client.start_session() as session:
         cluster.client.test.told.find_one({}, session=session)
         identity = session.session_id["id"]

@@ -17,6 +17,7 @@ from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Services
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.operations.registry import Operation
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.query.value.notation import display, display_document
 from docstore.security.names import UserName
 
@@ -32,10 +33,12 @@ def in_progress(
     host: str,
     connections: bool = False,
     cursors: bool = False,
+    sessions: bool = True,
     owner: UserName | None = None,
     shorten: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return all operations, the caller's last; optionally also idle connections and cursors.
+    """Return all operations, the caller's last; optionally also idle connections, cursors and open transactions
+    (`sessions`).
 
     `owner`: only those of that user. `shorten`: long commands are shown by the beginning of their text.
     """
@@ -44,8 +47,11 @@ def in_progress(
         for operation in services.operations
         if operation is not own and owner in (None, operation.context.owner)
     ]
+    activities = () if services.transactions is None else list(services.transactions.activities())
+    active = {activity.lsid: activity for activity in activities if activity.is_active}
     descriptions = [
-        describe(operation, host=host, services=services, shorten=shorten) for operation in (*other_operations, own)
+        describe(operation, active, host=host, services=services, shorten=shorten)
+        for operation in (*other_operations, own)
     ]
     if connections:
         busy = {operation.context.connection for operation in services.operations}
@@ -59,11 +65,27 @@ def in_progress(
             for cursor in services.cursors
             if not cursor.pinned and owner in (None, cursor.owner)
         ]
+    if sessions:
+        descriptions += [
+            describe_idle_transaction(activity, host=host, services=services)
+            for activity in activities
+            if not activity.is_active and owner in (None, _user(activity.connection))
+        ]
     return descriptions
 
 
-def describe(operation: Operation, *, host: str, services: Services, shorten: bool) -> dict[str, Any]:
-    """Return one operation; the command's progress fields come last. `host`: the process's address."""
+def describe(
+    operation: Operation,
+    active: Mapping[bytes, TransactionActivity],
+    *,
+    host: str,
+    services: Services,
+    shorten: bool,
+) -> dict[str, Any]:
+    """Return one operation; the command's progress fields come last.
+
+    `active`: by session, the transactions that execute a statement. `host`: the process's address.
+    """
     context = operation.context
     running = max(services.clock() - operation.started, 0.0)
     entry = _connection(context.connection, host, services, active=True)
@@ -79,6 +101,9 @@ def describe(operation: Operation, *, host: str, services: Services, shorten: bo
     }
     if context.comment is not None:
         entry["comment"] = _comment(context.comment, shorten)
+    session = context.session
+    if session is not None and session.in_transaction and session.lsid in active:
+        entry["transaction"] = active[session.lsid].document(services.clock(), services.wall_clock())
     if operation.killed:
         entry["killPending"] = True
     return {**entry, "numYields": 0, "locks": {}, "waitingForLock": False, "lockStats": {}, **operation.progress}
@@ -108,24 +133,47 @@ def describe_cursor(cursor: ClientCursor, *, host: str, services: Services, shor
     return entry | {"cursor": metrics}
 
 
-def _connection(peer: ClientConnection, host: str, services: Services, *, active: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "type": "op",
+def describe_idle_transaction(activity: TransactionActivity, *, host: str, services: Services) -> dict[str, Any]:
+    """Return an open transaction that executes no statement."""
+    peer = activity.connection
+    return {
+        "type": "idleSession",
         "host": host,
-        "desc": f"conn{peer.id}",
-        "connectionId": peer.id,
-        "client": peer.remote,
+        "desc": "inactive transaction",
+        **({} if peer is None else _client(peer)),
+        "lsid": _lsid(activity.lsid),
+        "transaction": activity.document(services.clock(), services.wall_clock()),
+        "waitingForLock": False,
+        "active": False,
+        "locks": {},
+        "lockStats": {},
     }
+
+
+def _user(peer: ClientConnection | None) -> UserName | None:
+    return None if peer is None or peer.identity is None else peer.identity.user.name
+
+
+def _client(peer: ClientConnection) -> dict[str, Any]:
+    entry: dict[str, Any] = {"connectionId": peer.id, "client": peer.remote}
     if peer.application_name:
         entry["appName"] = peer.application_name
     if peer.metadata is not None:
         entry["clientMetadata"] = RawBSONDocument(peer.metadata)
-    users = {} if peer.identity is None else {"effectiveUsers": [peer.identity.user.name.document()]}
+    if peer.identity is not None:
+        entry["effectiveUsers"] = [peer.identity.user.name.document()]
+    return entry
+
+
+def _connection(peer: ClientConnection, host: str, services: Services, *, active: bool) -> dict[str, Any]:
     now = datetime.fromtimestamp(services.wall_clock(), UTC)
-    return entry | {
+    return {
+        "type": "op",
+        "host": host,
+        "desc": f"conn{peer.id}",
+        **_client(peer),
         "active": active,
         "currentOpTime": now.isoformat(timespec="milliseconds"),
-        **users,
         "threaded": True,
     }
 

@@ -5,7 +5,7 @@ These are `$collStats`, `$indexStats`, `$currentOp`, `$listLocalSessions`, `$lis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import bson
@@ -121,22 +121,27 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
     return documents
 
 
-def _operations(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
-    idle = {"connections": _flag(options, "idleConnections"), "cursors": _flag(options, "idleCursors")}
-    shorten = _flag(options, "truncateOps")
-    return list(in_progress(context, **idle, own=not _flag(options, "allUsers"), shorten=shorten))
+def _operations(context: Context, namespace: str, options: bytes) -> Sequence[Mapping[str, Any]]:
+    return in_progress(
+        context,
+        connections=_flag(options, "idleConnections"),
+        cursors=_flag(options, "idleCursors"),
+        sessions=_flag(options, "idleSessions", default=True),
+        own=not _flag(options, "allUsers"),
+        shorten=_flag(options, "truncateOps"),
+    )
 
 
-def _flag(options: bytes, name: str) -> bool:
+def _flag(options: bytes, name: str, *, default: bool = False) -> bool:
     value = get_field(options, name)
-    return value is not None and value[1] != b"\0"
+    return default if value is None else value[1] != b"\0"
 
 
 def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:
     return list(sessions_in_use(context, options))
 
 
-_MAKERS: Mapping[str, Callable[[Context, str, bytes], list[Mapping[str, Any]]]] = {
+_MAKERS: Mapping[str, Callable[[Context, str, bytes], Sequence[Mapping[str, Any]]]] = {
     "$collStats": _collection_statistics,
     "$currentOp": _operations,
     "$indexStats": _index_statistics,

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import base64
-import math
+from collections.abc import Iterator
 from uuid import UUID
 
 from docstore.collection.oplog.sessions import SessionTable, converted
 from docstore.collection.transaction.store import TransactionStore
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.node.transactions.settings import TransactionSettings
@@ -82,6 +83,14 @@ class SessionTransactions:
         transaction = self._by_session.get(session.lsid)
         return transaction if transaction is not None and transaction.state is State.PREPARED else None
 
+    def unended(self) -> Iterator[Transaction]:
+        """Yield the transactions that are open, and those that are prepared."""
+        yield from self.open
+        for lsid in self._rows.prepared:
+            transaction = self._by_session.get(lsid)
+            if transaction is not None and transaction.state is State.PREPARED:
+                yield transaction
+
     def begin(self, session: Session, now: float, *, routed: bool = False) -> Transaction:
         """Begin a transaction.
 
@@ -107,7 +116,9 @@ class SessionTransactions:
             if before.state is State.PREPARED:
                 before.check()
             self.abort(before)
-        transaction = Transaction(session.lsid, number, expires=now + self._settings.lifetime_seconds)
+        transaction = Transaction(
+            TransactionActivity(session.lsid, number, began=now, expires=now + self._settings.lifetime_seconds)
+        )
         self._by_session[session.lsid] = transaction
         self.open.add(transaction)
         self._settings.started += 1
@@ -182,9 +193,9 @@ class SessionTransactions:
         else:
             self._settings.committed += 1
 
-    def take_over(self, lsid: bytes, number: int, store: TransactionStore, optime: OpTime) -> None:
+    def take_over(self, lsid: bytes, number: int, store: TransactionStore, optime: OpTime, now: float) -> None:
         """Register a transaction that another primary has prepared."""
-        transaction = Transaction(lsid, number, expires=math.inf)
+        transaction = Transaction(TransactionActivity(lsid, number, began=now, prepared=now))
         transaction.prepared_again(store, optime)
         self._by_session[lsid] = transaction
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from docstore.bson import append_fields
@@ -19,6 +19,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import RESULTS, Response, Result, in_one_piece
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.transactions import ENDING, READ_ONLY, reports_errors
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
@@ -147,6 +148,7 @@ class TransactionRegistry:
             snapshot, taken_at = yield from self._snapshot(context)
             if transaction.state is State.OPEN:
                 store = TransactionStore(node.store, snapshot, newest=taken_at is None)
+                transaction.activity.read_timestamp = taken_at or 0
                 assert node.store.oplog is not None, "a member of a set has one"
                 transaction.begin(
                     node, context.services, store, node.store.oplog.cluster_time if taken_at is None else taken_at
@@ -183,17 +185,22 @@ class TransactionRegistry:
         """Load the prepared transactions when this node becomes primary, before anything is written."""
         store = self._node.store
         for lsid, prepared in store.sessions.prepared.items():
-            self.sessions.take_over(lsid, prepared.number, prepared_store(store, prepared), prepared.optime)
+            self.sessions.take_over(
+                lsid, prepared.number, prepared_store(store, prepared), prepared.optime, self._node.clock()
+            )
 
     def end_sessions(self, lsids: set[bytes]) -> None:
         for transaction in list(self.sessions.open):
             if not lsids or transaction.lsid in lsids:
                 self.sessions.abort(transaction)
 
+    def activities(self) -> Iterable[TransactionActivity]:
+        return [transaction.activity for transaction in self.sessions.unended()]
+
     def expire(self) -> None:
         """Abort transactions past their lifetime."""
         now = self._node.clock()
-        for transaction in [each for each in self.sessions.open if each.expires <= now]:
+        for transaction in [each for each in self.sessions.open if each.activity.expires <= now]:
             self.sessions.abort(transaction)
 
 

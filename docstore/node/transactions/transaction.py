@@ -17,6 +17,7 @@ from docstore.collection.transaction.store import TransactionStore
 from docstore.commands.concerns import LOCAL, WriteConcern
 from docstore.commands.context import Context, Services
 from docstore.commands.parts import Parts
+from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.fields import Session
 from docstore.errors import Code, CommandError
 from docstore.node.shard_filter import MustWait, TransactionFilter
@@ -40,7 +41,7 @@ class State(Enum):
 
 
 class Transaction:
-    """A transaction; see the module. `lsid` and `number` identify it; `expires`: seconds of the node's clock.
+    """A transaction; see the module. `lsid` and `number` identify it.
 
     `busy`: it is executing a request. `optime`: that of its last oplog entry, once prepared, or committed with writes.
     `reason`: the error of the running request if others aborted the transaction.
@@ -53,8 +54,8 @@ class Transaction:
         "_opened",
         "_services",
         "_state",
+        "activity",
         "busy",
-        "expires",
         "lsid",
         "number",
         "optime",
@@ -64,10 +65,10 @@ class Transaction:
         "waiting",
     )
 
-    def __init__(self, lsid: bytes, number: int, *, expires: float) -> None:
-        self.lsid = lsid
-        self.number = number
-        self.expires = expires
+    def __init__(self, activity: TransactionActivity) -> None:
+        self.lsid = activity.lsid
+        self.number = activity.number
+        self.activity = activity
         self.state = State.OPEN
         self.busy = False
         self.waiting: list[Any] = []
@@ -112,6 +113,12 @@ class Transaction:
         self._state = self.store.state
         self._state.hold()
         self._opened = context.services.cursors.opened
+        self.activity.begin_statement(
+            context.connection,
+            context.read_concern,
+            explicit=context.explicit_read_concern,
+            now=context.services.clock(),
+        )
         return context.derived(
             services=self._services,
             session=Session(self.lsid, transaction=self.number),
@@ -125,6 +132,7 @@ class Transaction:
         """Finish a request, executed or refused."""
         if self._state is None:
             return
+        self.activity.end_statement(services.clock())
         self._state.let_go()
         self._state = None
         if services.cursors.opened != self._opened:
@@ -171,6 +179,8 @@ class Transaction:
             self._end(State.ABORTED)
             raise
         self.state = State.PREPARED
+        assert self._node is not None, "it has begun"
+        self.activity.prepared = self._node.clock()
         self._end_cursors()
         return self.optime
 

@@ -10,9 +10,15 @@ from docstore.node.node import node_of
 
 
 def in_progress(
-    context: Context, *, connections: bool = False, cursors: bool = False, own: bool = False, shorten: bool = False
+    context: Context,
+    *,
+    connections: bool = False,
+    cursors: bool = False,
+    sessions: bool = True,
+    own: bool = False,
+    shorten: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return all operations, the requesting one last; optionally idle connections and cursors too.
+    """Return all operations, the requesting one last; optionally idle connections, cursors and transactions too.
 
     `own`: only those of the requesting user. `shorten`: long commands are shown by the beginning of their text.
     """
@@ -22,6 +28,7 @@ def in_progress(
         host=node_of(context).settings.address,
         connections=connections,
         cursors=cursors,
+        sessions=sessions,
         owner=context.owner if own else None,
         shorten=shorten,
     )

@@ -68,9 +68,9 @@ class Scene:
 
     def context(self, lsid: bytes = b"l" * 48) -> Context:
         session = Session(lsid, txn_number=7, in_transaction=True, starts=True)
-        return cast(
-            Context, SimpleNamespace(session=session, body={}, max_time_ms=None, deadline=None, read_concern=LOCAL)
-        )
+        context = SimpleNamespace(session=session, body={}, max_time_ms=None, deadline=None, read_concern=LOCAL)
+        context.services = SimpleNamespace(clock=lambda: 0.0)
+        return cast(Context, context)
 
     def begin(self, lsid: bytes) -> RouterTransaction:
         context = self.context(lsid)

@@ -33,6 +33,51 @@ def test_one_stays_open_for_a_minute_at_most() -> None:
     loop(work())
 
 
+def test_current_operations_show_a_transaction_that_does_nothing() -> None:
+    async def work() -> None:
+        node = await node_with()
+        client = Client(node)
+        await client.first({**change(1), "readConcern": {"level": "majority"}})
+        stage = {"aggregate": 1, "pipeline": [{"$currentOp": {}}, {"$match": {"type": "idleSession"}}], "cursor": {}}
+        (idle,) = (await node.reply(stage, "admin"))["cursor"]["firstBatch"]
+        assert (idle["desc"], idle["active"], idle["lsid"]["id"]) == ("inactive transaction", False, client.lsid["id"])
+        shown = idle["transaction"]
+        assert shown["parameters"] == {
+            "txnNumber": 1,
+            "txnRetryCounter": 0,
+            "autocommit": False,
+            "readConcern": {"level": "majority", "provenance": "clientSupplied"},
+        }
+        assert shown["readTimestamp"] == Timestamp(0, 0)
+        assert shown["timeOpenMicros"] >= shown["timeActiveMicros"] > 0
+        assert shown["startWallClockTime"] < shown["expiryTime"]
+        (listed,) = (await node.reply({"currentOp": 1, "desc": "inactive transaction"}, "admin"))["inprog"]
+        assert listed["lsid"] == idle["lsid"]
+        stage["pipeline"] = [{"$currentOp": {"idleSessions": False}}, {"$match": {"type": "idleSession"}}]
+        assert (await node.reply(stage, "admin"))["cursor"]["firstBatch"] == []
+        await client.commit()
+        assert (await node.reply({"currentOp": 1, "type": "idleSession"}, "admin"))["inprog"] == []
+
+    loop(work())
+
+
+def test_current_operations_show_a_prepared_transaction() -> None:
+    async def work() -> None:
+        node = await node_with()
+        client = Client(node)
+        await client.first(change(1))
+        registry = transactions_of(node.node)
+        (transaction,) = registry.sessions.open
+        registry.sessions.prepare(transaction)
+        (idle,) = (await node.reply({"currentOp": 1, "type": "idleSession"}, "admin"))["inprog"]
+        assert idle["transaction"]["timePreparedMicros"] >= 0
+        assert "expiryTime" not in idle["transaction"]
+        registry.sessions.decide(transaction, None)
+        assert (await node.reply({"currentOp": 1, "type": "idleSession"}, "admin"))["inprog"] == []
+
+    loop(work())
+
+
 @pytest.mark.parametrize("end", ["endSessions", "killSessions", "killAllSessions"])
 def test_the_end_of_a_session_ends_it(end: str) -> None:
     async def work() -> None:
