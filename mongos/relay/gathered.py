@@ -8,7 +8,8 @@ Invariants:
 
 - a client sees the same as from the command's own `run`;
 - if a shard has more results, or the merge is large, a task does the rest, as `run` would;
-- if a shard fails, the cursors of the others are closed and the request goes through `run`: reads may be repeated.
+- if a shard fails, the cursors of the others are closed. The request goes through `run` if the failure allows that
+  (`mongos.relay.failures`); else the client gets the error.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from docstore.commands.declaration import Result
 from docstore.commands.operations.relay import Answered
 from docstore.errors import CommandError
 from docstore.sharding.version import STALE_CODES
+from mongos.relay.failures import ends_read
 from mongos.relay.targets import NamespaceTargets
 from mongos.relay.waiting import AwaitedRelay
 from mongos.router import Router
@@ -110,8 +112,12 @@ class GatheredRelay(AwaitedRelay):
     # In a task
 
     async def _routed_anew(self) -> Result:
-        """Execute the request as if it had not been sent."""
-        errors = [failure.error for failure in self._scatter.failures.values()]
+        """Execute the request as if it had not been sent. Errors: that of the first shard that ended the read."""
+        failures = self._scatter.failures
+        errors = [failures[name].error for name in self._gathering.shards if name in failures]
+        for error in errors:
+            if isinstance(error, CommandError) and ends_read(error):
+                raise error
         if any(isinstance(error, CommandError) and error.code in STALE_CODES for error in errors):
             await self._router.cache.settle(self._context.namespace, self._targets.routing, 0)
         return await self._run()

@@ -27,13 +27,14 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result, Role
 from docstore.commands.gossip import heard_cluster_time
 from docstore.commands.operations.relay import Answered, Relay
-from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
+from docstore.errors import STATE_CHANGE_CODES, CommandError
 from docstore.net import NetworkError
 from docstore.net.link import Link
 from docstore.net.pool import raise_for_error
 from docstore.net.replica_set_client import NOT_DONE_CODES
 from docstore.sharding.version import STALE_CODES
 from docstore.wire.message import Message
+from mongos.relay.failures import ends_read
 from mongos.relay.gathered import Gather, GatheredRelay
 from mongos.relay.replies import of_statements, own_fields, statement_error, success
 from mongos.relay.targets import Aim, Language, NamespaceTargets
@@ -257,9 +258,7 @@ class RoutedRelay(AwaitedRelay):
             self._shard.client.suspect(self._address)
             if not self._repeatable and failure.code not in NOT_DONE_CODES:
                 raise told(failure, True)
-        elif failure is not None and not (
-            failure.code == Code.CommandOnShardedViewNotSupportedOnMongod and self._reads
-        ):
+        elif failure is not None and (ends_read(failure) or not self._reads):
             raise failure
         return await self._run(self._context, self._args)
 

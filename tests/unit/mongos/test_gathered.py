@@ -106,6 +106,27 @@ def test_where_a_shard_does_not_succeed_all_are_asked_again(answer: Any) -> None
     loop(story())
 
 
+INTERRUPTED = {**STALE, "code": int(Code.Interrupted), "codeName": "Interrupted", "errmsg": "killed"}
+
+
+@pytest.mark.parametrize("others", [[], [STALE]], ids=["one", "another is stale"])
+@pytest.mark.parametrize(
+    "command", [FIND, {"count": "c", "query": {"x": 1}}, GATHERED["$group"]], ids=lambda it: next(iter(it))
+)
+def test_a_read_that_a_shard_has_ended_is_not_begun_again(command: dict[str, Any], others: list[Any]) -> None:
+    async def story() -> None:
+        cluster = (await filled()).relaying
+        cluster.b.answers.append(INTERRUPTED)
+        cluster.a.answers += others
+        before = len(cluster.a.asked), len(cluster.b.asked)
+        reply = await cluster.reply(command)
+        assert (reply["ok"], reply["code"], reply["errmsg"]) == (0.0, int(Code.Interrupted), "killed")
+        assert (len(cluster.a.asked), len(cluster.b.asked)) == (before[0] + (not others), before[1])
+        await _none_left(cluster)
+
+    loop(story())
+
+
 @pytest.mark.parametrize("batch", [4, 100])
 def test_what_is_more_than_a_batch_or_much_is_read_on_by_the_router(
     batch: int, monkeypatch: pytest.MonkeyPatch
