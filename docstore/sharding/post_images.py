@@ -31,21 +31,21 @@ class PostImages:
         """True if a change of these paths may change the shard key, or the paths are None (unknown)."""
         return changed is None or meet(self._places, changed)
 
-    def check_new(self, made: bytes, *, retryable: bool) -> None:
+    def check_new(self, made: bytes, *, in_session: bool) -> None:
         """Check a document before its insertion. Errors: NotSingleValueField, IllegalOperation,
         WouldChangeOwningShard.
         """
         self._key_of(made)
         if not self._owns(made):
-            _check_retryable(retryable)
+            _check_in_session(in_session)
             raise _elsewhere(self._key)
 
-    def check_change(self, before: bytes, after: bytes, tree: Filter, *, multi: bool, retryable: bool) -> None:
+    def check_change(self, before: bytes, after: bytes, tree: Filter, *, multi: bool, in_session: bool) -> None:
         """Check the new version of a document. `tree`: the filter of the statement.
 
         Errors: NotSingleValueField. If the shard key changes: InvalidOptions in a statement over many documents,
-        31025 if the filter does not fix the old key, IllegalOperation if the write is not retryable,
-        WouldChangeOwningShard.
+        31025 if the filter does not fix the old key, IllegalOperation outside of retryable writes and
+        transactions, WouldChangeOwningShard.
         """
         if self._key_of(after) == self._key.key_of(before):
             return
@@ -57,7 +57,7 @@ class PostImages:
             raise CommandError(
                 31025, "Shard key update is not allowed without specifying the full shard key in the query"
             )
-        _check_retryable(retryable)
+        _check_in_session(in_session)
         if not self._owns(after):
             raise _elsewhere(self._key)
 
@@ -76,8 +76,8 @@ class PostImages:
             ) from None
 
 
-def _check_retryable(retryable: bool) -> None:
-    if not retryable:
+def _check_in_session(in_session: bool) -> None:
+    if not in_session:
         raise CommandError(
             Code.IllegalOperation,
             "Must run update to shard key field in a multi-statement transaction or with retryWrites: true.",

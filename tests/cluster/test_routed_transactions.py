@@ -85,6 +85,63 @@ def asked(cluster: Cluster, command: dict[str, Any]) -> tuple[float, int | None]
     return reply["ok"], reply.get("code")
 
 
+def homes(cluster: Cluster, name: str) -> pymongo.collection.Collection[dict[str, Any]]:
+    """Documents 0 to 3 by their key `k`, those from 10 on on shard two."""
+    collection = cluster.shard(name, {"k": 1})
+    collection.insert_many([{"_id": n, "k": 5 * n, "n": 0} for n in range(4)])
+    cluster.split_and_move(name, {"k": 10})
+    cluster.client.admin.command("split", f"test.{name}", middle={"k": 4})
+    return collection
+
+
+def test_a_transaction_changes_shard_keys_of_documents_that_stay_on_their_shard(cluster: Cluster) -> None:
+    collection = homes(cluster, "homes")
+    with cluster.client.start_session() as session, session.start_transaction():
+        collection.update_one({"_id": 0, "k": 0}, {"$set": {"k": 7}}, session=session)
+        collection.replace_one({"_id": 1, "k": 5}, {"k": 1, "n": 1}, session=session)
+        found = collection.find_one_and_update(
+            {"_id": 2, "k": 10}, [{"$set": {"k": {"$add": ["$k", 1]}}}], session=session
+        )
+        assert found == {"_id": 2, "k": 10, "n": 0}
+        collection.update_one({"k": 11}, {"$inc": {"n": 1}}, session=session)
+        collection.update_one({"k": 15}, {"$unset": {"n": 1}}, session=session)
+        assert collection.find_one({"k": 7}, session=session) == {"_id": 0, "k": 7, "n": 0}
+        assert collection.find_one({"k": 7}) is None
+    expected = [
+        {"_id": 0, "k": 7, "n": 0},
+        {"_id": 1, "k": 1, "n": 1},
+        {"_id": 2, "k": 11, "n": 1},
+        {"_id": 3, "k": 15},
+    ]
+    assert list(collection.find(sort=[("_id", 1)])) == expected
+    assert [collection.count_documents({"k": key}) for key in (0, 1, 5, 7, 10, 11)] == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("form", ["update", "replacement", "findAndModify", "upsert"])
+def test_a_key_that_another_shard_owns_ends_the_transaction_on_both(cluster: Cluster, form: str) -> None:
+    collection = homes(cluster, f"homes_{form}")
+    before = list(collection.find(sort=[("_id", 1)]))
+    acts: dict[str, Any] = {
+        "update": lambda session: collection.update_one({"_id": 0, "k": 0}, {"$set": {"k": 12}}, session=session),
+        "replacement": lambda session: collection.replace_one({"_id": 0, "k": 0}, {"k": 12}, session=session),
+        "findAndModify": lambda session: collection.find_one_and_update({"k": 0}, {"$set": {"k": 12}}, session=session),
+        "upsert": lambda session: collection.update_one({"k": 3}, {"$set": {"k": 12}}, upsert=True, session=session),
+    }
+    with cluster.client.start_session() as session:
+        session.start_transaction()
+        collection.update_one({"_id": 0, "k": 0}, {"$inc": {"n": 1}}, session=session)
+        collection.update_one({"_id": 3, "k": 15}, {"$inc": {"n": 1}}, session=session)
+        with pytest.raises(OperationFailure) as refused:
+            acts[form](session)
+        assert refused.value.code == 283
+        assert not refused.value.has_error_label("TransientTransactionError")
+        with pytest.raises(OperationFailure) as ended:
+            session.commit_transaction()
+        assert ended.value.code == 251
+    collection.update_many({}, {"$set": {"after": 1}})
+    assert list(collection.find(sort=[("_id", 1)])) == [{**row, "after": 1} for row in before]
+
+
 def test_a_transfer_over_two_shards_is_seen_whole(cluster: Cluster) -> None:
     collection = accounts(cluster, "transfer")
     with cluster.client.start_session() as session:

@@ -39,7 +39,11 @@ INDEXES = {
 
 
 class Aborted(Exception):
-    """The transaction has certainly not happened."""
+    """The transaction has certainly not happened. `write_errors`: of the statement that ended it."""
+
+    def __init__(self, message: str, write_errors: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.write_errors = write_errors
 
 
 class OpenTransaction:
@@ -64,7 +68,7 @@ class OpenTransaction:
         if "recoveryToken" in reply:
             self._token = {"recoveryToken": reply["recoveryToken"]}
         if reply.get("writeErrors"):
-            raise Aborted(str(reply["writeErrors"]))
+            raise Aborted(str(reply["writeErrors"]), reply["writeErrors"])
         return reply
 
     async def find(self, collection: str, where: Mapping[str, Any], **options: Any) -> list[dict[str, Any]]:

@@ -150,7 +150,7 @@ class FindAndModifyWork(SearchingWork):
     def _check_shard_key(self, modification: Modification, before: bytes, after: bytes) -> None:
         rules = self._target.post_images()
         if rules is not None and rules.concerned(modification.changed):
-            rules.check_change(before, after, modification.tree, multi=False, retryable=self._target.retryable)
+            rules.check_change(before, after, modification.tree, multi=False, in_session=self._target.in_session)
 
     def _without_match(self, collection: Collection | None) -> None:
         modification = self._request.modification

@@ -269,7 +269,7 @@ class Inserts:
             self._validator.check_new(prepared)
         if self._rules is not None and prepared is not given:
             # The router targeted the document as sent; a timestamp filled in here may be part of its shard key.
-            self._rules.check_new(prepared, retryable=True)
+            self._rules.check_new(prepared, in_session=True)
         return prepared
 
     def _collection(self) -> Collection | None:

@@ -109,11 +109,12 @@ class WriteTarget:
         """Raise if the shard may not insert this upserted document. Errors: those of the shard key."""
         rules = self.post_images()
         if rules is not None:
-            rules.check_new(made, retryable=self.retryable)
+            rules.check_new(made, in_session=self.in_session)
 
     @property
-    def retryable(self) -> bool:
-        return self.session_write is not None
+    def in_session(self) -> bool:
+        """True if the statement is a retryable write or part of a transaction: only these may change a shard key."""
+        return self.session_write is not None or (self.session is not None and self.session.transaction is not None)
 
     def counted(self, documents: Sequence[bytes]) -> int:
         """Return how many documents these count for in the outcome."""

@@ -270,7 +270,7 @@ class UpdateWork(SearchingWork):
                     if rules is not None:
                         rules.check_change(
                             before, after, modification.tree, multi=self._statement.multi,
-                            retryable=self._target.retryable,
+                            in_session=self._target.in_session,
                         )  # fmt: skip
                     index_keys = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(

@@ -134,6 +134,20 @@ PLANTS = (
         "transaction = None",
     ),
     Plant(
+        "a transaction gives a document a key of another shard",
+        "key-changes",
+        "docstore.sharding.post_images:PostImages.check_change",
+        "if not self._owns(after):",
+        "if False:",
+    ),
+    Plant(
+        "a transaction may not change a shard key",
+        "key-changes",
+        "docstore.node.write.statement_loop:WriteTarget.in_session",
+        "self.session_write is not None or (self.session is not None and self.session.transaction is not None)",
+        "self.session_write is not None",
+    ),
+    Plant(
         "a transaction waits for a change as long as that takes",
         "waiting",
         "mongod.migration.transaction_filter:_wait_briefly",

@@ -18,6 +18,7 @@ from tests.simulation.scenarios import (
     heirs,
     hints,
     idle_reads,
+    key_changes,
     lost_disks,
     membership,
     moments,
@@ -48,7 +49,7 @@ MODULES = (
     moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
     special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
     routed_streams, hints, prepared_changes, repeated_commits, retries, waiting, concern_defaults,
-    idle_reads,
+    idle_reads, key_changes,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
