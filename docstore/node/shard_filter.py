@@ -60,6 +60,10 @@ class Hold(Protocol):
 class ShardFilter(Protocol):
     """The hook; implemented by the driver of migrations."""
 
+    @property
+    def shard_name(self) -> str:
+        """The name of this shard; empty before a cluster has taken the node in."""
+
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """Return the filter of the owned ranges, or None if all are owned.
 
@@ -117,6 +121,12 @@ class TransactionFilter(ShardFilter, Protocol):
 
         Errors: MustWait; otherwise they would wait for the transaction.
         """
+
+
+def shard_field(shard_filter: ShardFilter | None) -> dict[str, str]:
+    """Return `{shard: name}` for a report of this node; empty if it is no part of a cluster."""
+    name = "" if shard_filter is None else shard_filter.shard_name
+    return {"shard": name} if name else {}
 
 
 def post_images_of(shard_filter: ShardFilter | None, namespace: str, shard_version: bytes | None) -> PostImages | None:

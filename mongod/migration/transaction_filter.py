@@ -47,6 +47,11 @@ class TransactionShardFilter:
         self._patience_seconds = patience_seconds
         self._entered: set[str] = set()
 
+    @property
+    def shard_name(self) -> str:
+        """See the protocol."""
+        return self._below.shard_name
+
     def check_use(self, namespace: str) -> None:
         """See the protocol."""
         if self._uses(namespace):

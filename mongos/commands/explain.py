@@ -5,6 +5,7 @@ Every shard that the command's filter leads to explains it for itself; nothing i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import bson
@@ -67,7 +68,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     began = router.clock()
     answers = await router.routed(context, attempt)
     millis = round((router.clock() - began) * 1000)
-    return _reply(_stage_name(name, inner, len(answers)), answers, inner, millis)
+    hosts = {answer.shard: (await router.shards.get(answer.shard)).host for answer in answers}
+    return _reply(_stage_name(name, inner, len(answers)), answers, inner, millis, hosts)
 
 
 def _subject(name: str, inner: bytes) -> bytes:
@@ -105,9 +107,12 @@ def _stage_name(name: str, inner: bytes, shards: int) -> str:
     return "SHARD_MERGE_SORT" if sort is not None and sort[1] != _NOTHING else "SHARD_MERGE"
 
 
-def _reply(stage: str, answers: list[ShardReply], inner: bytes, millis: int) -> dict[str, Any]:
+def _reply(
+    stage: str, answers: list[ShardReply], inner: bytes, millis: int, hosts: Mapping[str, str]
+) -> dict[str, Any]:
+    """`hosts`: the members of each shard as in config.shards."""
     decoded = [(answer, answer.decoded()) for answer in answers]
-    planned = [_shard_plan(answer, explanation) for answer, explanation in decoded]
+    planned = [_shard_plan(answer, explanation, hosts[answer.shard]) for answer, explanation in decoded]
     planner = {"mongosPlannerVersion": 1, "winningPlan": {"stage": stage, "shards": planned}}
     reply: dict[str, Any] = {"queryPlanner": planner}
     if not decoded:
@@ -119,10 +124,10 @@ def _reply(stage: str, answers: list[ShardReply], inner: bytes, millis: int) -> 
     return reply | {"command": RawBSONDocument(inner)}
 
 
-def _shard_plan(answer: ShardReply, found: dict[str, Any]) -> dict[str, Any]:
+def _shard_plan(answer: ShardReply, found: dict[str, Any], host: str) -> dict[str, Any]:
     return {
         "shardName": answer.shard,
-        "connectionString": answer.address,
+        "connectionString": host,
         "serverInfo": found["serverInfo"],
         **found["queryPlanner"],
     }

@@ -101,12 +101,15 @@ _INSERTS = Kind("documents", insert_target, len)
 class RoutedTarget:
     """A collection of the cluster. Implements `docstore.commands.requests.results.Target`."""
 
+    unidentified_code = 51190
+
     def __init__(self, context: Context, routing: Routing) -> None:
         self._context = context
         self._routing = routing
         self.namespace = routing.namespace
         self._database, _, self._collection = routing.namespace.partition(".")
-        key = () if routing.collection is None else routing.collection.key.fields
+        key: tuple[str, ...] = () if routing.collection is None else tuple(routing.collection.key.fields)
+        self.required_fields = key
         self.id_fields = tuple(dict.fromkeys(("_id", *key)))
 
     def check_unsharded(self) -> None:

@@ -95,13 +95,48 @@ def test_explain_shows_the_plan_of_every_shard_that_is_asked(cluster):
     assert winning({"filter": {"n": 7}})["stage"] == "SINGLE_SHARD"
     merged = winning({"filter": {"x": 3}})
     assert merged["stage"] == "SHARD_MERGE"
-    assert {shard["shardName"] for shard in merged["shards"]} == {"one", "two"}
+    hosts = {shard["_id"]: shard["host"] for shard in cluster.client.config.shards.find()}
+    assert {shard["shardName"]: shard["connectionString"] for shard in merged["shards"]} == hosts
     assert winning({"filter": {"x": 3}, "sort": {"n": 1}})["stage"] == "SHARD_MERGE_SORT"
     deletion = {"delete": "explained", "deletes": [{"q": {"x": 3}, "limit": 0}]}
     explained = items.database.command({"explain": deletion, "verbosity": "executionStats"})
     assert explained["queryPlanner"]["winningPlan"]["stage"] == "SHARD_WRITE"
     assert explained["executionStats"]["totalDocsExamined"] == 20
     assert items.count_documents({}) == 100
+
+
+def test_statistics_of_every_shard_name_shard_and_member(cluster):
+    items = cluster.shard("measured", {"n": 1})
+    items.insert_many([{"n": n} for n in range(10)])
+    cluster.split_and_move("measured", {"n": 5})
+    hosts = {shard["_id"]: shard["host"] for shard in cluster.client.config.shards.find()}
+
+    def named(stage: dict[str, Any]) -> list[dict[str, Any]]:
+        reported = list(items.aggregate([stage]))
+        assert {row["shard"]: f"{row['shard']}/{row['host']}" for row in reported} == hosts
+        return reported
+
+    for row in named({"$collStats": {"count": {}}}):
+        assert list(row) == ["ns", "shard", "host", "localTime", "count"]
+    assert {(row["shard"], row["name"]) for row in named({"$indexStats": {}})} == {
+        (shard, name) for shard in hosts for name in ("_id_", "n_1")
+    }
+    assert list(named({"$indexStats": {}})[0]) == ["name", "key", "host", "accesses", "shard", "spec"]
+
+
+def test_a_merge_by_other_fields_than_those_of_the_shard_key_writes_nothing(cluster):
+    items = cluster.shard("merged", {"n": 1})
+    source = items.database.merge_source
+    source.insert_many([{"_id": number, "n": number} for number in range(3)])
+    for fields in ("_id", ["_id", "n"], "n"):
+        with pytest.raises(OperationFailure) as refused:
+            source.aggregate([{"$merge": {"into": "merged", "on": fields}}])
+        assert refused.value.code == 51190
+    assert items.count_documents({}) == 0
+    items.create_index([("n", 1), ("x", 1)], unique=True)
+    source.update_many({}, {"$set": {"x": 1}})
+    source.aggregate([{"$merge": {"into": "merged", "on": ["x", "n"]}}])
+    assert items.count_documents({}) == 3
 
 
 def test_a_map_reduce_runs_on_every_shard_and_null_is_a_key(cluster):

@@ -33,6 +33,10 @@ class Target(Protocol):
     namespace: str
     id_fields: tuple[str, ...]
     """The default `on` fields of `$merge`."""
+    required_fields: tuple[str, ...]
+    """The fields that `on` must contain: those of a shard key."""
+    unidentified_code: int
+    """The error code for `on` fields without a unique index."""
 
     async def ask(self, command: dict[str, Any]) -> bytes:
         """Return the reply to a command on the target's database. Errors: those of the command."""
@@ -116,7 +120,9 @@ class Merging:
         """The reply's write concern error, if any."""
 
     async def begin(self) -> None:
-        """Errors: 51183 if no unique index covers the `on` fields."""
+        """Errors: the target's `unidentified_code` if no unique index has exactly the `on` fields, or if these lack a
+        field of the shard key: indexes are unique on each shard only.
+        """
         if not self._checked:
             await self._check_fields()
 
@@ -151,6 +157,11 @@ class Merging:
     async def _check_fields(self) -> None:
         stage = self._stage
         fields = stage.on or ()
+        unidentified = CommandError(
+            self._target.unidentified_code, "Cannot find index to verify that join fields will be unique"
+        )
+        if not set(fields).issuperset(self._target.required_fields):
+            raise unidentified
         try:
             listed = _first_batch(await self._target.ask({"listIndexes": _collection(self._target)}))
         except CommandError as error:
@@ -165,7 +176,7 @@ class Merging:
                 rules = index.get("collation")
                 if stage.query_context.collation == (None if rules is None else parse_collation(bson.encode(rules))):
                     return
-        raise CommandError(51183, "Cannot find index to verify that join fields will be unique")
+        raise unidentified
 
     async def _update(self, documents: list[bytes]) -> dict[str, Any]:
         statements = [bson.encode(self._statement(document)) for document in documents]

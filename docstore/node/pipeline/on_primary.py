@@ -42,6 +42,8 @@ class PrimaryTarget:
     """A collection on the primary. Implements `docstore.commands.requests.results.Target`."""
 
     id_fields: tuple[str, ...] = ("_id",)
+    required_fields: tuple[str, ...] = ()
+    unidentified_code = 51183
 
     def __init__(self, context: Context, node: DataNode, primary: Primary, namespace: str) -> None:
         self.namespace = namespace

@@ -23,6 +23,7 @@ from docstore.errors import Code, CommandError
 from docstore.node.explain.filter import filter_document
 from docstore.node.explain.plan import find_stages, plan_hashes
 from docstore.node.node import node_of
+from docstore.node.shard_filter import shard_field
 from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.collection_stats import namespace_stats, number, stored_count
 from docstore.node.upkeep.operations import in_progress
@@ -47,7 +48,9 @@ def _collection_statistics(context: Context, namespace: str, options: bytes) -> 
     node = node_of(context)
     arguments = parse_fields("$collStats", options, _COLLECTION)
     stored = stored_count(node, namespace)
-    statistics = {"ns": namespace, "host": node.settings.address, "localTime": node.now()}
+    statistics: dict[str, Any] = {
+        "ns": namespace, **shard_field(node.shard_filter), "host": node.settings.address, "localTime": node.now(),
+    }  # fmt: skip
     if arguments["latencyStats"] is not None:
         parse_fields("$collStats.latencyStats", arguments["latencyStats"], _LATENCIES)
         statistics["latencyStats"] = context.services.metrics.latencies(namespace)
@@ -81,6 +84,7 @@ def _index_statistics(context: Context, namespace: str, options: bytes) -> list[
             "key": RawBSONDocument(index.spec.key),
             "host": node.settings.address,
             "accesses": {"ops": Int64(index.uses), "since": since},
+            **shard_field(node.shard_filter),
             "spec": RawBSONDocument(index.spec.raw),
         }
         for index in collection.counted_indexes
@@ -116,6 +120,7 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
                 "cachedPlan": stage.document(),
                 "indexFilterSet": False,
                 "host": node.settings.address,
+                **shard_field(node.shard_filter),
             }
         )
     return documents

@@ -254,7 +254,7 @@ def test_results_are_merged_by_an_index_under_the_collation_of_what_is_read() ->
 
     folded, plain = loop(story())
     assert folded["ok"] == 1
-    assert plain["code"] == 51183
+    assert plain["code"] == 51190
 
 
 def test_a_pipeline_is_relayed_with_the_collections_beside_it() -> None:
