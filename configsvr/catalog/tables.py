@@ -10,6 +10,7 @@ sound catalog.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ from configsvr.catalog.records import (
     SHARDS,
     VERSION,
 )
-from docstore.bson import from_python
+from docstore.bson import document_to_python, from_python
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.store import Store
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -51,6 +52,15 @@ class Tables:
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return int(self._wall_clock() * 1000)
+
+    def second_of_day(self) -> int:
+        """The seconds after midnight in the time zone of this process."""
+        local = time.localtime(self._wall_clock())
+        return local.tm_hour * 3600 + local.tm_min * 60 + local.tm_sec
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The documents of config.settings by `_id`."""
+        return {row["_id"]: row for row in map(document_to_python, self.all(SETTINGS))}
 
     def timestamp(self) -> Timestamp:
         """Return the cluster time that this node knows."""

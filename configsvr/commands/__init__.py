@@ -12,6 +12,7 @@ from configsvr.commands import (
     enable_sharding,
     ensure_chunk_version,
     ensure_database_version,
+    get_balancing_settings,
     get_credentials,
     get_routing,
     lease,
@@ -28,8 +29,9 @@ from docstore.commands.declaration import Command
 
 _MODULES = (
     add_shard, commit_chunk_migration, commit_chunk_split, commit_move_primary, commit_rename, create_database,
-    enable_sharding, ensure_chunk_version, ensure_database_version, get_credentials, get_routing, lease, log_change,
-    mongos_ping, remove_collection, remove_database, remove_shard, set_jumbo, shard_collection, user_changes,
+    enable_sharding, ensure_chunk_version, ensure_database_version, get_balancing_settings, get_credentials,
+    get_routing, lease, log_change, mongos_ping, remove_collection, remove_database, remove_shard, set_jumbo,
+    shard_collection, user_changes,
 )  # fmt: skip
 
 COMMANDS: tuple[Command, ...] = tuple(module.COMMAND for module in _MODULES)

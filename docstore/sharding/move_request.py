@@ -22,7 +22,7 @@ from enum import Enum, auto
 from typing import Any
 
 from docstore.errors import Code, CommandError
-from docstore.sharding.balance import most_bytes
+from docstore.sharding.balancing.policy import most_bytes
 from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound, KeyRange
 from docstore.sharding.migration import Migration

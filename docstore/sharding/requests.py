@@ -200,6 +200,14 @@ def lease(name: str, action: str, holder: str, *, fence: int = 0, ttl_ms: int = 
     return command
 
 
+def get_balancing_settings() -> dict[str, Any]:
+    """Ask for the settings of splitting and balancing, and whether chunks may be balanced now.
+
+    -> the fields of `docstore.sharding.balancing.settings.BalancingSettings`.
+    """
+    return {"_configsvrGetBalancingSettings": 1}
+
+
 def mongos_ping(
     host: str, *, up_seconds: int, waiting: bool, version: str, cql: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class Autosplit:
 
     async def _move_top(self, routing: Routing) -> None:
         collection = routing.collection
+        await self._settings.refresh()
         if collection is None or not self._settings.balancing:
             return
         top = collection.chunks.chunk_at(collection.key.max.key)

@@ -1,9 +1,9 @@
 """The balancer: one router at a time, under a lease from the config servers, moves chunks from full shards to emptier
 ones.
 
-Every router runs this loop; the holder of the lease does the work. It renews the lease before every move, and stops
-if it cannot. The shards and the config servers check every move, so a lost lease can cost a refused move, never a
-wrong one.
+Every router runs this loop; the holder of the lease does the work. Before every move it reads the settings, of which
+the active window is one, and renews the lease; it stops if it may not go on. The shards and the config servers check
+every move, so a lost lease can cost a refused move, never a wrong one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
-from docstore.sharding.balance import (
+from docstore.sharding.balancing.policy import (
     FEW_CHUNKS,
     Route,
     ShardState,
@@ -70,8 +70,7 @@ class Balancer:
 
     async def round(self) -> bool:
         """Run one round, of at most one move per collection; return whether anything moved."""
-        await self._settings.refresh()
-        if not self._settings.balancing or not await self._lease():
+        if not await self._may_move():
             return False
         self.in_round = True
         self.rounds += 1
@@ -86,6 +85,13 @@ class Balancer:
         finally:
             self.in_round = False
         return moved
+
+    async def _may_move(self) -> bool:
+        """Return whether chunks may be balanced now, and by this router."""
+        await self._settings.refresh()
+        if self._settings.problem:
+            self._report("No balancing by these settings", {"problem": self._settings.problem})
+        return self._settings.balancing and await self._lease()
 
     async def release(self) -> None:
         """Release the lease, so that another router can balance; called when this one stops."""
@@ -112,7 +118,7 @@ class Balancer:
         tried: set[bytes] = set()
         while route is not None:
             transfer = await self._choose(collection, route, tried)
-            if transfer is None or not await self._lease():
+            if transfer is None or not await self._may_move():
                 return False
             details = {"ns": namespace, "chunk": str(transfer.chunk.range), "from": route.donor, "to": route.to}
             try:

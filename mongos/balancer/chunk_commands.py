@@ -12,7 +12,7 @@ from bson.raw_bson import RawBSONDocument
 
 from docstore.errors import Code, CommandError
 from docstore.sharding import requests
-from docstore.sharding.balance import Transfer, most_bytes
+from docstore.sharding.balancing.policy import Transfer, most_bytes
 from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.move_request import Extent
@@ -82,6 +82,7 @@ class ChunkCommands:
         the move is forced. `wait_for_delete`: wait until the donor has deleted its documents. Errors: ChunkTooBig;
         those of `requests.move_range`.
         """
+        await self._settings.refresh()
         most = 0 if force_jumbo or collection.partitioner is not None else self._settings.chunk_bytes
         extent = Extent(most_bytes=most)
         return await self._move(collection, chunk, to, extent, jumbo=True, wait_for_delete=wait_for_delete)

@@ -1,12 +1,13 @@
-"""The cluster-wide settings of splitting and balancing, from config.settings.
+"""The cluster-wide settings of splitting and balancing, as the config servers evaluate them
+(`docstore.sharding.balancing.settings`).
 
-Documents: `{_id: "chunksize", value: MB}`, `{_id: "balancer", stopped: bool, mode: "full"|"off"}`,
-`{_id: "autosplit", enabled: bool}`. Read again by every balancer round and when this router changes one.
+Read again by every balancer round and before each move, and when this router changes one.
 """
 
 from __future__ import annotations
 
-from docstore.sharding.split import DEFAULT_CHUNK_BYTES, MIB
+from docstore.sharding import requests
+from docstore.sharding.balancing.settings import FULL, OFF, BalancingSettings
 from mongos.routing.shards import CONFIG, Shard
 
 
@@ -15,17 +16,33 @@ class BalancerSettings:
 
     def __init__(self, config: Shard) -> None:
         self._config = config
-        self.chunk_bytes = DEFAULT_CHUNK_BYTES
-        self.balancing = True
-        self.autosplit = True
+        self._last = BalancingSettings()
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self._last.chunk_bytes
+
+    @property
+    def mode(self) -> str:
+        return self._last.mode
+
+    @property
+    def autosplit(self) -> bool:
+        return self._last.autosplit
+
+    @property
+    def balancing(self) -> bool:
+        """True if chunks may be balanced: by the mode, and in the active window."""
+        return self._last.active
+
+    @property
+    def problem(self) -> str:
+        """Why a setting cannot be read; empty if all can."""
+        return self._last.problem
 
     async def refresh(self) -> None:
-        answer = await self._config.command(CONFIG, {"find": "settings"}, repeatable=True)
-        rows = {row["_id"]: row for row in answer.decoded()["cursor"]["firstBatch"]}
-        self.chunk_bytes = int(rows.get("chunksize", {}).get("value", DEFAULT_CHUNK_BYTES // MIB) * MIB)
-        balancer = rows.get("balancer", {})
-        self.balancing = not balancer.get("stopped", False) and balancer.get("mode", "full") != "off"
-        self.autosplit = bool(rows.get("autosplit", {}).get("enabled", True))
+        reply = await self._config.command("admin", requests.get_balancing_settings(), repeatable=True)
+        self._last = BalancingSettings.from_document(reply.decoded())
 
     async def set_balancing(self, on: bool) -> None:
         """Write the setting for all routers, with write concern majority."""
@@ -36,7 +53,7 @@ class BalancerSettings:
                 "updates": [
                     {
                         "q": {"_id": "balancer"},
-                        "u": {"$set": {"stopped": not on, "mode": "full" if on else "off"}},
+                        "u": {"$set": {"stopped": not on, "mode": FULL if on else OFF}},
                         "upsert": True,
                     }
                 ],

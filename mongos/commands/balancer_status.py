@@ -17,7 +17,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     router = router_of(context)
     await router.settings.refresh()
     return {
-        "mode": "full" if router.settings.balancing else "off",
+        "mode": router.settings.mode,
         "inBalancerRound": router.balancer.in_round,
         "numBalancerRounds": Int64(router.balancer.rounds),
     }

@@ -38,10 +38,10 @@ def moved_to(cluster: Cluster, collection: str, shard: str) -> list[dict[str, An
 
 
 def setting(cluster: Cluster, megabytes: int) -> None:
-    """The size that chunks have; in force once both routers have read it."""
-    cluster.client.config.settings.update_one({"_id": "chunksize"}, {"$set": {"value": megabytes}}, upsert=True)
+    """The size that chunks have, in force at once. Both routers have read the settings just before."""
     for client in cluster.clients:
         client.admin.command("balancerStop")
+    cluster.client.config.settings.update_one({"_id": "chunksize"}, {"$set": {"value": megabytes}}, upsert=True)
 
 
 def test_posts_loaded_through_a_router_end_on_both_shards(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ LONG_MODULES = {
 """Modules with more lines than that, and why."""
 PACKAGE_MODULES = 20
 TABLES = {
+    "configsvr/commands",
     "docstore/aggregation/expressions",
     "docstore/aggregation/stages",
     "docstore/node/commands",

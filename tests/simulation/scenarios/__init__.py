@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.scenarios import (
     acknowledged,
+    active_window,
     concern_defaults,
     ddl,
     definitions,
@@ -49,7 +50,7 @@ MODULES = (
     moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
     special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
     routed_streams, hints, prepared_changes, repeated_commits, retries, waiting, concern_defaults,
-    idle_reads, key_changes,
+    idle_reads, key_changes, active_window,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}

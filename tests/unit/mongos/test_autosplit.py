@@ -9,6 +9,7 @@ from typing import Any, cast
 import bson
 import pytest
 
+from docstore.sharding.balancing.settings import BalancingSettings
 from docstore.sharding.chunk import Chunk
 from docstore.sharding.key import Bound
 from docstore.sharding.routing import CollectionRouting, Routing
@@ -29,7 +30,9 @@ class Config:
     def __init__(self, *, draining: bool) -> None:
         self._rows = [{"_id": "a", "host": "a/a:1"}, {"_id": "b", "host": "b/b:1", "draining": draining}]
 
-    async def command(self, _db: str, _body: Any, **_: Any) -> ShardReply:
+    async def command(self, _db: str, body: Any, **_: Any) -> ShardReply:
+        if "_configsvrGetBalancingSettings" in body:
+            return ShardReply("config", "config:1", bson.encode(BalancingSettings().document()))
         return ShardReply("config", "config:1", bson.encode({"cursor": {"firstBatch": self._rows}}))
 
 

@@ -8,7 +8,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from docstore.sharding.balance import (
+from docstore.sharding.balancing.policy import (
     Route,
     ShardState,
     Transfer,

@@ -1,0 +1,26 @@
+"""_configsvrGetBalancingSettings: see `docstore.sharding.requests.get_balancing_settings`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configsvr.server import server_of
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
+from docstore.commands.declaration import INTERNAL, Command, Role
+from docstore.sharding.balancing.settings import balancing_settings
+
+
+async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
+    tables = server_of(context).tables
+    return balancing_settings(tables.settings(), tables.second_of_day()).document()
+
+
+COMMAND = Command(
+    "_configsvrGetBalancingSettings",
+    run,
+    privilege=INTERNAL,
+    role=Role.PRIMARY,
+    write_concern=False,
+    help="the settings of splitting and balancing, and whether chunks may be balanced now",
+)

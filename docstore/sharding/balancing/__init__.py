@@ -1,0 +1,1 @@
+"""Balancing as pure decisions: which chunk moves next, and whether the settings of the cluster allow it now."""
