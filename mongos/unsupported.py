@@ -43,5 +43,11 @@ UNSUPPORTED = (
     *(unsupported(name, Privilege(action, _CLUSTER), reason, admin_only=True) for name, action, reason in _ON_CLUSTER),
     *(unsupported(name, Privilege(action, _COLLECTION), reason) for name, action, reason in _ON_COLLECTION),
     *(unsupported(name, Privilege(action, _COLLECTION), reason, admin_only=True) for name, action, reason in _ON_ADMIN),
+    unsupported(
+        "setUserWriteBlockMode",
+        Privilege("setUserWriteBlockMode", _CLUSTER),
+        "writes of users cannot be blocked",
+        "global",
+    ),
     unsupported("eval", AUTHENTICATED, "functions are run by shards"),
 )

@@ -114,7 +114,7 @@ ROUTER_COMMANDS = _words("""
 addShard addShardToZone balancerCollectionStatus balancerStart balancerStatus balancerStop checkShardingIndex
 cleanupOrphaned clearJumboFlag commitReshardCollection abortReshardCollection configureCollectionBalancing
 enableSharding flushRouterConfig getShardMap getShardVersion isdbgrid listShards mergeChunks moveChunk movePrimary
-netstat refineCollectionShardKey removeShard removeShardFromZone reshardCollection shardCollection split
+netstat refineCollectionShardKey removeShard removeShardFromZone reshardCollection shardCollection split splitVector
 updateZoneKeyRange
 """)
 """What a router has besides."""

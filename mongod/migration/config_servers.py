@@ -11,7 +11,9 @@ from bson.timestamp import Timestamp
 from docstore.bson import document_to_python
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.namespace import SETTINGS_NS
 from docstore.net import NetworkError, Pool, ReplicaSetClient
+from docstore.node.cluster_parameters import NAMESPACE as CLUSTER_PARAMETERS
 from docstore.replicaset.concern_defaults import DOCUMENT_ID
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
@@ -77,11 +79,19 @@ class ConfigServers:
         rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
         return {row["_id"]: row["version"]["timestamp"] for row in rows}
 
-    async def concern_defaults(self) -> dict[str, Any] | None:
-        """Return the document of the cluster's default concerns; None if none were set. Errors: those of `command`."""
-        command = {"find": "settings", "filter": {"_id": DOCUMENT_ID}, "readConcern": {"level": "majority"}}
-        rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
-        return rows[0] if rows else None
+    async def cluster_settings(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the documents that a majority of the config servers has and shards copy, each with its namespace.
+
+        These are the default concerns and the cluster parameters, where they were set. Errors: those of `command`.
+        """
+        documents: list[tuple[str, dict[str, Any]]] = []
+        for namespace, filter_ in ((SETTINGS_NS, {"_id": DOCUMENT_ID}), (CLUSTER_PARAMETERS, {})):
+            command = {
+                "find": namespace.partition(".")[2], "filter": filter_, "readConcern": {"level": "majority"},
+            }  # fmt: skip
+            rows = document_to_python(await self.command(command, db="config"))["cursor"]["firstBatch"]
+            documents += [(namespace, row) for row in rows]
+        return documents
 
     async def is_removed(self, shard: str) -> bool:
         """True if the cluster has no shard of that name.

@@ -34,7 +34,7 @@ from mongod.migration.recipient.driver import RecipientDriver
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables
-from mongod.migration.upkeep.concern_defaults import ConcernDefaultsWatch
+from mongod.migration.upkeep.cluster_settings import ClusterSettingsWatch
 from mongod.migration.upkeep.database_notes import DatabaseNotes
 from mongod.migration.upkeep.removal import RemovalWatch
 
@@ -66,7 +66,7 @@ class Shard:
         self._watch: asyncio.Task[None] | None = None
         self._removal = RemovalWatch(self, self.recipient)
         self._database_notes = DatabaseNotes(self)
-        self._concern_defaults = ConcernDefaultsWatch(self)
+        self._cluster_settings = ClusterSettingsWatch(self)
         self._unsubscribe = node.store.subscribe(self._committed)
 
     async def start(self) -> None:
@@ -76,7 +76,7 @@ class Shard:
         self._watch = asyncio.get_running_loop().create_task(self._watch_terms(), name="migrations")
         await self._removal.start()
         await self._database_notes.start()
-        await self._concern_defaults.start()
+        await self._cluster_settings.start()
 
     async def stop(self) -> None:
         """Stop all work; it resumes from the durable documents."""
@@ -88,7 +88,7 @@ class Shard:
         await self._donations.stop()
         await self._removal.stop()
         await self._database_notes.stop()
-        await self._concern_defaults.stop()
+        await self._cluster_settings.stop()
         await self.recipient.stop()
         await self.deleter.stop()
         await self.shard_filter.stop()

@@ -23,6 +23,7 @@ from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.merge.aggregate_requests import request_of
 from mongos.merge.explained import explain_pipeline
+from mongos.merge.explained_map_reduce import explain_map_reduce
 from mongos.router import router_of
 from mongos.routing.query_context import query_context_of
 from mongos.routing.requests import ShardReply, forwarded
@@ -38,7 +39,7 @@ _FILTERS = {
     "delete": "deletes",
 }
 """The field of each command that holds its filter or statements."""
-_EXPLAINABLE = frozenset(("aggregate", *_FILTERS))
+_EXPLAINABLE = frozenset(("aggregate", "mapReduce", *_FILTERS))
 _WRITES = frozenset(("update", "delete", "findAndModify"))
 
 
@@ -49,6 +50,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         request = request_of(context, inner, arguments)
         return await explain_pipeline(context.about(request.namespace), request, args["verbosity"], inner)
     context = context.about(f"{context.db}.{arguments.value}")
+    if name == "mapReduce":
+        return await explain_map_reduce(context, arguments, args["verbosity"], inner)
     subject = _subject(name, inner)
     collation = get_field(subject, "collation")
     query_context = query_context_of(context, collation=collation[1] if collation is not None else None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pymongo
 import pytest
-from pymongo.errors import OperationFailure
+from pymongo.errors import ExecutionTimeout, OperationFailure
 
 from docstore.errors import Code
 from tests.cluster.routed import Cluster, routed_cluster
@@ -16,7 +18,9 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with routed_cluster(tmp_path_factory.mktemp("told")) as cluster:
+    with routed_cluster(
+        tmp_path_factory.mktemp("told"), arguments=["--setParameter", "enableTestCommands=1"]
+    ) as cluster:
         yield cluster
 
 
@@ -160,3 +164,133 @@ def test_a_cursor_that_awaits_no_data_takes_no_time_limit(cluster: Cluster) -> N
             assert cluster.client.test.command(more, check=False)["code"] == Code.BadValue
         more = {"getMore": found["id"], "collection": "timed"}
         assert len(cluster.client.test.command(more)["cursor"]["nextBatch"]) == 3
+
+
+def shard_primary(cluster: Cluster, shard: str) -> pymongo.MongoClient[Any]:
+    """A client of a shard's only member."""
+    record = cluster.client.config.shards.find_one({"_id": shard})
+    assert record is not None
+    return pymongo.MongoClient(record["host"].partition("/")[2], directConnection=True)
+
+
+def test_the_machine_of_a_router(cluster: Cluster) -> None:
+    for client in cluster.clients:
+        shown = client.admin.command("hostInfo")
+        assert shown["system"]["hostname"].endswith(f":{(client.address or ('', 0))[1]}")
+        assert shown["system"]["numCores"] > 0
+        assert {"os", "extra"} < shown.keys()
+
+
+def test_the_size_of_a_collection_is_that_on_all_shards(cluster: Cluster) -> None:
+    sized = cluster.shard("sized", {"n": 1})
+    cluster.split_and_move("sized", {"n": 50})
+    sized.insert_many([{"n": n} for n in range(100)])
+    documents = cluster.client.test.sized_plain
+    documents.insert_many(sized.find())
+    whole, plain = (cluster.client.test.command("dataSize", f"test.{name}") for name in ("sized", "sized_plain"))
+    assert (whole["size"], whole["numObjects"]) == (plain["size"], plain["numObjects"]) == (plain["size"], 100)
+    assert cluster.client.test.command("dataSize", "nowhere.none")["numObjects"] == 0
+
+
+def test_split_points_are_those_of_an_unsharded_collection(cluster: Cluster) -> None:
+    test = cluster.client.test
+    test.pointed.insert_many([{"_id": n} for n in range(9)])
+    command = {"splitVector": "test.pointed", "keyPattern": {"_id": 1}, "force": True}
+    assert test.command(command)["splitKeys"] == [{"_id": 4}]
+    cluster.shard("pointed_sharded", {"n": 1})
+    with pytest.raises(OperationFailure) as refused:
+        test.command({**command, "splitVector": "test.pointed_sharded", "keyPattern": {"n": 1}})
+    assert refused.value.code == Code.IllegalOperation
+
+
+def test_writes_are_flushed_and_held_on_all_shards(cluster: Cluster) -> None:
+    admin = cluster.client.admin
+    flushed = admin.command("fsync")
+    assert (flushed["numFiles"], set(flushed["all"])) == (2, {"one", "two"})
+    with pytest.raises(OperationFailure) as refused:
+        admin.command("fsyncUnlock")
+    assert "when not locked" in str(refused.value)
+    held = cluster.shard("held", {"n": 1})
+    cluster.split_and_move("held", {"n": 5})
+    locked = admin.command("fsync", lock=True)
+    try:
+        assert (locked["lockCount"], set(locked["all"])) == (1, {"one", "two"})
+        for number in (0, 9):
+            with pytest.raises(ExecutionTimeout):
+                held.database.command(
+                    {"insert": "held", "documents": [{"n": number}], "maxTimeMS": 50, "writeConcern": {"w": 1}}
+                )
+        assert held.count_documents({}) == 0
+        assert cluster.clients[1].admin.command("fsync", lock=True)["lockCount"] == 2
+        assert admin.command("fsyncUnlock")["lockCount"] == 1
+    finally:
+        assert admin.command("fsyncUnlock")["lockCount"] == 0
+    held.insert_many([{"n": 0}, {"n": 9}])
+
+
+def test_a_lock_that_one_shard_refuses_is_on_none(cluster: Cluster) -> None:
+    admin = cluster.client.admin
+    with shard_primary(cluster, "two") as two:
+        failure = {"failCommands": ["fsync"], "errorCode": 8, "failInternalCommands": True}
+        two.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=failure)
+        with pytest.raises(OperationFailure) as refused:
+            admin.command("fsync", lock=True)
+        assert refused.value.code == 8
+    for shard in ("one", "two"):
+        with shard_primary(cluster, shard) as client, pytest.raises(OperationFailure, match="when not locked"):
+            client.admin.command("fsyncUnlock")
+
+
+def test_parameters_of_the_cluster_come_to_every_shard(cluster: Cluster) -> None:
+    admin = cluster.client.admin
+    parameter = {"preAndPostImages": {"expireAfterSeconds": 77}}
+    admin.command("setClusterParameter", {"changeStreamOptions": parameter})
+    for client in cluster.clients:
+        (shown,) = client.admin.command("getClusterParameter", "changeStreamOptions")["clusterParameters"]
+        assert shown["preAndPostImages"] == parameter["preAndPostImages"]
+    for shard in ("one", "two"):
+        with shard_primary(cluster, shard) as client:
+            wait_until(lambda: client.config.clusterParameters.find_one() == shown, 20)
+            with pytest.raises(OperationFailure) as refused:
+                client.admin.command("setClusterParameter", {"changeStreamOptions": parameter})
+            assert refused.value.code == Code.NotImplemented
+    with pytest.raises(OperationFailure) as refused:
+        admin.command("getClusterParameter", "none")
+    assert refused.value.code == Code.NoSuchKey
+
+
+def test_a_map_reduce_is_explained_by_what_shards_and_router_do(cluster: Cluster) -> None:
+    mapped = cluster.shard("mapped", {"n": 1})
+    cluster.split_and_move("mapped", {"n": 50})
+    mapped.insert_many([{"n": n, "x": n % 5} for n in range(100)])
+    command = {
+        "mapReduce": "mapped", "map": "function() { emit(this.x, 1) }", "reduce": "function(k, v) { return 1 }",
+        "finalize": "function(k, v) { return v }", "out": "counts", "query": {"x": 3},
+    }  # fmt: skip
+
+    def explained(**fields: Any) -> dict[str, Any]:
+        return mapped.database.command({"explain": {**command, **fields}, "verbosity": "executionStats"})
+
+    def names(stages: list[dict[str, Any]]) -> list[str]:
+        return [next(iter(stage)) for stage in stages]
+
+    shown = explained()
+    assert shown["mergeType"] == "mongos"
+    assert names(shown["splitPipeline"]["shardsPart"]) == ["$project", "$unwind", "$group"]
+    assert names(shown["splitPipeline"]["mergerPart"]) == ["$group", "$project", "$out"]
+    assert set(shown["shards"]) == {"one", "two"}
+    for part in shown["shards"].values():
+        assert names(part["stages"]) == ["$cursor", "$project", "$unwind", "$group"]
+        assert part["stages"][0]["$cursor"]["executionStats"]["nReturned"] == 10
+    assert list(explained(query={"n": 7})["shards"]) == ["one"]
+    limited = explained(limit=3)
+    assert names(limited["splitPipeline"]["mergerPart"]) == ["$project", "$unwind", "$group", "$project", "$out"]
+    assert [names(part["stages"]) for part in limited["shards"].values()] == [["$cursor"], ["$cursor"]]
+    mapped.database.mapped_plain.insert_many([{"x": 3}])
+    plain = explained(mapReduce="mapped_plain")
+    assert plain["splitPipeline"] is None
+    assert names(plain["shards"]["one"]["stages"]) == ["$cursor", "$project", "$unwind", "$group", "$project", "$out"]
+    with pytest.raises(OperationFailure) as refused:
+        explained(map=1)
+    assert refused.value.code == Code.BadValue
+    assert "counts" not in mapped.database.list_collection_names()

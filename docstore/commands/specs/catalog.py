@@ -203,3 +203,36 @@ PLAN_CACHE_CLEAR_FILTERS = Spec(
     value=Type.COLLECTION, wrong_name=Code.InvalidNamespace, tolerant=True, parameters=_PLAN_CACHE_SHAPE,
     help="forget the index filters of a collection, or the one for a query",
 )  # fmt: skip
+
+_PART = "dataSize tells of whole collections only"
+
+DATA_SIZE = Spec(
+    "dataSize", aliases=("datasize",), privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("estimate", Type.BOOL, default=False),
+        Parameter("keyPattern", Type.OBJECT, unsupported=_PART),
+        Parameter("min", Type.OBJECT, unsupported=_PART),
+        Parameter("max", Type.OBJECT, unsupported=_PART),
+        Parameter("maxSize", Type.INT, unsupported=_PART),
+        Parameter("maxObjects", Type.INT, unsupported=_PART),
+    ),
+    help="documents and bytes of a collection",
+)  # fmt: skip
+
+SPLIT_VECTOR = Spec(
+    "splitVector", privilege=Privilege("splitVector", Resource.COLLECTION), role=Role.PRIMARY, write_concern=False,
+    value=Type.NAMESPACE,
+    parameters=(
+        Parameter("keyPattern", Type.OBJECT, required=True),
+        Parameter("min", Type.OBJECT),
+        Parameter("max", Type.OBJECT),
+        Parameter("maxChunkSize", Type.INT, default=0, minimum=0),
+        Parameter("maxChunkSizeBytes", Type.INT, default=0, minimum=0),
+        Parameter("maxSplitPoints", Type.INT, default=0, minimum=0),
+        Parameter("maxChunkObjects", Type.INT, unsupported="a bound on the number of documents is not supported"),
+        Parameter("force", Type.SAFE_BOOL, default=False),
+        Parameter("openEnds", Type.BOOL, default=False, internal=True),
+    ),
+    help="where a chunk should be cut",
+)  # fmt: skip

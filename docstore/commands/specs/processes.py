@@ -54,3 +54,33 @@ SHUTDOWN = Spec(
     parameters=(Parameter("force", Type.SAFE_BOOL, default=False), Parameter("timeoutSecs", Type.INT, minimum=0)),
     help="end this process",
 )  # fmt: skip
+
+HOST_INFO = Spec(
+    "hostInfo", privilege=Privilege("hostInfo", Resource.CLUSTER), role=Role.ANY,
+    help="the machine and the operating system of the process",
+)  # fmt: skip
+
+FSYNC = Spec(
+    "fsync", privilege=Privilege("fsync", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    parameters=(
+        Parameter("lock", Type.SAFE_BOOL, default=False),
+        Parameter("async", Type.SAFE_BOOL, default=False),
+        Parameter("fsyncLockAcquisitionTimeoutMillis", Type.INT, unsupported="the lock is taken at once"),
+    ),
+    help="write everything to disk",
+)  # fmt: skip
+
+FSYNC_UNLOCK = Spec(
+    "fsyncUnlock", privilege=Privilege("unlock", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    help="let writes go on after fsync with lock",
+)  # fmt: skip
+
+GET_CLUSTER_PARAMETER = Spec(
+    "getClusterParameter", privilege=Privilege("getClusterParameter", Resource.CLUSTER), role=Role.ANY,
+    value=Type.ANY, admin_only=True, help="parameters of all members",
+)  # fmt: skip
+
+SET_CLUSTER_PARAMETER = Spec(
+    "setClusterParameter", privilege=Privilege("setClusterParameter", Resource.CLUSTER), role=Role.PRIMARY,
+    value=Type.OBJECT, admin_only=True, help="set a parameter of all members",
+)  # fmt: skip

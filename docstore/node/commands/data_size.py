@@ -7,11 +7,10 @@ from typing import Any
 from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.catalog import DATA_SIZE
 from docstore.node.node import node_of
 from docstore.node.upkeep.collection_stats import number, stored_count
-
-_PART = "dataSize tells of whole collections only"
 
 
 def run(context: Context, arguments: Arguments) -> Result:
@@ -24,16 +23,4 @@ def run(context: Context, arguments: Arguments) -> Result:
     return metrics | {"numObjects": number(stored.count), "millis": 0}
 
 
-COMMAND = Command(
-    "dataSize", run, aliases=("datasize",), privilege=Privilege("find", Resource.COLLECTION), role=Role.SECONDARY_OK,
-    value=Type.NAMESPACE,
-    parameters=(
-        Parameter("estimate", Type.BOOL, default=False),
-        Parameter("keyPattern", Type.OBJECT, unsupported=_PART),
-        Parameter("min", Type.OBJECT, unsupported=_PART),
-        Parameter("max", Type.OBJECT, unsupported=_PART),
-        Parameter("maxSize", Type.INT, unsupported=_PART),
-        Parameter("maxObjects", Type.INT, unsupported=_PART),
-    ),
-    help="documents and bytes of a collection",
-)  # fmt: skip
+COMMAND = DATA_SIZE.command(run)

@@ -6,7 +6,8 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import FSYNC
 from docstore.node.node import node_of
 from docstore.storage import StorageError
 
@@ -38,12 +39,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     }
 
 
-COMMAND = Command(
-    "fsync", run, privilege=Privilege("fsync", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    parameters=(
-        Parameter("lock", Type.SAFE_BOOL, default=False),
-        Parameter("async", Type.SAFE_BOOL, default=False),
-        Parameter("fsyncLockAcquisitionTimeoutMillis", Type.INT, unsupported="the lock is taken at once"),
-    ),
-    help="write everything to disk",
-)  # fmt: skip
+COMMAND = FSYNC.command(run)

@@ -6,7 +6,8 @@ from bson.int64 import Int64
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import FSYNC_UNLOCK
 from docstore.errors import NO_CODE, CommandError
 from docstore.node.node import node_of
 
@@ -22,7 +23,4 @@ def run(context: Context, _arguments: Arguments) -> Result:
     return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.count)}
 
 
-COMMAND = Command(
-    "fsyncUnlock", run, privilege=Privilege("unlock", Resource.CLUSTER), role=Role.ANY, admin_only=True,
-    help="let writes go on after fsync with lock",
-)  # fmt: skip
+COMMAND = FSYNC_UNLOCK.command(run)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from docstore.bson import to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import GET_CLUSTER_PARAMETER
 from docstore.errors import Code, CommandError
 from docstore.node.cluster_parameters import CHANGE_STREAM_OPTIONS, value_of
 from docstore.node.node import node_of
@@ -22,7 +23,4 @@ def run(context: Context, arguments: Arguments) -> Result:
     return {"clusterParameters": [value_of(store, str(name)) for name in names]}
 
 
-COMMAND = Command(
-    "getClusterParameter", run, privilege=Privilege("getClusterParameter", Resource.CLUSTER), role=Role.ANY,
-    value=Type.ANY, admin_only=True, help="parameters of all members",
-)  # fmt: skip
+COMMAND = GET_CLUSTER_PARAMETER.command(run)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Result
+from docstore.commands.specs.processes import SET_CLUSTER_PARAMETER
 from docstore.errors import Code, CommandError
 from docstore.node.cluster_parameters import checked_value, set_value, value_of
 from docstore.node.ddl.catalog_changes import change
 from docstore.node.node import node_of
+from docstore.node.process.settings import ClusterRole
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
+    if node_of(context).settings.role is ClusterRole.SHARD:
+        raise CommandError(Code.NotImplemented, "setClusterParameter can only run on mongos in sharded clusters")
     assignment = document_to_python(arguments.value)
     if len(assignment) != 1:
         raise CommandError(Code.IllegalOperation, "one cluster parameter is set at a time")
@@ -30,7 +34,4 @@ async def run(context: Context, arguments: Arguments) -> Result:
     return reply
 
 
-COMMAND = Command(
-    "setClusterParameter", run, privilege=Privilege("setClusterParameter", Resource.CLUSTER), role=Role.PRIMARY,
-    value=Type.OBJECT, admin_only=True, help="set a parameter of all members",
-)  # fmt: skip
+COMMAND = SET_CLUSTER_PARAMETER.command(run)

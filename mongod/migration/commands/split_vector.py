@@ -12,7 +12,7 @@ from docstore.bson import document_to_python
 from docstore.collection.collection import Collection
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Role, Type
+from docstore.commands.specs.catalog import SPLIT_VECTOR
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, finish_steps
@@ -93,23 +93,4 @@ def _median(node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRa
     return [] if middle is None or middle <= bounds.min.key else [middle]
 
 
-COMMAND = Command(
-    "splitVector",
-    run,
-    privilege=Privilege("splitVector", Resource.COLLECTION),
-    role=Role.PRIMARY,
-    write_concern=False,
-    value=Type.NAMESPACE,
-    parameters=(
-        Parameter("keyPattern", Type.OBJECT, required=True),
-        Parameter("min", Type.OBJECT),
-        Parameter("max", Type.OBJECT),
-        Parameter("maxChunkSize", Type.INT, default=0, minimum=0),
-        Parameter("maxChunkSizeBytes", Type.INT, default=0, minimum=0),
-        Parameter("maxSplitPoints", Type.INT, default=0, minimum=0),
-        Parameter("maxChunkObjects", Type.INT, unsupported="a bound on the number of documents is not supported"),
-        Parameter("force", Type.SAFE_BOOL, default=False),
-        Parameter("openEnds", Type.BOOL, default=False, internal=True),
-    ),
-    help="where a chunk should be cut",
-)
+COMMAND = SPLIT_VECTOR.command(run)

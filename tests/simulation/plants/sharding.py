@@ -11,9 +11,9 @@ PLANTS = (
     Plant(
         "a shard learns of the first default concern alone",
         "concern-defaults",
-        "mongod.migration.upkeep.concern_defaults:ConcernDefaultsWatch.run_pass",
-        "if document is not None and document != replication.concern_defaults.document:",
-        "if document is not None and not replication.concern_defaults.document:",
+        "mongod.migration.upkeep.cluster_settings:ClusterSettingsWatch.run_pass",
+        "if copied is None or document_to_python(copied) != document:",
+        "if copied is None:",
     ),
     Plant(
         "a member goes on with the default concern that it read first",
