@@ -24,7 +24,7 @@ from docstore.query.value.values import int64_bytes
 
 _LONG = 512
 """Bytes of a `let` above which its evaluation may be slow."""
-_SYSTEM_VARIABLES = frozenset(
+SYSTEM_VARIABLES = frozenset(
     ("CLUSTER_TIME", "IS_MR", "JS_SCOPE", "NOW", "REMOVE", "ROOT", "SEARCH_META", "USER_ROLES")
 )
 
@@ -91,7 +91,7 @@ def with_let(given: QueryContext, let: bytes) -> QueryContext:
 def _with_let(given: QueryContext, let: bytes) -> QueryContext:
     variables = dict(given.variables)
     for name, code, data in elements(let):
-        if name in _SYSTEM_VARIABLES:
+        if name in SYSTEM_VARIABLES:
             raise CommandError(4738901, f"the variable {name} cannot be set")
         _check_name(name)
         variables[name] = evaluate_early((code, data), query_context=replace(given, variables=variables))
@@ -113,7 +113,7 @@ def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
     Errors: 17275 for a system variable, FailedToParse for an empty name.
     """
     for name, _, _ in elements(constants):
-        if name in _SYSTEM_VARIABLES:
+        if name in SYSTEM_VARIABLES:
             raise CommandError(17275, f"the variable {name} cannot be set")
         if not name:
             raise CommandError(Code.FailedToParse, "empty variable names are not allowed")

@@ -258,6 +258,27 @@ STAGES: dict[str, list[Pipeline]] = {
     + [
         [SORTED, {"$merge": {"into": "out", "whenMatched": [{"$set": {"was": "$$new.n"}}], "let": variables}}]
         for variables in ({}, None, {"x": 1}, {"new": "$$ROOT"}, {"new": 1}, {"x": 1, "new": "$$ROOT"}, {"x": "$n"})
+    ]
+    + [
+        [
+            SORTED,
+            {
+                "$merge": {
+                    "into": "out",
+                    "whenMatched": [{"$set": {"was": "$$new.n"}}],
+                    "let": variables,
+                    "whenNotMatched": missing,
+                }
+            },
+        ]
+        for variables in ({}, None, {"x": 1}, {"new": "$$ROOT"})
+        for missing in ("discard", "fail")
+    ]
+    + [
+        [{"$merge": {"into": "out", "whenMatched": matched, "whenNotMatched": "discard", "let": variables, "on": on}}]
+        for matched in ("keepExisting", "fail", "replace")
+        for variables in ({}, {"x": "$$nope"}, 5)
+        for on in ("_id", 5)
     ],
     "$setWindowFields": [
         [

@@ -5,7 +5,7 @@ They are not run as stages: the caller removes the last stage (`without_target`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -69,7 +69,7 @@ Variables = tuple[tuple[str, Evaluate], ...]
 @dataclass(frozen=True, slots=True)
 class Merge(PlainStage):
     """The stage. `on`: None for the default, `_id`. `let`: the variables of `pipeline` besides `$$new`, which is the
-    document.
+    document. `binds_new`: False if `let` leaves `$$new` undefined.
     """
 
     raw: bytes
@@ -80,6 +80,7 @@ class Merge(PlainStage):
     not_matched: WhenNotMatched
     pipeline: tuple[bytes, ...]
     let: Variables
+    binds_new: bool
     query_context: QueryContext
 
     def start(self, environment: Environment) -> StageRun:
@@ -98,11 +99,12 @@ class Merge(PlainStage):
 
     def lacks_variables(self, document: bytes) -> bool:
         """True if a variable has no value for a new document, so that `update` may fail."""
-        return any(value is None for _, value in self.variables(document))
+        return not self.binds_new or any(value is None for _, value in self.variables(document))
 
     def variables(self, document: bytes) -> Iterator[tuple[str, Value | None]]:
         """Yield the variables of the pipeline for a new document, with their values."""
-        yield "new", (OBJECT, document)
+        if self.binds_new:
+            yield "new", (OBJECT, document)
         scope = Scope(document)
         for name, evaluate in self.let:
             yield name, evaluate(scope)
@@ -193,7 +195,7 @@ def read_merge(value: Value) -> MergeOptions:
 
 def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
     database, collection, matched, pipeline, not_matched, given_let, given_on = read_merge(value)
-    let = _let(given_let, matched, query_context)
+    let_fields = _let_fields(given_let)
     on = None if given_on is None else _on(given_on)
     if (matched, not_matched) in _NEVER:
         raise CommandError(
@@ -201,8 +203,11 @@ def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
             f"Combination of $merge modes 'whenMatched: {matched.value}' and 'whenNotMatched: {not_matched.value}' is"
             " not supported",
         )
+    let = _let(let_fields or {}, matched, query_context, given=let_fields is not None)
+    # A new document that is to be inserted is a variable in any case.
+    binds_new = let_fields is None or "new" in let_fields or not_matched is WhenNotMatched.INSERT
     raw = document_from([("$merge", *value)])
-    return [Merge(raw, database, collection, on, matched, not_matched, pipeline, let, query_context)]
+    return [Merge(raw, database, collection, on, matched, not_matched, pipeline, let, binds_new, query_context)]
 
 
 def _into(value: Value) -> tuple[str | None, str]:
@@ -262,18 +267,25 @@ def _when_not_matched(value: Value) -> WhenNotMatched:
     return WhenNotMatched(text)
 
 
-def _let(value: Value | None, matched: WhenMatched, query_context: QueryContext) -> Variables:
-    """Return the variables that a merge defines itself; `$$new` is always there."""
+def _let_fields(value: Value | None) -> dict[str, Value] | None:
+    """Return the fields of `let`; None without any `let`. Errors: TypeMismatch."""
     if value is None or value[0] in (NULL, UNDEFINED):
-        return ()
+        return None
     if value[0] != OBJECT:
         raise CommandError(
             Code.TypeMismatch, f"BSON field '$merge.let' is the wrong type '{type_name(value)}', expected type 'object'"
         )
-    if matched is not WhenMatched.PIPELINE:
+    return {name: (code, data) for name, code, data in elements(value[1])}
+
+
+def _let(
+    fields: Mapping[str, Value], matched: WhenMatched, query_context: QueryContext, *, given: bool
+) -> Variables:  # fmt: skip
+    """Return the variables that a merge defines besides `$$new`. `given`: there is a `let`."""
+    if given and matched is not WhenMatched.PIPELINE:
         raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched.value}' mode")
     variables: list[tuple[str, Evaluate]] = []
-    for name, code, data in elements(value[1]):
+    for name, (code, data) in fields.items():
         check_variable_name(name)
         if name == "new" and (code, data) != string_value("$$ROOT"):
             raise CommandError(

@@ -198,5 +198,5 @@ def merging(namespace: str) -> Merge:
     database, collection = split_namespace(namespace)
     return _MergeByKey(
         raw=EMPTY_DOCUMENT, database=database, collection=collection, on=("_id",), matched=WhenMatched.REPLACE,
-        not_matched=WhenNotMatched.INSERT, pipeline=(), let=(), query_context=PLAIN,
+        not_matched=WhenNotMatched.INSERT, pipeline=(), let=(), binds_new=True, query_context=PLAIN,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import bson
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from docstore.aggregation.expression_context import SYSTEM_VARIABLES
 from docstore.aggregation.stages.write import Merge, WhenMatched, WhenNotMatched
 from docstore.bson import array_documents, document_from, document_to_python, elements, get_field, get_path
 from docstore.bson.walk import OBJECT
@@ -200,7 +201,10 @@ class Merging:
         if stage.matched is WhenMatched.KEEP:
             insert_document = document_from(field for field in elements(document) if field[0] not in (stage.on or ()))
             return {**statement, "u": {"$setOnInsert": RawBSONDocument(insert_document)}}
-        constants = [(name, *value) for name, value in stage.variables(document) if value is not None]
+        # An update has no variables of the aggregate: the pipeline gets those of its `let`, too.
+        outer = {name: value for name, value in stage.query_context.variables.items() if name not in SYSTEM_VARIABLES}
+        variables = {**outer, **dict(stage.variables(document))}
+        constants = [(name, *value) for name, value in variables.items() if value is not None]
         update: list[Any] = [RawBSONDocument(step) for step in stage.pipeline]
         if stage.matched is WhenMatched.MERGE:
             update = [_MERGED]

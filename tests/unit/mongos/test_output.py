@@ -71,3 +71,45 @@ def test_results_are_merged_by_a_request_that_is_refused_when_the_target_is_shar
         assert await cluster.a.node.documents("into") == [{"_id": 0}, {"_id": 1, "value": 2}]
 
     loop(story())
+
+
+NEW = {"was": "$$new.value", "more": "$$more", "given": "$$given"}
+
+
+@pytest.mark.parametrize(
+    ("let", "missing", "expected"),
+    [
+        (None, "insert", {"was": 2}),
+        ({"more": "$value"}, "insert", {"was": 2, "more": 2}),
+        ({"more": {"$add": ["$$given", 1]}, "new": "$$ROOT"}, "discard", {"was": 2, "more": 8, "given": 7}),
+        ({"given": "$value", "more": {"$literal": "$value"}}, "insert", {"more": "$value", "given": 2}),
+        ({"more": "$none", "new": "$$ROOT"}, "insert", 17276),
+        ({"more": 1}, "discard", 17276),
+        ({"more": "$$unknown"}, "insert", 17276),
+    ],
+    ids=str,
+)
+def test_a_merge_by_a_pipeline_knows_its_variables_and_those_of_the_request(
+    let: dict[str, Any] | None, missing: str, expected: dict[str, Any] | int
+) -> None:
+    """As a data node that carries it out alone."""
+    fields = expected if isinstance(expected, dict) else NEW
+    change = {"$set": {name: NEW[name] for name in fields}}
+    stage = {"into": "into", "whenMatched": [change], "whenNotMatched": missing}
+    if let is not None:
+        stage["let"] = let
+    command = {"aggregate": "from", "pipeline": [{"$merge": stage}], "cursor": {}, "let": {"given": 7}}
+
+    async def story() -> None:
+        cluster = await filled()
+        await cluster.reply({"insert": "into", "documents": [{"_id": 1}]})
+        alone = LocalNode()
+        for name, rows in (("from", [{"_id": 1, "value": 2}]), ("into", [{"_id": 0}, {"_id": 1}])):
+            await alone.insert(name, *rows)
+        for reply in (await cluster.reply(command), await alone.reply(command)):
+            assert reply["ok"] == 1 if isinstance(expected, dict) else reply["code"] == expected, reply
+        merged = [{"_id": 0}, {"_id": 1, **(expected if isinstance(expected, dict) else {})}]
+        for node in (cluster.a.node, alone):
+            assert await node.documents("into") == merged
+
+    loop(story())
