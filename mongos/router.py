@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from docstore.bson import append_fields
+from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.concerns import PRIMARY, ReadPreference
 from docstore.commands.context import Context
 from docstore.commands.declaration import Role
 from docstore.commands.gossip import EncodedGossip
 from docstore.commands.operations.counters import Counters
+from docstore.errors import CommandError
 from docstore.js.workers import Workers
 from docstore.namespace import check_database_name, split_namespace
 from docstore.net.listener import NetworkStatistics
@@ -32,7 +35,7 @@ from mongos.host_info import HostInfo
 from mongos.merge.leftovers import Leftovers
 from mongos.merge.remote import RemoteCursor
 from mongos.relay.targets import PreparedTargets
-from mongos.routing.cache import RoutingCache, version_for
+from mongos.routing.cache import UNAVAILABLE_CODES, RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.scatter import LATE_SECONDS, Scatter
@@ -43,6 +46,8 @@ from mongos.widecolumn.definition_cache import Definitions
 from mongos.widecolumn.hints.handoff import Hints
 
 T = TypeVar("T")
+MAX_UNAVAILABLE_SECONDS = 5.0
+"""How long a request waits for a shard that it can do without."""
 
 
 class Balancing(NamedTuple):
@@ -142,9 +147,12 @@ class Router:
 
     async def ask(
         self, context: Context, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
-        repeatable: bool = True,
+        repeatable: bool = True, unavailable: set[str] | None = None,
     ) -> list[ShardReply]:  # fmt: skip
-        """Send the same request to several shards concurrently, each with its shard version."""
+        """Send the same request to several shards concurrently, each with its shard version.
+
+        With `unavailable`, shards that cannot be reached are added to it instead of an error, and have no reply.
+        """
 
         def request(name: str) -> bytes:
             return versioned(body(name) if callable(body) else body, version_for(routing, name))
@@ -159,16 +167,29 @@ class Router:
             if context.max_time_ms and context.deadline is not None:
                 remaining_ms = max(int((context.deadline - self.clock()) * 1000), 1)
                 timed = append_fields(timed, b"\x10maxTimeMS\0" + remaining_ms.to_bytes(4, "little"))
-            return await shard.command(
-                context.db, timed, read_preference=read_preference, repeatable=repeatable,
+            send_once = partial(
+                shard.command, context.db, timed, read_preference=read_preference, repeatable=repeatable,
                 deadline=context.deadline, late=LATE_SECONDS, failure=failure,
             )  # fmt: skip
+            if unavailable is None:
+                return await send_once()
+            try:
+                return await send_once(patience=MAX_UNAVAILABLE_SECONDS)
+            except CommandError as error:
+                if error.code not in UNAVAILABLE_CODES:
+                    raise
+                # The shard may have handed its chunks over.
+                self.cache.doubt(routing.namespace, error)
+                unavailable.add(name)
+                return ShardReply(name, "", EMPTY_DOCUMENT)
 
         read_preference = PRIMARY if context.command.role is Role.PRIMARY else context.read_preference
         if context.deadline is not None or read_preference.secondary_ok:
-            return await self.leftovers.answers(shards, one)
-        database = db_field(context.db)
-        return await self.leftovers.scattered(shards, send, one)
+            answers = await self.leftovers.answers(shards, one)
+        else:
+            database = db_field(context.db)
+            answers = await self.leftovers.scattered(shards, send, one)
+        return [answer for answer in answers if answer.shard not in unavailable] if unavailable else answers
 
     async def remotes(
         self, context: Context, answers: Sequence[ShardReply], batch_size: int | None

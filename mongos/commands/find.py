@@ -19,7 +19,7 @@ from docstore.bson import document_from, elements
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Exceptional, Parameter, Result, Type
+from docstore.commands.declaration import Result
 from docstore.commands.requests.view_stages import batch_size_on_view, find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
@@ -101,19 +101,37 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     if projection is not None:
         without.append("projection")
     body = forwarded(context.raw, without=without, add=add)
-    answers = await router.ask(context, routing, shards, body)
+    unavailable = set[str]() if _may_be_partial(context, args) else None
+    answers = await router.ask(context, routing, shards, body, unavailable=unavailable)
+    partial_results = None if unavailable is None else bool(unavailable)
     if not merge:
-        return await open_cursor(context, args, answers[0])
-    project = None if projection is None else _projecting(args, projection)
-    return await _merged(context, args, Shape(sort=order, skip=skip, limit=limit, project=project), answers)
+        shape = Shape()
+        if partial_results is None:
+            return await open_cursor(context, args, answers[0])
+    else:
+        project = None if projection is None else _projecting(args, projection)
+        shape = Shape(sort=order, skip=skip, limit=limit, project=project)
+    return await _merged(context, args, shape, answers, partial_results=partial_results)
 
 
-async def _merged(context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply]) -> bytes:
-    """Return the reply from the answers of several shards; a cursor of this router reads the rest."""
+def _may_be_partial(context: Context, args: Arguments) -> bool:
+    """True if the client accepts results without those of shards that cannot be reached; never in a transaction."""
+    in_transaction = context.session is not None and context.session.transaction is not None
+    return bool(args["allowPartialResults"]) and not in_transaction
+
+
+async def _merged(
+    context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply], *,
+    partial_results: bool | None = None,
+) -> bytes:  # fmt: skip
+    """Return the reply from the shards' answers; a cursor of this router reads the rest. `partial_results`: as in
+    `MergedCursor`.
+    """
     size = args["batchSize"]
     return await opened_reply(
-        context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"]
-    )
+        context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
+        partial=partial_results,
+    )  # fmt: skip
 
 
 def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[bytes], bytes]:
@@ -199,18 +217,10 @@ def _plain_shape(args: Arguments) -> Shape | None:
 RELAYING = Relaying(
     lambda args, targets, language: targets.of_filter(args["filter"] or EMPTY_DOCUMENT, language),
     b"\x03cursor\0",
-    aside=frozenset(("let", "collation", "tailable", "awaitData")),
+    aside=frozenset(("let", "collation", "tailable", "awaitData", "allowPartialResults")),
     counts="query",
     open_cursor=open_cursor,
     gather=_gather,
 )
 
-COMMAND = FIND.command(
-    relayed(run, RELAYING),
-    Exceptional(
-        "all shards must answer",
-        Parameter(
-            "allowPartialResults", Type.SAFE_BOOL, default=False, unsupported="allowPartialResults is not supported"
-        ),
-    ),
-)
+COMMAND = FIND.command(relayed(run, RELAYING))

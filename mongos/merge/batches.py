@@ -6,14 +6,16 @@ import struct
 from typing import Protocol
 
 from docstore.bson import document_from, documents_array, get_field
-from docstore.bson.walk import TIMESTAMP
+from docstore.bson.walk import BOOL, TIMESTAMP
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.js import script_thread
 
 
 class Batches(Protocol):
-    """The source of a cursor's batches."""
+    """The source of a cursor's batches. `partial`: True if results of a shard are missing."""
+
+    partial: bool | None
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
         """Return at most this many documents and bytes, at least one document if any is left, and whether they were
@@ -39,9 +41,12 @@ def cursor_reply(
     *,
     catalog: bool = False,
     at: int | None = None,
+    partial: bool | None = False,
 ) -> bytes:
-    """Return `{cursor: {<field>: [...], id, ns, atClusterTime?}}`. `field`: firstBatch or nextBatch; `at`: the packed
-    timestamp of the snapshot.
+    """Return `{cursor: {<field>: [...], id, ns, atClusterTime?, partialResultsReturned?}}`.
+
+    `field`: firstBatch or nextBatch; `at`: the packed timestamp of the snapshot; `partial`: results of a shard are
+    missing.
 
     Cursors over the catalog, and those of missing collections, have the batch last.
     """
@@ -53,6 +58,8 @@ def cursor_reply(
     ]
     if at is not None:
         identity.append(("atClusterTime", TIMESTAMP, at.to_bytes(8, "little")))
+    if partial:
+        identity.append(("partialResultsReturned", BOOL, b"\1"))
     return document_from([("cursor", 0x03, document_from([*identity, batch] if catalog else [batch, *identity]))])
 
 
@@ -84,7 +91,7 @@ async def first_reply(
         raise
     if done or single_batch:
         merged.close()
-        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at)
+        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at, partial=merged.partial)
     lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
     cursor = context.services.cursors.register(
         merged,
@@ -98,7 +105,7 @@ async def first_reply(
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
     cursor.at_cluster_time = at
-    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog, at=at)
+    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog, at=at, partial=merged.partial)
 
 
 async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | None) -> bytes:
@@ -113,7 +120,9 @@ async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | N
     cursor.batches += 1
     if done:
         registry.close(cursor)
-        return cursor_reply(documents, 0, cursor.namespace, "nextBatch", at=cursor.at_cluster_time)
-    alive = registry.checkin(cursor)
-    identity = cursor.id if alive else 0
-    return cursor_reply(documents, identity, cursor.namespace, "nextBatch", at=cursor.at_cluster_time)
+        identity = 0
+    else:
+        identity = cursor.id if registry.checkin(cursor) else 0
+    return cursor_reply(
+        documents, identity, cursor.namespace, "nextBatch", at=cursor.at_cluster_time, partial=cursor.source.partial
+    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 class Listed:
     """Returns its documents in batches, like a `MergedCursor`."""
 
+    partial: bool | None = None
+
     def __init__(self, documents: list[bytes]) -> None:
         self._documents = documents
         self._at = 0

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 from docstore.aggregation.streams import GIVEN_BYTES, Feed, Stream
 from docstore.deferred_free import free_later
+from docstore.errors import CommandError
 from docstore.net.scheduling.scheduler import STEP_SECONDS, Scheduler
 from mongos.merge.remote import RemoteCursor
+from mongos.routing.cache import UNAVAILABLE_CODES
 
 SLICE_DOCUMENTS = 2048
 
@@ -66,7 +68,10 @@ class MergedCursor:
         *,
         scheduler: Scheduler,
         finish: Finish | None = None,
+        partial: bool | None = None,
     ) -> None:
+        """`partial`: None if all shards must answer; else whether results of one are missing already."""
+        self.partial = partial
         self._remotes = list(remotes)
         self._shape = shape
         self._discard = discard
@@ -91,6 +96,8 @@ class MergedCursor:
     def alone(self) -> RemoteCursor | None:
         """Return the only part if its documents can pass unchanged and none is buffered; else None."""
         if len(self._remotes) != 1 or self._finish is not None or self._ready or self._left is not None:
+            return None
+        if self.partial is not None:
             return None
         plain = not self._to_skip and self._shape.project is None
         return self._remotes[0] if plain and self._remotes[0].place[0] else None
@@ -179,11 +186,22 @@ class MergedCursor:
                     remote.documents.clear()
                     self._remotes.append(self._remotes.pop(position))
                     return documents
-            if await self._remotes[0].fill():
+            if await self._fill(self._remotes[0]):
                 continue
             self._remotes.pop(0)
         self._merged_all = True
         return []
+
+    async def _fill(self, remote: RemoteCursor) -> bool:
+        """As `RemoteCursor.fill`; a shard that cannot be reached ends, if results may be partial."""
+        try:
+            return await remote.fill()
+        except CommandError as error:
+            if self.partial is None or error.code not in UNAVAILABLE_CODES:
+                raise
+        remote.abandon()
+        self.partial = True
+        return False
 
     async def _ordered_slice(self, sort: Order) -> list[bytes]:
         if self._heap is None:
@@ -209,6 +227,6 @@ class MergedCursor:
 
     async def _enter(self, sort: Order, number: int, remote: RemoteCursor) -> None:
         assert self._heap is not None
-        if await remote.fill():
+        if await self._fill(remote):
             document = remote.documents.popleft()
             heapq.heappush(self._heap, (sort.sort_key(document), number, document))

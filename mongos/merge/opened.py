@@ -20,12 +20,14 @@ async def opened_reply(
     asked_size: int | None = None,
     single_batch: bool = False,
     catalog: bool = False,
+    partial: bool | None = None,
 ) -> bytes:
     """Return the reply with the shards' answers merged in that shape; a cursor of this router reads theirs on.
 
-    `asked_size`: the number of documents per shard batch. The others are as in `first_reply`.
+    `asked_size`: the number of documents per shard batch. `partial`: as in `MergedCursor`. The others are as in
+    `first_reply`.
     """
     router = router_of(context)
     remotes = await router.remotes(context, answers, asked_size)
-    merged = MergedCursor(remotes, shape or Shape(), router.discard, scheduler=router.scheduler)
+    merged = MergedCursor(remotes, shape or Shape(), router.discard, scheduler=router.scheduler, partial=partial)
     return await first_reply(context, merged, batch_size=batch_size, single_batch=single_batch, catalog=catalog)

@@ -108,6 +108,11 @@ class RemoteCursor:
             self._buffers.change(self._ahead_bytes)
             self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
 
+    def abandon(self) -> None:
+        """End here, although the member cannot be told."""
+        self._id = 0
+        self._buffers.close()
+
     async def kill(self) -> None:
         """End the shard's cursor, at once or after the batch under way. If the shard is unreachable, the cursor times
         out.

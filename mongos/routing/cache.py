@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from docstore.errors import Code, CommandError
+from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.sharding.chunks import InconsistentChunks
 from docstore.sharding.routing import Routing, RoutingRead
@@ -26,6 +26,8 @@ from mongos.routing.shards import CONFIG, Shard
 
 MAX_ATTEMPTS = 30
 UNREACHABLE_CODES = frozenset((Code.FailedToSatisfyReadPreference, Code.HostUnreachable, Code.HostNotFound))
+UNAVAILABLE_CODES = UNREACHABLE_CODES | STATE_CHANGE_CODES | {Code.NetworkTimeout}
+"""Codes of a shard without a member that serves the request."""
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
 T = TypeVar("T")
 

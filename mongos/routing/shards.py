@@ -85,11 +85,13 @@ class Shard:
         deadline: float | None = None,
         late: float = 0.0,
         failure: Failure | None = None,
+        patience: float = FAILOVER_SECONDS,
     ) -> ShardReply:
         """Send one command to a member for the read preference.
 
         `repeatable`: the command is idempotent. `late`: seconds after the deadline in which an answer is still
-        accepted. `failure`: that of an earlier attempt by `send`.
+        accepted. `failure`: that of an earlier attempt by `send`. `patience`: seconds in which there must be a member
+        that takes the command.
 
         Errors: CommandError as the shard gave it; HostUnreachable, FailedToSatisfyReadPreference, MaxTimeMSExpired;
         as OutcomeUnknown if a member may have executed it.
@@ -98,7 +100,7 @@ class Shard:
             # A member that is not primary serves the read only if the request itself allows it.
             body = with_preference(body, read_preference)
         sent = False
-        give_up = self._clock() + FAILOVER_SECONDS
+        give_up = self._clock() + patience
         if deadline is not None:
             give_up = min(give_up, deadline)
         while True:

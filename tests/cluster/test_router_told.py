@@ -294,3 +294,21 @@ def test_a_map_reduce_is_explained_by_what_shards_and_router_do(cluster: Cluster
         explained(map=1)
     assert refused.value.code == Code.BadValue
     assert "counts" not in mapped.database.list_collection_names()
+
+
+def test_what_the_other_shards_have_is_read_where_one_is_away(cluster: Cluster) -> None:
+    halves = cluster.shard("halves", {"n": 1})
+    cluster.split_and_move("halves", {"n": 5})
+    halves.insert_many([{"_id": n, "n": n} for n in range(10)])
+    command = {"find": "halves", "sort": {"n": 1}, "allowPartialResults": True}
+    whole = halves.database.command(command)["cursor"]
+    assert ([row["_id"] for row in whole["firstBatch"]], "partialResultsReturned" in whole) == (list(range(10)), False)
+    (away,) = (name for name in cluster.deployment.members if name == "two" or name.startswith("two-"))
+    cluster.deployment.kill(away)
+    try:
+        part = halves.database.command(command)["cursor"]
+        assert [row["_id"] for row in part["firstBatch"]] == list(range(5))
+        assert part["partialResultsReturned"] is True
+    finally:
+        cluster.deployment.restart(away)
+    wait_until(lambda: "partialResultsReturned" not in halves.database.command(command)["cursor"], 30)

@@ -20,7 +20,7 @@ from docstore.commands.dispatch import Dispatcher, Pending
 from docstore.commands.gossip import encode_times
 from docstore.commands.operations.registry import OperationRegistry
 from docstore.commands.sessions.registry import ClientSessions
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.net import NetworkError
 from docstore.net.scheduling.scheduler import Scheduler
 from docstore.sharding.chunk import Chunk
@@ -59,6 +59,8 @@ class LocalShard:
         """Requests that were answered by a call: those of one shard, and those that went to several at once."""
         self.idle = True
         """Whether a connection is."""
+        self.gone = False
+        """Whether it cannot be reached."""
         self.answers: list[dict[str, Any] | NetworkError] = []
         self.suspected = 0
         self.client = SimpleNamespace(suspect=self._suspect)
@@ -76,6 +78,8 @@ class LocalShard:
     ) -> ShardReply:
         if failure is not None and isinstance(failure.error, CommandError):
             raise failure.error
+        if self.gone:
+            raise CommandError(Code.HostUnreachable, "it is gone")
         request = bson.decode(body) if isinstance(body, bytes) else dict(body)
         self.asked.append(request)
         if "_shardsvrChangeCollection" in request:
@@ -96,7 +100,7 @@ class LocalShard:
         before: object = _ANY,
     ) -> tuple[str, Any] | None:
         """A request whose answer comes by a call: the next of `answers`, or the node's."""
-        if not self.idle:
+        if not self.idle or self.gone:
             return None
         request = bson.decode(body)
 
@@ -133,6 +137,8 @@ class LocalShard:
         return {"shards": {each.name: await each.node.reply(request["request"], database) for each in shards}, "ok": 1}
 
     async def at(self, _address: str, db: str, body: bytes | Mapping[str, Any], **_: Any) -> bytes:
+        if self.gone:
+            raise NetworkError(f"{self.name}:1", "it is gone", sent=False)
         return (await self.command(db, body)).body
 
     async def end_cursor(self, _address: str, db: str, collection: str, cursor_id: int) -> None:
@@ -183,6 +189,7 @@ class LocalCluster:
         self.relays = True
         """Whether requests are relayed where they can be."""
         self.settled: list[str] = []
+        self.doubted: list[str] = []
         self._also_read: dict[frozenset[str], frozenset[str]] = {}
         self.written: list[tuple[str, int]] = []
         self.due = False
@@ -227,6 +234,9 @@ class LocalCluster:
 
     async def settle(self, namespace: str, _used: Routing, _attempt: int) -> None:
         self.settled.append(namespace)
+
+    def doubt(self, namespace: str, _error: CommandError) -> None:
+        self.doubted.append(namespace)
 
     def add(self, _routing: Routing, chunk: Chunk, size: int) -> bool:
         """Nothing is split unless `due` says so."""
