@@ -92,7 +92,7 @@ class LonePrimary(Standalone):
 
 class LocalNode:
     """Use inside a running loop. `replicated` makes it the primary of a set of one; `pauses` lets what holds the loop
-    run where it pauses.
+    run where it pauses. `timeless`: a look at the clock takes a microsecond, and nothing else any time.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class LocalNode:
         audit: AuditLog | None = None,
         face: Face = DEFAULT_FACE,
         security: TransportSecurity | None = None,
+        timeless: bool = False,
     ) -> None:
         engine = engine or open_engine("inMemory", "")
         store = Store(engine, clock=time.time, mode=mode)
@@ -124,6 +125,8 @@ class LocalNode:
             wall_clock=time.time,
             started=time.monotonic(),
         )
+        if timeless:
+            self._tick(1e-6)
         self.node.parts[OpenBackups] = OpenBackups(self.node)
         TransactionRegistry(self.node)
         ids = itertools.count(1)
@@ -154,8 +157,11 @@ class LocalNode:
 
     def hurry(self) -> None:
         """From now on every look at the clock costs a millisecond, so that slices are short."""
+        self._tick(1e-3)
+
+    def _tick(self, seconds: float) -> None:
         ticks = itertools.count(1000)
-        self.node.clock = self.node.scheduler.clock = lambda: next(ticks) / 1000
+        self.node.clock = self.node.scheduler.clock = lambda: next(ticks) * seconds
 
     async def reply(
         self,

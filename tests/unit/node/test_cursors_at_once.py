@@ -33,7 +33,7 @@ def test_what_comes_behind_a_first_batch_is_of_the_same_time(
     wanted: dict[str, Any], sort: dict[str, int], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        node, rng, served = LocalNode(), random.Random(4), Calls(monkeypatch)
+        node, rng, served = LocalNode(timeless=True), random.Random(4), Calls(monkeypatch)
         await node.run({"createIndexes": "c", "indexes": [INDEXES[0], {"key": {"b": 1}, "name": "b"}]})
         rows = [{"_id": number, "a": number % 4, "b": number % 3, "e": rng.random()} for number in range(90)]
         await node.insert("c", *rows)
@@ -76,7 +76,7 @@ def test_what_a_cursor_keeps_counts_among_what_all_of_them_hold(
     command: dict[str, Any], crowded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        node, kept = LocalNode(), list[int]()
+        node, kept = LocalNode(timeless=True), list[int]()
         monkeypatch.setattr(BUFFERS, "held", 0)
         for module in (at_once, pipelines_at_once):
             monkeypatch.setattr(module, "kept_source", lambda rest: kept.append(len(rest)) or kept_source(rest))
@@ -101,7 +101,7 @@ def test_a_pipeline_whose_first_batch_is_to_hold_nothing_is_of_the_time_of_its_r
     wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:
-        node, kept = LocalNode(), list[int]()
+        node, kept = LocalNode(timeless=True), list[int]()
         monkeypatch.setattr(pipelines_at_once, "kept_source", lambda rest: kept.append(len(rest)) or kept_source(rest))
         await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
         await node.insert("c", *({"_id": number, "a": number % 4} for number in range(20)))
