@@ -57,6 +57,7 @@ def new_context(
     rng: Callable[[], float] | None = None,
     scripts: Scripts | None = None,
     changes: bool = True,
+    halves: bool = False,
 ) -> QueryContext:
     """Return a query context with expressions."""
     return QueryContext(
@@ -66,6 +67,7 @@ def new_context(
         expressions=_EXPRESSIONS,
         scripts=scripts,
         changes=changes,
+        halves=halves,
     )
 
 

@@ -39,6 +39,11 @@ def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLA
     return Pipeline(tuple(_as_planned(pipeline)), pipeline.query_context)
 
 
+def parse_written(stages: Sequence[bytes], query_context: QueryContext) -> Pipeline:
+    """Parse stages that a process of the cluster has written, such as the half of a split pipeline."""
+    return parse_pipeline(stages, query_context=replace(query_context, halves=True))
+
+
 def over_view(pipeline: Pipeline, view: Pipeline) -> Pipeline:
     """Return the pipeline over the documents of a view, whose definition is `view`.
 

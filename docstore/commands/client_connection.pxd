@@ -8,6 +8,7 @@ cdef class ClientConnection:
     cdef public object conversation
     cdef public set cursors
     cdef public bint greeted
+    cdef public bint greets_as_process
     cdef public object hang_up
     cdef public object id
     cdef public object identity

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 UNIX_SOCKET = "anonymous unix socket:27017"
 """The "host:port" of a local client on a Unix domain socket."""
 
+PROCESS_DRIVER = "docstore"
+"""The name of the driver in the metadata that a process of the cluster sends to another."""
+
 
 class RequestCache:
     """The request cache of a connection; `docstore.commands.request_templates` implements it."""
@@ -31,7 +34,8 @@ class ClientConnection:
     """The state of one client connection. The transport sets it; hello adds the client's metadata.
 
     `id`: the connection id shown to the client. `remote`, `local`: "host:port" of both sides; `local` is the path for a
-    Unix domain socket. `metadata`: the raw `client` document of the first hello. `compressors`: the names agreed on, in
+    Unix domain socket. `metadata`: the raw `client` document of the first hello;
+    `greets_as_process`: it names a process of the cluster. `compressors`: the names agreed on, in
     the client's order. `cursors`: ids of cursors that end with the connection (those of exhaust streams). `opened`: the
     cache of recent requests, for requests of the same shape; None before the first. `upstream`: per process that
     requests are relayed to, the connection that carried the last one. `last_write`: the outcome of the last write
@@ -41,8 +45,8 @@ class ClientConnection:
     """
 
     __slots__ = (
-        "application_name", "compressors", "conversation", "cursors", "greeted", "hang_up", "id", "identity",
-        "last_write", "local", "metadata", "opened", "remote", "session_owner", "subject", "upstream",
+        "application_name", "compressors", "conversation", "cursors", "greeted", "greets_as_process", "hang_up", "id",
+        "identity", "last_write", "local", "metadata", "opened", "remote", "session_owner", "subject", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +61,7 @@ class ClientConnection:
         self.application_name = ""
         self.compressors: tuple[str, ...] = ()
         self.greeted = False
+        self.greets_as_process = False
         self.cursors: set[int] = set()
         self.opened: RequestCache | None = None
         self.identity: Identity | None = None

@@ -15,6 +15,7 @@ from typing import Any
 from docstore.bson import document_from, elements, get_field, validate
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, NULL, OBJECT, STRING
 from docstore.commands.access.logins import check_owner
+from docstore.commands.access.membership import is_known_to
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.concerns import (
@@ -82,7 +83,7 @@ def open_request(
     context, arguments = opened
     command = context.command
     if request.sequences:
-        _take_sequences(command, request, arguments)
+        _take_sequences(command, request, arguments, connection, services)
     if not command.required.keys() <= arguments.values.keys() and not context.help_asked:
         check_required(command.name, command.required, arguments.given())
     return context, arguments
@@ -142,7 +143,7 @@ def _open_document(
             check_owner(connection, envelope.lsid)
         elif reader is not None:
             reader(envelope, code, data)
-        elif name in parameters:
+        elif is_known_to(services.access, connection, command, parameters.get(name)):
             own.append((parameters[name], code, data))
         elif not command.tolerant:
             # Check the fields before it first.
@@ -181,12 +182,15 @@ def _value(command: Command, code: int, data: bytes, db: str) -> Any:
     return convert(f"{command.name}.{command.name}", command.value, code, data, db)
 
 
-def _take_sequences(command: Command, request: Message, arguments: Arguments) -> None:
+def _take_sequences(
+    command: Command, request: Message, arguments: Arguments, connection: ClientConnection, services: Services
+) -> None:
     for name, documents in request.sequences.items():
         if isinstance(documents, Overfull):
             raise batch_refused(documents.total)
         parameter = command.by_name.get(name)
-        if parameter is None or (parameter.type is not Type.DOCUMENTS and Type.DOCUMENTS not in parameter.types):
+        known = is_known_to(services.access, connection, command, parameter)
+        if not known or parameter is None or not _is_documents(parameter):
             raise unknown_field(command.name, name)
         if name in arguments:
             raise CommandError(40433, f"Duplicate field between body and document sequence {name}")
@@ -195,6 +199,10 @@ def _take_sequences(command: Command, request: Message, arguments: Arguments) ->
             for document in documents:
                 validate(document, MAX_REQUEST_DEPTH)
         arguments.put(name, documents)
+
+
+def _is_documents(parameter: Parameter) -> bool:
+    return parameter.type is Type.DOCUMENTS or Type.DOCUMENTS in parameter.types
 
 
 def _finish(envelope: Envelope, command: Command, started: float) -> None:

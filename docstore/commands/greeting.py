@@ -18,6 +18,7 @@ from docstore.bson import document_from, document_to_python, elements, get_field
 from docstore.bson.walk import INT64, OBJECT
 from docstore.commands.access import conversations
 from docstore.commands.arguments import Arguments, declared, parse_fields
+from docstore.commands.client_connection import PROCESS_DRIVER
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Response, Result, Type
 from docstore.commands.limits import (
@@ -137,9 +138,11 @@ def _take_client(context: Context, arguments: Arguments) -> None:
         if len(data) > MAX_METADATA_BYTES:
             raise CommandError(47, f"The client metadata document must be at most {MAX_METADATA_BYTES} bytes")
         peer.metadata = data
-        application = document_to_python(data).get("application")
+        metadata = document_to_python(data)
+        application, driver = metadata.get("application"), metadata.get("driver")
         if isinstance(application, dict):
             peer.application_name = str(application.get("name", ""))
+        peer.greets_as_process = isinstance(driver, dict) and driver.get("name") == PROCESS_DRIVER
         if context.services.audit is not None:
             context.services.audit.client_metadata(peer, data)
     if arguments["compression"] and not peer.greeted:

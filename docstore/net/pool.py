@@ -20,6 +20,7 @@ import bson
 
 from docstore.bson import append_fields, document_to_python, get_field
 from docstore.bson.walk import ARRAY, BOOL, DOUBLE, INT32, INT64, STRING
+from docstore.commands.client_connection import PROCESS_DRIVER
 from docstore.commands.values import integer_of, text_of, truth_of
 from docstore.errors import Code, CommandError
 from docstore.log import component
@@ -267,7 +268,7 @@ class Pool:
             "hello": 1,
             "client": {
                 "application": {"name": self._application},
-                "driver": {"name": "docstore", "version": "1"},
+                "driver": {"name": PROCESS_DRIVER, "version": "1"},
                 "os": {"type": "Linux"},
             },
             "$db": "admin",

@@ -68,6 +68,8 @@ class QueryContext:
     nested: bool = False
     changes: bool = True
     """True if change streams are available: not on a node outside a replica set."""
+    halves: bool = False
+    """True for stages that a process of the cluster has written, which may have the marks of halves."""
     measures: Mapping[str, Callable[[bytes], Value | None]] = field(default_factory=dict)
     """The metadata (`$meta`) that can be calculated from the documents of a pipeline, by kind."""
 

@@ -109,11 +109,12 @@ def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gat
         return await first_reply(context, merged, batch_size=batch_size)
 
     shard_cursor = _READ_HERE if halves.split.merge_stages else cursor
-    extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _batch_bytes()
+    extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _FROM_MONGOS + _batch_bytes()
     return Gathering(shards, join, rest, _REPLACED, halves.asked(match) + extra_fields)
 
 
 _READ_HERE = bson.encode({"batchSize": SHARD_BATCH})
+_FROM_MONGOS = b"\x08fromMongos\0\x01"
 _REPLACED = frozenset((b"pipeline", b"cursor"))
 
 

@@ -17,7 +17,7 @@ from random import random
 import bson
 
 from docstore.aggregation.expression_context import new_context
-from docstore.aggregation.parse import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline, parse_written
 from docstore.aggregation.split import SplitPipeline, split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList, drained
@@ -78,7 +78,7 @@ def halves_of(stages: tuple[bytes, ...], *, behind_match: bool) -> Halves | None
     front = (_SOME,) if behind_match else ()
     try:
         split = split_pipeline(parse_pipeline([*front, *stages], query_context=new_context()))
-        merging = parse_pipeline(split.merge_stages, query_context=new_context())
+        merging = parse_written(split.merge_stages, new_context())
     except CommandError:
         return None
     if tuple(split.shard_stages[: len(front)]) != front:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from docstore.aggregation.parse import over_view, parse_pipeline
+from docstore.aggregation.parse import over_view, parse_pipeline, parse_written
 from docstore.aggregation.split import SplitPipeline, split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
@@ -65,7 +65,8 @@ class Request:
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> bytes:
         pipeline = [RawBSONDocument(stage) for stage in stages]
-        return forwarded(self.base, without=("explain",), add={"pipeline": pipeline, "cursor": cursor, **more})
+        add = {"pipeline": pipeline, "cursor": cursor, "fromMongos": True, **more}
+        return forwarded(self.base, without=("explain",), add=add)
 
 
 async def open_pipeline(context: Context, request: Request) -> MergedCursor:
@@ -98,7 +99,7 @@ def _below(request: Request, view: Mapping[str, Any]) -> Request:
                 Code.OptionNotSupportedOnView,
                 f"Cannot override the default collation of the view {request.namespace}",
             )
-        pipeline = parse_pipeline([stage.raw for stage in pipeline.stages], query_context=query_context)
+        pipeline = parse_written([stage.raw for stage in pipeline.stages], query_context)
     below = parse_pipeline([bson.encode(stage) for stage in view["pipeline"]], query_context=query_context)
     collection = view["ns"].partition(".")[2]
     fields = [field for field in elements(request.base) if field[0] not in ("aggregate", "collation")]
@@ -155,7 +156,7 @@ async def merged_results(
         finish = None
         if split.merge_stages:
             query_context = replace(request.pipeline.query_context, measures=split.metadata)
-            finish = _finish(context, request, parse_pipeline(split.merge_stages, query_context=query_context))
+            finish = _finish(context, request, parse_written(split.merge_stages, query_context))
     except BaseException:
         router.discard(remotes)
         raise
@@ -180,7 +181,7 @@ async def under_own_collation(context: Context, request: Request, routing: Routi
     if rules is None:
         return request
     query_context = replace(request.pipeline.query_context, collation=parse_collation(rules[1]))
-    pipeline = parse_pipeline([stage.raw for stage in request.pipeline.stages], query_context=query_context)
+    pipeline = parse_written([stage.raw for stage in request.pipeline.stages], query_context)
     fields = [field for field in elements(request.base) if field[0] != "collation"]
     return Request(document_from([*fields, ("collation", *rules)]), request.namespace, pipeline)
 

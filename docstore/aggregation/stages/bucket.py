@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from docstore.aggregation.expressions.model import Expression, Scope
@@ -90,7 +90,7 @@ class BucketGroup(group.Group):
 def shown_specification(raw: bytes, query_context: QueryContext) -> bytes:
     """Return the specification of any stage, as it is handed on, as explain shows it."""
     name, code, data = elements(raw)[0]
-    return _parse((code, data), query_context)[0].shown if name == "$bucket" else raw
+    return _parse((code, data), replace(query_context, halves=True))[0].shown if name == "$bucket" else raw
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
@@ -117,7 +117,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
 
 
 def _options(given: dict[str, Value], query_context: QueryContext) -> BucketOptions:
-    mark = next((name for name in _MARKS if name in given), "")
+    mark = next((name for name in _MARKS if name in given), "") if query_context.halves else ""
     given.pop(mark, None)
     boundaries: list[Value] = []
     default: Value | None = None

@@ -342,7 +342,7 @@ def parse_group(value: Value, query_context: QueryContext) -> Group:
                 raise CommandError(15948, "a group's _id may only be specified once")
             _check_key((code, data))
             key = _filled(parse_expression((code, data), query_context=query_context))
-        elif name in (WILL_BE_MERGED, DOING_MERGE):
+        elif query_context.halves and name in (WILL_BE_MERGED, DOING_MERGE):
             marks.add(name)
         else:
             fields.append(parse_field(name, (code, data), query_context))

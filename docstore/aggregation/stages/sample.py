@@ -131,7 +131,7 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     size: int | None = None
     mark = ""
     for name, code, data in elements(value[1]):
-        if name in (WILL_BE_MERGED, DOING_MERGE):
+        if query_context.halves and name in (WILL_BE_MERGED, DOING_MERGE):
             mark = name
             continue
         if name != "size":

@@ -7,6 +7,7 @@ from typing import Any
 
 from docstore.bson import elements
 from docstore.bson.walk import STRING
+from docstore.commands.access.membership import is_known_to
 from docstore.commands.arguments import Arguments, check_required, convert, take, unknown_field
 from docstore.commands.context import Context
 from docstore.commands.envelope import ENVELOPE_FIELDS
@@ -36,7 +37,7 @@ def explained_command(context: Context, raw: bytes, explainable: Container[str])
     value = convert(f"{name}.{name}", command.value, code, data, context.db)
     values: dict[str, Any] = {}
     for field, field_code, field_data in parameters:
-        if field in command.by_name:
+        if is_known_to(context.services.access, context.connection, command, command.by_name.get(field)):
             take(name, command.by_name[field], field_code, field_data, context.db, values)
         elif field not in ENVELOPE_FIELDS:
             raise unknown_field(name, field)

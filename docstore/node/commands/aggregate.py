@@ -25,7 +25,7 @@ from docstore.node.explain.pipeline import explain_aggregate
 from docstore.node.explain.shown_command import command_below
 from docstore.node.node import node_of
 from docstore.node.pipeline.at_once import aggregate_at_once
-from docstore.node.pipeline.beside import OTHER_VERSIONS, check_named, may_read_others, view_with_others
+from docstore.node.pipeline.beside import FROM_MONGOS, OTHER_VERSIONS, check_named, may_read_others, view_with_others
 from docstore.node.pipeline.out import write_results
 from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, first_batch
@@ -138,4 +138,4 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     return f"{context.db}.$cmd.aggregate"
 
 
-COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS, OTHER_VERSIONS)
+COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS, OTHER_VERSIONS, FROM_MONGOS)

@@ -62,7 +62,7 @@ from docstore.query.plan.special.near import located_path
 from docstore.query.value.collation import Collation
 from docstore.query.value.values import text_of
 
-_GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "otherVersions"))
+_GIVEN = frozenset(("pipeline", "cursor", "collation", "batchBytes", "fromMongos", "otherVersions"))
 _OF_FIND = frozenset(("filter", "sort", "projection", "skip", "limit", "batchSize", "singleBatch"))
 _NEWEST = (True, None)
 """State for a request that reads the newest data without waiting, on a node that owns all of it."""
@@ -84,7 +84,10 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
         is_valid, collation = (
             (False, None) if collection is None else collation_of(collection, options.get("collation"))
         )
-        return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation) if is_valid else None
+        if not is_valid:
+            return None
+        halves = bool(options.get("fromMongos"))
+        return _at_once(context, node, namespace, stages, batch_size_of(arguments), collation, halves=halves)
     resolved = None if "collation" in options else _view(context, node, namespace)
     if resolved is None:
         return None
@@ -142,14 +145,19 @@ def _at_once(
     stages: Sequence[bytes],
     batch: int | None,
     collation: Collation | None = None,
+    *,
+    halves: bool = False,
 ) -> Encoded | None:
-    """Return the reply of stages over a collection. `batch`: size of the first batch (None: the default)."""
+    """Return the reply of stages over a collection.
+
+    `batch`: size of the first batch (None: the default); `halves`: a router has written the stages.
+    """
     collection = node.store.collection(namespace)
     if collection is None or context.api_strict or is_apart(context):
         return None
-    pieces = pieces_of(stages, collation)
+    pieces = pieces_of(stages, collation, halves=halves)
     if pieces is None:
-        near = nearness_of(stages) if collation is None else None
+        near = nearness_of(stages, halves=halves) if collation is None else None
         return None if near is None else _by_distance(context, node, collection, near, batch)
     filter_, piece, unions = pieces
     scan = _found(context, node, collection, filter_, piece, collation)

@@ -32,6 +32,11 @@ OTHER_VERSIONS = Exceptional(
     Parameter("otherVersions", Type.OBJECT, internal=True),
 )
 
+FROM_MONGOS = Exceptional(
+    "a router sends stages that it has written, with the marks of halves",
+    Parameter("fromMongos", Type.BOOL, default=False, internal=True),
+)
+
 
 def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> None:
     """Check that a router has named every collection that the pipeline reads.

@@ -90,24 +90,24 @@ Pieces = tuple[bytes, Piece, list[tuple[bytes, Piece]]]
 """(The leading filter, the stages behind it, and for each `$unionWith` its argument and the stages behind it.)"""
 
 
-def pieces_of(stages: Sequence[bytes], collation: Collation | None = None) -> Pieces | None:
+def pieces_of(stages: Sequence[bytes], collation: Collation | None = None, *, halves: bool = False) -> Pieces | None:
     """Return the template of a pipeline, or None if it does not qualify.
 
-    Under a collation no other collection is read.
+    Under a collation no other collection is read. `halves`: a router has written the stages.
     """
     if not stages or sum(map(len, stages)) > MAX_TEMPLATE_BYTES:
         return None
     filter_, at = _in_front(stages)
     unions = [position for position in range(at, len(stages)) if stages[position].startswith(_UNION, _NAME_AT)]
     ends = [*unions, len(stages)]
-    piece = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True)
+    piece = _parsed(tuple(stages[at : ends[0]]), collation, in_front=True, halves=halves)
     if piece is None or (unions and collation is not None):
         return None
     union_pieces: list[tuple[bytes, Piece]] = []
     for position, end in zip(unions, ends[1:], strict=True):
         union, following = (
             _of_stage(stages[position], _UNION),
-            _parsed(tuple(stages[position + 1 : end]), None, in_front=False),
+            _parsed(tuple(stages[position + 1 : end]), None, in_front=False, halves=halves),
         )
         if union is None or following is None:
             return None
@@ -149,7 +149,7 @@ class Nearness(NamedTuple):
     behind: Pipeline
 
 
-def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
+def nearness_of(stages: Sequence[bytes], *, halves: bool = False) -> Nearness | None:
     """Return the template of a pipeline that begins with `$geoNear`.
 
     None for others, or if stages need document metadata.
@@ -158,7 +158,7 @@ def nearness_of(stages: Sequence[bytes]) -> Nearness | None:
         return None
     if any(_METADATA in stage for stage in stages):
         return None
-    piece = _parsed(tuple(stages[1:]), None, in_front=False)
+    piece = _parsed(tuple(stages[1:]), None, in_front=False, halves=halves)
     if piece is None:
         return None
     try:
@@ -187,15 +187,18 @@ def _both(one: bytes, other: bytes) -> bytes | None:
 
 
 @lru_cache(maxsize=256)
-def _parsed(stages: tuple[bytes, ...], collation: Collation | None, *, in_front: bool) -> Piece | None:
+def _parsed(
+    stages: tuple[bytes, ...], collation: Collation | None, *, in_front: bool, halves: bool = False
+) -> Piece | None:
     """Parse the stages behind the leading `$match` or behind a `$unionWith`; None if they do not qualify."""
     if not all(map(_is_plain, stages)) or (collation is not None and any(_LOOKUP in raw for raw in stages)):
         return None
     find = in_find(stages) if in_front else InFind()
     try:
         # Parse the whole first: the pipeline's checks need all stages.
-        parse_pipeline(stages, query_context=new_context(collation=collation))
-        pipeline = parse_pipeline(stages[find.stages :], query_context=new_context(collation=collation))
+        query_context = new_context(collation=collation, halves=halves)
+        parse_pipeline(stages, query_context=query_context)
+        pipeline = parse_pipeline(stages[find.stages :], query_context=query_context)
     except CommandError:
         return None
     if any(isinstance(stage, Lookup) and not _is_asked_by_filter(stage) for stage in pipeline.stages):

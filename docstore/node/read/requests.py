@@ -35,7 +35,10 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
     Errors: those of `let` and the collation.
     """
     node, options = node_of(context), arguments.given()
-    return under(query_context_at(node, options.get("let")), node, context.namespace, options.get("collation"))
+    query_context = query_context_at(node, options.get("let"))
+    if options.get("fromMongos"):
+        query_context = replace(query_context, halves=True)
+    return under(query_context, node, context.namespace, options.get("collation"))
 
 
 def under(query_context: QueryContext, node: DataNode, namespace: str, collation: bytes | None) -> QueryContext:

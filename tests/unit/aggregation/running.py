@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from docstore.aggregation.parse import parse_pipeline
+from docstore.aggregation.parse import parse_written
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import Stream
 from docstore.errors import CommandError
+from docstore.query.context import PLAIN
 from tests.unit.query.raw import decoded, raw
 
 ENVIRONMENT = Environment(clock=lambda: 0.0)
@@ -17,7 +18,8 @@ NEVER = -1.0
 
 
 def parsed(stages: Sequence[dict[str, Any]]) -> Pipeline:
-    return parse_pipeline([raw(stage) for stage in stages])
+    """The stages as a process of the cluster writes them, with the marks of halves."""
+    return parse_written([raw(stage) for stage in stages], PLAIN)
 
 
 class FewAtATime:

@@ -11,8 +11,9 @@ from bson.int64 import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docstore.aggregation.parse import parse_pipeline
+from docstore.aggregation.parse import parse_written
 from docstore.aggregation.split import split_pipeline
+from docstore.query.context import PLAIN
 from tests.unit.aggregation.running import ENVIRONMENT, FewAtATime, drain, parsed
 from tests.unit.query.raw import decoded, raw
 
@@ -54,7 +55,7 @@ def whole(stages: list[dict[str, Any]], documents: list[bytes]) -> list[bytes]:
 
 def in_halves(stages: list[dict[str, Any]], documents: list[bytes], shards: int) -> list[bytes]:
     split = split_pipeline(parsed(stages))
-    shard_half, merge_half = parse_pipeline(split.shard_stages), parse_pipeline(split.merge_stages)
+    shard_half, merge_half = (parse_written(stages, PLAIN) for stages in (split.shard_stages, split.merge_stages))
     parts = [drain(shard_half.open(FewAtATime(documents[shard::shards]), ENVIRONMENT)) for shard in range(shards)]
     merged = [document for part in parts for document in part]
     if split.merge_sort is not None:

@@ -346,7 +346,9 @@ class Member:
     async def handle(self, db: str, body: bytes, sequences: dict[str, list[bytes]]) -> bytes:
         raw = bson.encode({"$db": db})[4:-1]
         request = (len(body) + len(raw)).to_bytes(4, "little") + body[4:-1] + raw + b"\0"
-        answered = self._dispatcher.handle(Message(1, 0, request, sequences), ClientConnection(1, "test:1"))
+        peer = ClientConnection(1, "test:1")
+        peer.greets_as_process = True
+        answered = self._dispatcher.handle(Message(1, 0, request, sequences), peer)
         if isinstance(answered, Pending):
             answered = await answered.finish()
         reply = answered.body if isinstance(answered, StreamedReply) else answered

@@ -154,6 +154,8 @@ class LocalNode:
         self.services.table.hide_newer(face)
         self.dispatcher = Dispatcher(self.services, translate=translate_storage_error)
         self.peer = ClientConnection(1, "127.0.0.1:9")
+        # It may send what processes send each other; a client comes by `another_client`.
+        self.peer.greets_as_process = True
 
     def hurry(self) -> None:
         """From now on every look at the clock costs a millisecond, so that slices are short."""

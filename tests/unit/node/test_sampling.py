@@ -11,12 +11,13 @@ from typing import Any
 import bson
 import pytest
 
-from docstore.aggregation.parse import parse_pipeline
+from docstore.aggregation.parse import parse_pipeline, parse_written
 from docstore.aggregation.split import split_pipeline
 from docstore.aggregation.stage import Environment, Pipeline
 from docstore.aggregation.streams import DocumentList
 from docstore.kernel.match.path_predicates import Compare
 from docstore.node.pipeline.sampling import drawn_documents
+from docstore.query.context import PLAIN
 from docstore.query.filter.parse import parse_filter
 from docstore.query.find import FindQuery
 from tests.unit.aggregation.running import drain
@@ -68,7 +69,7 @@ def test_every_document_of_several_shards_is_as_likely() -> None:
         stores.append((store, make(store, "db.c", *(doc(first + n, a=0) for n in range(count)))))
     whole = parse_pipeline([bson.encode({"$sample": {"size": 12}})])
     split = split_pipeline(whole)
-    half, merging = parse_pipeline(split.shard_stages), parse_pipeline(split.merge_stages)
+    half, merging = (parse_written(stages, PLAIN) for stages in (split.shard_stages, split.merge_stages))
     environment = Environment(clock=time.monotonic, rng=dice.random)
     met: Counter[int] = Counter()
     firsts: Counter[bool] = Counter()
