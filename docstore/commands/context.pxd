@@ -36,6 +36,7 @@ cdef class RequestProgress:
     cdef public str namespace
     cdef public object deadline
     cdef public object at_cluster_time
+    cdef public object statement_time
     cdef public object induced
     cdef public object execution
     cdef public bint whole_ok

@@ -197,6 +197,7 @@ class RequestProgress:
     * `namespace`: the resolved namespace, for reports; empty if the request names it.
     * `deadline`: the command's own deadline, as `Context.deadline`.
     * `at_cluster_time`: see `Context`.
+    * `statement_time`: NOW in milliseconds and CLUSTER_TIME as 64 bits, on a router; None until they are needed.
     * `induced`: a fail point's effect on the reply.
     * `apart`: the request was restarted on a thread that can block. `irrevocable`: it must not be restarted, because it
       has begun to write.
@@ -212,6 +213,7 @@ class RequestProgress:
         self.namespace = ""
         self.deadline: float | None = None
         self.at_cluster_time: int | None = None
+        self.statement_time: tuple[int, int] | None = None
         self.induced: Failure | None = None
         self.execution: Execution | None = None
         self.whole_ok = False

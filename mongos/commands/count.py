@@ -23,7 +23,7 @@ from mongos.relay.gathered import Gathering
 from mongos.relay.relay import Relaying, relayed
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
@@ -37,15 +37,16 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     query_context = query_context_of(context, collation=args["collation"])
     tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
     skip, limit = args["skip"], abs(args["limit"])
+    time = statement_time(query_context, context.raw)
 
     async def attempt(routing: Routing) -> int:
         if routing.primary is None:
             return 0
         shards = filter_shards(routing, tree)
         if len(shards) == 1:
-            answers = await router.ask(context, routing, shards, forwarded(context.raw))
+            answers = await router.ask(context, routing, shards, forwarded(context.raw, add=time))
             return _counted(answers[0].body)
-        add = {"limit": Int64(skip + limit)} if limit else {}
+        add = time | ({"limit": Int64(skip + limit)} if limit else {})
         answers = await router.ask(context, routing, shards, forwarded(context.raw, without=("skip", "limit"), add=add))
         return _of_several((_counted(answer.body) for answer in answers), skip, limit)
 

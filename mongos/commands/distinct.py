@@ -24,7 +24,7 @@ from mongos.relay.gathered import Gathering
 from mongos.relay.relay import Relaying, relayed
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.views import first_document, read_below
@@ -39,11 +39,12 @@ async def _run(context: Context, args: Arguments) -> bytes:
     query_context = query_context_of(context, collation=args["collation"])
     tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
     key_of = query_context.ordering.key
+    request = forwarded(context.raw, add=statement_time(query_context, context.raw))
 
     async def attempt(routing: Routing) -> bytes:
         if routing.primary is None:
             return _reply(context, {})
-        answers = await router.ask(context, routing, filter_shards(routing, tree), forwarded(context.raw))
+        answers = await router.ask(context, routing, filter_shards(routing, tree), request)
         return _joined(context, [answer.body for answer in answers], key_of)
 
     try:

@@ -12,7 +12,7 @@ import bson
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
-from docstore.bson import array_documents, document_from, elements, get_field
+from docstore.bson import append_fields, array_documents, document_from, elements, encoded_fields, get_field
 from docstore.bson.walk import ARRAY, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
@@ -25,7 +25,7 @@ from mongos.merge.aggregate_requests import request_of
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.explained_map_reduce import explain_map_reduce
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 
@@ -57,6 +57,7 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     query_context = query_context_of(context, collation=collation[1] if collation is not None else None)
     tree = parse_filter(_filter_of(name, subject), query_context=query_context)
     router = router_of(context)
+    time = encoded_fields(bson.encode(statement_time(query_context, inner)))
 
     async def attempt(routing: Routing) -> list[ShardReply]:
         if routing.primary is None:
@@ -64,6 +65,8 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         shards = filter_shards(routing, tree)
         body = forwarded(context.raw, without=("explain",))
         shard_command = _merged_find(inner, arguments) if name == "find" and len(shards) > 1 else inner
+        if time:
+            shard_command = append_fields(shard_command, time)
         # The command's name has to come first.
         body = document_from([("explain", OBJECT, shard_command), *elements(body)])
         return await router.ask(context, routing, shards, body)

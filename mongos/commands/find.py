@@ -43,7 +43,7 @@ from mongos.relay.gathered import Gathering
 from mongos.relay.relay import Relaying, relayed
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.routing.text_index import settle_text_search
@@ -93,7 +93,7 @@ async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
     spec = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
     projection = None if spec == EMPTY_DOCUMENT else parse_projection(spec, query_context=query_context, tree=tree)
     without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
-    add: dict[str, Any] = {}
+    add = statement_time(query_context, context.raw)
     if merge and limit:
         add["limit"] = Int64(skip + limit)
     if merge:

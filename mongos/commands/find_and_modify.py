@@ -10,7 +10,7 @@ from docstore.query.filter.parse import parse_filter
 from docstore.sharding.routing import Routing
 from mongos.relay.relay import Relaying, relayed
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import forwarded, whole_request
 from mongos.routing.targeting import documents_only, exact_shard
 
@@ -19,7 +19,7 @@ async def run(context: Context, args: Arguments) -> bytes:
     router = router_of(context)
     await router.ensure_database(context.namespace)
     query_context = query_context_of(context, args["let"], args["collation"])
-    body = forwarded(whole_request(context))
+    body = forwarded(whole_request(context), add=statement_time(query_context, context.raw))
     retryable = context.session is not None and context.session.txn_number is not None
 
     async def attempt(routing: Routing) -> bytes:

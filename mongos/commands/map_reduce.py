@@ -33,7 +33,7 @@ from mongos.merge.map_reduce import existing, open_target
 from mongos.merge.merged import MergedCursor, Shape
 from mongos.merge.remote import RemoteCursor, batch_bytes
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import query_context_of, statement_time
 from mongos.routing.requests import ShardReply, forwarded
 from mongos.routing.targeting import filter_shards
 from mongos.stored_functions import stored_functions
@@ -60,14 +60,15 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     job = job_of(args, limits, await stored_functions(context), query_context.collation)
     context.services.switches.check_scripting()
     began = router.clock()
+    time = statement_time(query_context, args["query"])
 
     async def attempt(routing: Routing) -> _Reduction:
         shards = [] if routing.primary is None else filter_shards(routing, tree)
         if args["limit"] and len(shards) > 1:
             shape = Shape(sort=sort.pattern() if sort else None, limit=args["limit"])
-            answers = await router.ask(context, routing, shards, _find(context, args))
+            answers = await router.ask(context, routing, shards, _find(context, args, time))
             return _Mapping(context, job, shape, answers, await router.remotes(context, answers, None))
-        answers = await router.ask(context, routing, shards, _first_pass(context)) if shards else []
+        answers = await router.ask(context, routing, shards, _first_pass(context, time)) if shards else []
         return _Merging(context, job, answers, await router.remotes(context, answers, None))
 
     reduction = await router.routed(context, attempt)
@@ -93,17 +94,17 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
     }
 
 
-def _first_pass(context: Context) -> bytes:
+def _first_pass(context: Context, time: dict[str, Any]) -> bytes:
     return forwarded(
         context.raw,
         without=("out", "finalize", "writeConcern"),
-        add={"out": {"inline": 1}, "shardedFirstPass": True},
+        add={"out": {"inline": 1}, "shardedFirstPass": True, **time},
     )
 
 
-def _find(context: Context, args: Arguments) -> bytes:
+def _find(context: Context, args: Arguments, time: dict[str, Any]) -> bytes:
     """Return the request for the first documents of a shard."""
-    named = {"find": args.value, "filter": RawBSONDocument(args["query"]), "batchBytes": batch_bytes()}
+    named = {"find": args.value, "filter": RawBSONDocument(args["query"]), "batchBytes": batch_bytes(), **time}
     options = forwarded(context.raw, without=_OF_MAP_REDUCE)
     return document_from([*elements(bson.encode(named)), *elements(options)])
 

@@ -38,6 +38,7 @@ from mongos.merge.process_stages import asked_of_all, over_all, own_documents, s
 from mongos.merge.remote import batch_bytes
 from mongos.router import router_of
 from mongos.routing.cache import version_for
+from mongos.routing.query_context import statement_time
 from mongos.routing.requests import ShardReply, cursor_of, forwarded, versioned
 from mongos.routing.shards import Shard
 from mongos.routing.targeting import filter_shards, primary_of
@@ -65,7 +66,9 @@ class Request:
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> bytes:
         pipeline = [RawBSONDocument(stage) for stage in stages]
-        add = {"pipeline": pipeline, "cursor": cursor, "fromMongos": True, **more}
+        let = get_field(self.base, "let")
+        time = statement_time(self.pipeline.query_context, *stages, *(() if let is None else (let[1],)))
+        add = {"pipeline": pipeline, "cursor": cursor, "fromMongos": True, **time, **more}
         return forwarded(self.base, without=("explain",), add=add)
 
 

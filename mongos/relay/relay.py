@@ -9,6 +9,7 @@ Invariants:
 - a client sees the same as from `run`;
 - an answer that is no plain success is handled as in `run`. If nothing was done (stale, not primary), or the request
   may be repeated, the request goes through `run`;
+- a statement that names its time goes through `run`, which sends the router's;
 - a cursor that stays open becomes one of the router's;
 - abandoned work is ended: its cursor is closed, and so is a connection that is silent for `LATE_SECONDS`.
 """
@@ -16,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +41,7 @@ from mongos.relay.replies import of_statements, own_fields, statement_error, suc
 from mongos.relay.targets import Aim, Language, NamespaceTargets
 from mongos.relay.waiting import AwaitedRelay
 from mongos.router import Router, router_of
-from mongos.routing.query_context import query_context_of
+from mongos.routing.query_context import names_time, query_context_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
 from mongos.routing.scatter import LATE_SECONDS
 from mongos.routing.shards import Shard, told, unreachable
@@ -100,18 +101,27 @@ def _relay(run: Run, how: Relaying, context: Context, args: Arguments) -> Relay 
         return None
     if context.read_preference.secondary_ok and context.command.role is not Role.PRIMARY:
         return None
+    if names_time(context.raw) or (how.statements != "documents" and names_time(*_statements(how, context))):
+        # The shard must be told this time too.
+        return None
     router = router_of(context)
     targets = router.targets.of(context.namespace)
     if targets is None:
         return None
     aim = how.aim(args, targets, partial(query_context_of, context))
     if aim is None:
-        gathering = None if how.gather is None or not targets.all_shards else how.gather(context, args, targets)
+        if how.gather is None or not targets.all_shards:
+            return None
+        gathering = how.gather(context, args, targets)
         if gathering is None:
             return None
         return GatheredRelay(partial(run, context, args), gathering, context, router, targets)
     shard = router.shards.known(aim.shard)
     return None if shard is None else RoutedRelay(run, how, context, args, router, targets, aim, shard)
+
+
+def _statements(how: Relaying, context: Context) -> Sequence[bytes]:
+    return context.sequences.get(how.statements, ())
 
 
 class RoutedRelay(AwaitedRelay):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import random
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
 
 from docstore.aggregation import expression_context
+from docstore.bson import document_from
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.context import Context
 from docstore.js.scripts import PARSED
 from docstore.query.context import QueryContext
 from docstore.query.scripts import Scripts
 from docstore.query.value.collation import parse_collation
+
+_TIMES = (b"$$NOW", b"$$CLUSTER_TIME")
 
 
 def query_context_of(
@@ -21,12 +27,27 @@ def query_context_of(
 
     The shards run scripts, unless `scripts` says that they run here.
     """
-    now = int(context.services.wall_clock() * 1000)
-    base = expression_context.new_context(
-        variables=expression_context.system_variables(now, cluster_time_of(context)), rng=random
-    )
+    progress = context.progress
+    if progress.statement_time is None:
+        progress.statement_time = int(context.services.wall_clock() * 1000), cluster_time_of(context)
+    variables = expression_context.system_variables(*progress.statement_time)
+    base = expression_context.new_context(variables=variables, rng=random)
     base = replace(base, scripts=scripts)
     return under(base if let is None else expression_context.with_let(base, let), collation)
+
+
+def names_time(*raws: bytes) -> bool:
+    """True if any of these documents may name the time of the statement."""
+    return any(name in raw for raw in raws for name in _TIMES)
+
+
+def statement_time(query_context: QueryContext, *raws: bytes) -> dict[str, Any]:
+    """Return the field that tells shards the time of a statement, if any of its documents names it; else {}."""
+    now, cluster_time = (query_context.variables.get(name) for name in ("NOW", "CLUSTER_TIME"))
+    if now is None or cluster_time is None or not names_time(*raws):
+        return {}
+    constants = document_from([("localNow", *now), ("clusterTime", *cluster_time)])
+    return {"runtimeConstants": RawBSONDocument(constants)}
 
 
 def under(query_context: QueryContext, collation: bytes | None) -> QueryContext:

@@ -25,6 +25,7 @@ from docstore.sharding.targeting import KeyRanges
 from docstore.wire import MAX_MESSAGE_BYTES
 from mongos.routing.cache import MAX_ATTEMPTS, RoutingCache, is_stale, version_for
 from mongos.routing.progress import Part, Progress
+from mongos.routing.query_context import names_time, query_context_of, statement_time
 from mongos.routing.requests import forwarded, versioned
 from mongos.routing.shards import Shards, each
 from mongos.routing.targeting import Target
@@ -247,6 +248,9 @@ class BatchWrite:
             add["within"] = [{"min": low, "max": high} for low, high in request.keys]
         if len(request.indexes) > 1 and self._needs_counts(request):
             add["statementCounts"] = True
+        statements = [self._statements[index] for index in request.indexes]
+        if self._kind.field != "documents" and names_time(self._base, *statements):
+            add |= statement_time(query_context_of(self._context), self._base, *statements)
         body = versioned(forwarded(self._base, add=add), version_for(routing, request.shard))
         shard = await self._shards.get(request.shard)
         try:

@@ -31,6 +31,7 @@ from docstore.node.pipeline.run import open_pipeline
 from docstore.node.read.cursors import BATCH_BYTES, LARGE_EVENTS, first_batch
 from docstore.node.read.requests import hint_of, query_context_of
 from docstore.node.read.sources import ReleasingSource
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.read.views import (
     below_hint,
     check_other_views,
@@ -138,4 +139,4 @@ def _namespace(context: Context, collection: str | None, pipeline: Pipeline) -> 
     return f"{context.db}.$cmd.aggregate"
 
 
-COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS, OTHER_VERSIONS, FROM_MONGOS)
+COMMAND = AGGREGATE.command(run, BATCH_BYTES, LARGE_EVENTS, OTHER_VERSIONS, STATEMENT_TIME, FROM_MONGOS)

@@ -17,6 +17,7 @@ from docstore.node.read.at_once import count_at_once
 from docstore.node.read.cursors import MAX_BATCH_BYTES
 from docstore.node.read.requests import count_query_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, step_end, until_done
 from docstore.node.upkeep.collection_stats import number, stored_count
@@ -81,4 +82,4 @@ def _count_view(context: Context, arguments: Arguments, resolved: ResolvedView) 
         source.close()
 
 
-COMMAND = COUNT.command(run)
+COMMAND = COUNT.command(run, STATEMENT_TIME)

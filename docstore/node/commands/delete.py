@@ -33,6 +33,7 @@ def run(context: Context, arguments: Arguments) -> Response:
         let=arguments["let"],
         within=within_of(arguments),
         counted=arguments["statementCounts"],
+        sent_time=arguments["runtimeConstants"],
     )
     return run_statements(context, statements)
 

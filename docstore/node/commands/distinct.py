@@ -22,6 +22,7 @@ from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.requests import filter_of, hint_of, indexes_of, query_context_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource, ReleasingSource
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import PAUSE, Steps, run_steps, step_end
 from docstore.node.upkeep.execution import execution_of
@@ -122,4 +123,4 @@ def _enclosed(context: Context, values: bytes) -> bytes:
     return enclosed(b"\x04values\0" + values + tail)
 
 
-COMMAND = DISTINCT.command(run)
+COMMAND = DISTINCT.command(run, STATEMENT_TIME)

@@ -36,6 +36,7 @@ from docstore.node.read.requests import (
 )
 from docstore.node.read.snapshot import StepState, View, newest, state_at_once, view_of
 from docstore.node.read.sources import ReleasingSource
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.read.tailing import CappedLog, Tail
 from docstore.node.read.views import open_view, viewed
 from docstore.node.slices import Steps, run_steps
@@ -188,4 +189,4 @@ def _by_id(collection: Collection, identity: Value, state: StepState) -> list[by
     return [found[1]]
 
 
-COMMAND = FIND.command(run, BATCH_BYTES)
+COMMAND = FIND.command(run, BATCH_BYTES, STATEMENT_TIME)

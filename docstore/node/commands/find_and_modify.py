@@ -11,6 +11,7 @@ from docstore.commands.specs.writes import FIND_AND_MODIFY
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.read.requests import filter_of, hint_of, query_context_of, sort_of
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.slices import Steps, run_steps
 from docstore.node.upkeep.execution import execution_of
 from docstore.node.write.driver import (
@@ -113,4 +114,4 @@ def request_of(node: DataNode, arguments: Arguments, query_context: QueryContext
     )
 
 
-COMMAND = FIND_AND_MODIFY.command(run)
+COMMAND = FIND_AND_MODIFY.command(run, STATEMENT_TIME)

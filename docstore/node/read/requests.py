@@ -15,6 +15,8 @@ from docstore.commands.values import NUMBERS, integer_of
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
 from docstore.node.node import DataNode, node_of
+from docstore.node.read.statement_time import NAME as STATEMENT_TIME_NAME
+from docstore.node.read.statement_time import sent_variables
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Filter
@@ -35,7 +37,7 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
     Errors: those of `let` and the collation.
     """
     node, options = node_of(context), arguments.given()
-    query_context = query_context_at(node, options.get("let"))
+    query_context = query_context_at(node, options.get("let"), options.get(STATEMENT_TIME_NAME))
     if options.get("fromMongos"):
         query_context = replace(query_context, halves=True)
     return under(query_context, node, context.namespace, options.get("collation"))
@@ -63,12 +65,17 @@ def other_collation(view: str) -> CommandError:
     return CommandError(Code.OptionNotSupportedOnView, f"Cannot override the default collation of the view {view}")
 
 
-def query_context_at(node: DataNode, let: bytes | None) -> QueryContext:
-    """Return a query context with the current time and random numbers. Errors: those of the expressions in `let`."""
+def query_context_at(node: DataNode, let: bytes | None, sent_time: bytes | None = None) -> QueryContext:
+    """Return a query context with random numbers and the current time, or the one that a router has sent.
+
+    Errors: those of the expressions in `let` and of `sent_variables`.
+    """
     now = node.wall_clock()
     changes = node.store.oplog is not None
     cluster_time = node.store.last_optime.timestamp if changes else int(now) << 32 | 1
     variables = expression_context.system_variables(int(now * 1000), cluster_time)
+    if sent_time is not None:
+        variables |= sent_variables(sent_time)
     query_context = expression_context.new_context(variables=variables, rng=node.rng, scripts=RUNNING, changes=changes)
     return query_context if let is None else expression_context.with_let(query_context, let)
 

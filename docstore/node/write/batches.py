@@ -63,14 +63,16 @@ def _measurements(context: Context, documents: list[bytes], ordered: bool) -> Se
 
 def update_batch(
     context: Context, raws: list[bytes], *, ordered: bool, bypass: bool, let: bytes | None,
-    within: KeyRanges | None = None, counted: bool = False,
+    within: KeyRanges | None = None, counted: bool = False, sent_time: bytes | None = None,
 ) -> tuple[Context, Statements]:  # fmt: skip
     """Return the statements of an update, and the request for them. Errors: those of `update_statements_of`."""
     statements = update_statements_of(raws)
     check_sorts(context, statements)
     series = series_of(node_of(context).store, context.namespace)
     bypass = bypass or series is not None
-    context, target = _target(context, series, Outcome(modified=0), len(statements), let, within, bypass=bypass)
+    context, target = _target(
+        context, series, Outcome(modified=0), len(statements), let, within, sent_time, bypass=bypass
+    )
     return context, _loop(
         target,
         GroupedWorks(target, statements, UpdateWork, UpdateGroup, KeyUpdateGroup)
@@ -84,12 +86,12 @@ def update_batch(
 
 def delete_batch(
     context: Context, raws: list[bytes], *, ordered: bool, let: bytes | None, within: KeyRanges | None = None,
-    counted: bool = False,
+    counted: bool = False, sent_time: bytes | None = None,
 ) -> tuple[Context, Statements]:  # fmt: skip
     """Return the statements of a delete, and the request for them. Errors: those of `delete_statement`."""
     statements = [delete_statement(raw) for raw in raws]
     series = series_of(node_of(context).store, context.namespace)
-    context, target = _target(context, series, Outcome(), len(statements), let, within)
+    context, target = _target(context, series, Outcome(), len(statements), let, within, sent_time)
     return context, _loop(
         target,
         GroupedWorks(target, statements, DeleteWork, DeleteGroup)
@@ -103,7 +105,7 @@ def delete_batch(
 
 def _target(
     context: Context, series: Series | None, outcome: Outcome, count: int, let: bytes | None,
-    within: KeyRanges | None, *, bypass: bool = False,
+    within: KeyRanges | None, sent_time: bytes | None, *, bypass: bool = False,
 ) -> tuple[Context, WriteTarget]:  # fmt: skip
     if series is not None:
         context = context.about(series.buckets.ns)
@@ -117,6 +119,7 @@ def _target(
         context.session,
         row,
         let,
+        sent_time,
         bypass_validation=bypass,
         shard_version=context.shard_version,
         can_pause=context.services.carry_out is not None,

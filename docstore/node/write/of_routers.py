@@ -4,6 +4,7 @@
   `modifiedCounts`.
 * `within: [{min: <bytes>, max: <bytes>}, ...]`: one multi-document statement, restricted to the shard keys in [min,
   max). The rest of its documents on this shard is done.
+* `runtimeConstants`: the time of the statement (`docstore.node.read.statement_time`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from docstore.bson.walk import BINARY
 from docstore.commands.arguments import Arguments
 from docstore.commands.declaration import Exceptional, Parameter, Type
 from docstore.errors import Code, CommandError
+from docstore.node.read.statement_time import PARAMETER as STATEMENT_TIME
 from docstore.sharding.targeting import KeyRanges
 
 OF_ROUTERS = Exceptional(
     "only a router asks a shard for a part of a statement",
     Parameter("statementCounts", Type.BOOL, default=False, internal=True),
     Parameter("within", Type.DOCUMENTS, default=(), internal=True),
+    STATEMENT_TIME,
 )
 
 

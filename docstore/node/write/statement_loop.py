@@ -50,6 +50,8 @@ class WriteTarget:
     session: Session | None = None
     session_write: SessionWrite | None = None
     let: bytes | None = None
+    sent_time: bytes | None = None
+    """Time of the statements that a router has sent (`docstore.node.read.statement_time`); None: now."""
     bypass_validation: bool = False
     shard_version: bytes | None = None
     within: KeyRanges | None = None
@@ -70,7 +72,7 @@ class WriteTarget:
         Errors: those of `let` and of the collation.
         """
         if self._query_context is None:
-            self._query_context = query_context_at(self.node, self.let)
+            self._query_context = query_context_at(self.node, self.let, self.sent_time)
         return under(self._query_context, self.node, self.namespace, collation)
 
     @property

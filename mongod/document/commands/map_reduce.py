@@ -32,6 +32,7 @@ from docstore.node.read.cursors import first_batch
 from docstore.node.read.requests import filter_of, query_context_of, sort_of
 from docstore.node.read.snapshot import view_of
 from docstore.node.read.sources import DocumentSource, MadeSource, ReleasingSource
+from docstore.node.read.statement_time import STATEMENT_TIME
 from docstore.node.slices import finish_steps, step_end
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
@@ -189,4 +190,5 @@ COMMAND = MAP_REDUCE.command(
         "of a router: the half of the work that shards do",
         Parameter("shardedFirstPass", Type.BOOL, default=False, internal=True),
     ),
+    STATEMENT_TIME,
 )
