@@ -20,7 +20,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.query.value.values import TYPE_NAMES
-from docstore.widecolumn.commands.permissions import check_permissions, visible_schema
+from docstore.widecolumn.commands.permissions import permissions_of, visible_schema
 from docstore.widecolumn.cql.errors import invalid, protocol, translated
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
@@ -52,8 +52,10 @@ async def _run(
     executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
-    prepared = await statements.prepare(executor, arguments.value, None if in_use is None else in_use.name)
-    check_permissions(context, prepared)
+    permissions = permissions_of(context)
+    keyspace = None if in_use is None else in_use.name
+    prepared = await statements.prepare(executor, arguments.value, keyspace, permissions)
+    permissions.check_prepared(prepared)
     if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
         # Work that may wait for others continues as a task.
         await environment.pause()

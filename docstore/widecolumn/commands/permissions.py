@@ -1,15 +1,19 @@
 """Permissions of CQL statements on the tables that they name, checked before anything is read or written.
 
+A table is not looked up before its name is checked: who may not use it does not learn whether it exists.
 A conditional write shows values, so it needs the permission of a SELECT too. Statements that show the schema omit the
 keyspaces and tables on which the user has no privilege (`VisibleSchema`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from docstore.commands.access.authorization import not_authorized, privileges_of
 from docstore.commands.access.catalog_needs import cql_actions
 from docstore.commands.access.need import Need, on_database, on_namespace
 from docstore.commands.context import Context
+from docstore.errors import CommandError
 from docstore.security.privileges import ALL_DATABASES, Privileges, collection, database
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.run.prepare import Prepared, keyspace_name
@@ -26,22 +30,52 @@ from docstore.widecolumn.cql.statements import (
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.executor import Executor, StoredFamily
 
-
-def check_permissions(context: Context, prepared: Prepared) -> None:
-    """Errors: Unauthorized; CqlError for a table of no keyspace."""
-    if missing_need(context, prepared) is not None:
-        raise not_authorized(context)
+_READING = ("find",)
 
 
-def missing_need(context: Context, prepared: Prepared) -> Need | None:
-    """Return the first need that the user's privileges do not cover. CqlError for a table of no keyspace."""
-    privileges = privileges_of(context)
-    if privileges is None:
-        return None
-    return next((need for need in _needs(prepared) if not privileges.allow(need.resource, need.action)), None)
+class Permissions:
+    """What the user of a request may do with tables (`TableAccess`). `refusal` makes the error of a missing need."""
+
+    def __init__(
+        self, context: Context, refusal: Callable[[Need], CommandError], *, open_keyspaces: Callable[[str], bool]
+    ) -> None:
+        self._privileges = privileges_of(context)
+        self._refusal = refusal
+        self._is_open = open_keyspaces
+
+    def check(self, text: str, namespace: str, *, conditional: bool = False) -> None:
+        if self._privileges is None:
+            return
+        actions = cql_actions(text)
+        if actions == _READING and self._is_open(namespace.partition(".")[0]):
+            return
+        self._require(on_namespace(namespace, *actions, *(_READING if conditional else ())))
+
+    def check_prepared(self, prepared: Prepared) -> None:
+        """Errors: Unauthorized; CqlError for a table of no keyspace."""
+        if self._privileges is None:
+            return
+        for family in prepared.families:
+            conditional = isinstance(prepared.plan, ConditionalPlan)
+            namespace = f"{family.keyspace.name}.{family.definition.name}"
+            self.check(prepared.text, namespace, conditional=conditional)
+        self._require(_needs(prepared))
+
+    def _require(self, needs: Iterable[Need]) -> None:
+        privileges = self._privileges
+        assert privileges is not None, "there is access control"
+        for need in needs:
+            if not privileges.allow(need.resource, need.action):
+                raise self._refusal(need)
+
+
+def permissions_of(context: Context) -> Permissions:
+    """Return the permissions of a request by the command `cql`."""
+    return Permissions(context, lambda _need: not_authorized(context), open_keyspaces=lambda _name: False)
 
 
 def _needs(prepared: Prepared) -> list[Need]:
+    """Return the needs of a statement about the schema. CqlError for a table of no keyspace."""
     actions, plan = cql_actions(prepared.text), prepared.plan
     if isinstance(plan, CreateKeyspace | AlterKeyspace):
         return [Need("createCollection", ALL_DATABASES)]
@@ -52,10 +86,7 @@ def _needs(prepared: Prepared) -> list[Need]:
     if isinstance(plan, AlterTable | DropTable | Truncate):
         namespace = f"{keyspace_name(plan.table, prepared.keyspace)}.{plan.table.name}"
         return list(on_namespace(namespace, *actions))
-    if isinstance(plan, ConditionalPlan):
-        actions = (*actions, "find")
-    names = {f"{family.keyspace.name}.{family.definition.name}" for family in prepared.families}
-    return [need for name in sorted(names) for need in on_namespace(name, *actions)]
+    return []
 
 
 class VisibleSchema:

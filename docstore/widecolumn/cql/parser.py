@@ -74,7 +74,8 @@ def _parsed(text: str) -> Statement:
 
 def _refuse_known(text: str) -> None:
     """Raise a specific error for CQL statements that this server does not support."""
-    match = _KNOWN.match(text, after_blanks(text))
+    at = after_blanks(text)
+    match = _KNOWN.match(text, at, at + MAX_KEPT_LENGTH)
     if match is None:
         return
     if match["json"]:

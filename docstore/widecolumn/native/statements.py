@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from docstore.commands.access.need import Need
 from docstore.commands.context import Context
 from docstore.commands.limits import LONG_REQUEST_BYTES
 from docstore.errors import Code, CommandError
-from docstore.widecolumn.commands.permissions import missing_need, visible_schema
+from docstore.widecolumn.commands.permissions import Permissions, visible_schema
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError, invalid, unsupported
@@ -197,12 +198,10 @@ class _Run:
         return self.changed_schema
 
     async def _prepared(self, text: str, keyspace: str | None, *, lasting: bool = False) -> Prepared:
-        prepared = await self.statements.prepare(self.executor, text, keyspace, lasting=lasting)
-        plan = prepared.plan
-        if not (isinstance(plan, SelectPlan) and is_system(plan.table.keyspace.name)):
-            need = missing_need(self.context, prepared)
-            if need is not None:
-                raise _unauthorized(self.context, need)
+        refusal = partial(_unauthorized, self.context)
+        permissions = Permissions(self.context, refusal, open_keyspaces=is_system)
+        prepared = await self.statements.prepare(self.executor, text, keyspace, permissions, lasting=lasting)
+        permissions.check_prepared(prepared)
         return prepared
 
     def _identified(self, statement_id: bytes) -> IdentifiedStatement:

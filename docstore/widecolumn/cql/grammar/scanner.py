@@ -23,19 +23,26 @@ MAX_DEPTH = 100
 """The maximal nesting depth of terms."""
 MAX_TOKENS = 131_072
 """The maximal tokens of a statement."""
+MAX_WORD_CHARS = 65_536
+"""The maximal characters of a word or a number. Only strings, quoted names and blobs may be longer."""
+_SHOWN_CHARS = 1024
+"""Characters of an unexpected token that its error shows."""
 _PER_TOKEN = 256
 """Work units charged for a token."""
+_PER_BLANK = 64
+"""Work units charged for a comment, or the blanks between two."""
+_STEP_CHARS = 65_536
+"""Characters of a quoted text that are passed in one step."""
 
-_SKIPPED = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*)*")
+# A matcher is not interrupted: a pattern below is given a bounded text, or is one loop over a single set of characters.
+_BLANKS = re.compile(r"\s*")
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
-_QUOTED = re.compile(r'"((?:[^"]|"")[^"]*(?:""[^"]*)*)"')
-# Each loop over single characters is one of a single set, which needs no step of the matcher per character.
-_STRING = re.compile(r"'([^']*(?:''[^']*)*)'|\$\$([^$]*(?:\$(?!\$)[^$]*)*)\$\$")
+_INSIDE = {quote: re.compile(f"(?:[^{quote}]++|{quote}{quote})*+") for quote in ("'", '"')}
+_BLOB = re.compile(r"0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 _OPERATOR = re.compile(r"<=|>=|!=|=|<|>")
 _INTEGER = re.compile(r"-?[0-9]+")
 _CONSTANT = re.compile(
     r"(?P<UUID>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    r"|(?P<HEX>0x[0-9a-f]*)"
     r"|(?P<DURATION>-?(?:[0-9]+(?:mo|ms|us|\u00b5s|ns|y|w|d|h|m|s))+(?![a-z0-9_])"
     r"|-?P(?:[0-9]+[YMWDT]|T[0-9]|[0-9]{4}-)[0-9TYMWDHS:-]*(?![a-z0-9_]))"
     r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)|-?(?:nan|infinity)(?![a-z0-9_]))"
@@ -44,7 +51,7 @@ _CONSTANT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _ANYTHING = re.compile(
-    rf"{_CONSTANT.pattern}|{_STRING.pattern}|{_QUOTED.pattern}|{_WORD.pattern}|<=|>=|!=|[*(),;=.<>{{}}\[\]+?:-]",
+    rf"{_CONSTANT.pattern}|{_BLOB.pattern}|{_WORD.pattern}|<=|>=|!=|[*(),;=.<>{{}}\[\]+?:-]",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -54,16 +61,53 @@ Part = TypeVar("Part")
 def after_blanks(text: str, at: int = 0) -> int:
     """Return where the text goes on after the blanks and comments at a place.
 
-    No pattern may begin with those itself: where the rest does not match, it tries all ways of dividing the blanks.
+    No pattern may begin with those itself: where the rest does not match, it tries all ways of dividing the blanks. No
+    more than `MAX_TOKENS` comments in a row are passed.
     """
-    while True:
-        match = _SKIPPED.match(text, at)
+    for _ in range(MAX_TOKENS):
+        match = _BLANKS.match(text, at)
         assert match is not None, "the pattern matches nothing, too"
-        at = match.end()
-        end = text.find("*/", at + 2) if text.startswith("/*", at) else -1
-        if end < 0:
-            return at
-        at = end + 2
+        start = match.end()
+        if text.startswith(("--", "//"), start):
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+        elif text.startswith("/*", start):
+            end = text.find("*/", start + 2) + 2
+            if end < 2:
+                return start
+        else:
+            return start
+        spend(_PER_BLANK + end - at)
+        at = end
+    return at
+
+
+def _closing(text: str, at: int) -> int:
+    """Return the place of the quote that ends the quoted text at a place; -1 if there is none.
+
+    A quote in such a text is doubled.
+    """
+    inside = _INSIDE[text[at]]
+    at += 1
+    while True:
+        match = inside.match(text, at, at + _STEP_CHARS)
+        assert match is not None, "the pattern matches nothing, too"
+        end = match.end()
+        spend(_PER_BLANK + end - at)
+        if end == at:
+            return at if at < len(text) else -1
+        at = end
+
+
+def _end_of_quoted(text: str, at: int) -> int | None:
+    """Return where the string or quoted name at a place ends; None if there is none."""
+    if text.startswith("$$", at):
+        end = text.find("$$", at + 2)
+        return None if end < 0 else end + 2
+    if not text.startswith(("'", '"'), at):
+        return None
+    end = _closing(text, at)
+    return None if end < 0 or (text[at] == '"' and end == at + 1) else end + 1
 
 
 class Scanner:
@@ -84,21 +128,33 @@ class Scanner:
         self.at = after_blanks(self.text, self.at)
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        match = pattern.match(self.text, self.at)
+        match = self._match(pattern)
         if match is not None:
             spend(match.end() - self.at)
             self.at = match.end()
             self._skip()
         return match
 
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Match a word or a number. Errors: a syntax error if it is too long."""
+        end = self.at + MAX_WORD_CHARS
+        match = pattern.match(self.text, self.at, end)
+        if match is not None and match.end() == end:
+            raise self.error(f"a word or a number has more than {MAX_WORD_CHARS} characters")
+        return match
+
     def fail(self) -> NoReturn:
-        """Raise the syntax error for an unexpected token."""
-        if self.at == len(self.text):
+        """Raise the syntax error for an unexpected token, of which it shows the beginning."""
+        text, at = self.text, self.at
+        if at == len(text):
             raise self.error("no viable alternative at input '<EOF>'")
-        match = _ANYTHING.match(self.text, self.at)
-        if match is None:
-            raise self.error(f"no viable alternative at character '{self.text[self.at]}'")
-        raise self.error(f"no viable alternative at input '{match.group()}'")
+        end = _end_of_quoted(text, at)
+        if end is None:
+            match = _ANYTHING.match(text, at, at + _SHOWN_CHARS)
+            if match is None:
+                raise self.error(f"no viable alternative at character '{text[at]}'")
+            end = match.end()
+        raise self.error(f"no viable alternative at input '{text[at : min(end, at + _SHOWN_CHARS)]}'")
 
     def error(self, why: str, at: int | None = None) -> Exception:
         """The syntax error at a place of the text, by default where the scanner stands."""
@@ -122,7 +178,7 @@ class Scanner:
 
     def word(self) -> str | None:
         """The word that stands here, in lower case; it is not taken."""
-        match = _WORD.match(self.text, self.at)
+        match = self._match(_WORD)
         if match is None:
             return None
         spend(match.end() - self.at)
@@ -177,9 +233,9 @@ class Scanner:
 
     def name(self) -> str:
         """Take a name: folded to lower case unless it is quoted."""
-        quoted = self._take(_QUOTED)
+        quoted = self._quoted('"')
         if quoted is not None:
-            return quoted[1].replace('""', '"')
+            return quoted[1:-1].replace('""', '"')
         word = self.word()
         if word is None or word in RESERVED:
             self.fail()
@@ -189,10 +245,20 @@ class Scanner:
 
     def string(self) -> str | None:
         """Take a string, without its quotes."""
-        match = self._take(_STRING)
-        if match is None:
+        quoted = self._quoted("'", "$$")
+        if quoted is None:
             return None
-        return match[1].replace("''", "'") if match[2] is None else match[2]
+        return quoted[1:-1].replace("''", "'") if quoted[0] == "'" else quoted[2:-2]
+
+    def _quoted(self, *quotes: str) -> str | None:
+        """Take a text in one of these quotes, with them."""
+        at = self.at
+        end = _end_of_quoted(self.text, at) if self.text.startswith(quotes, at) else None
+        if end is None:
+            return None
+        self.at = end
+        self._skip()
+        return self.text[at:end]
 
     def integer(self) -> Constant | None:
         match = self._take(_INTEGER)
@@ -203,6 +269,12 @@ class Scanner:
         text = self.string()
         if text is not None:
             return Constant(ConstantKind.STRING, text)
+        blob = _BLOB.match(self.text, self.at)
+        if blob is not None:
+            spend(blob.end() - self.at)
+            self.at = blob.end()
+            self._skip()
+            return Constant(ConstantKind.HEX, blob.group())
         match = self._take(_CONSTANT)
         if match is None:
             return None

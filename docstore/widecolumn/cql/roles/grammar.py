@@ -39,13 +39,16 @@ class _Scanner(Scanner):
 
 
 _BEGIN = re.compile(r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b", re.IGNORECASE | re.ASCII)
+_LONGEST_BEGIN = 4096
+"""Characters among which the first words of a statement stand."""
 _ALL = "all"
 _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
 
 
 def is_about_roles(text: str) -> bool:
     """True if the statement begins like one about roles."""
-    return _BEGIN.match(text, after_blanks(text)) is not None
+    at = allowing(PAUSED, after_blanks, text)
+    return _BEGIN.match(text, at, at + _LONGEST_BEGIN) is not None
 
 
 def parse(text: str) -> RoleStatement:

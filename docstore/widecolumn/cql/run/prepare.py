@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from docstore.query.pausing import PAUSED, allowing
 from docstore.widecolumn.cql.errors import invalid, no_keyspace, no_table, unsupported
@@ -23,6 +24,7 @@ from docstore.widecolumn.cql.statements import (
     Insert,
     SchemaChange,
     Select,
+    Statement,
     TableName,
     Update,
     Use,
@@ -53,9 +55,25 @@ class Prepared:
         return hashlib.md5(digest_input.encode(), usedforsecurity=False).digest()
 
 
-async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepared:
-    """The statement of a text, with unqualified names taken from a keyspace. CqlError."""
+class TableAccess(Protocol):
+    """Which tables a statement may read or write."""
+
+    def check(self, text: str, namespace: str, *, conditional: bool = False) -> None:
+        """Raise Unauthorized if the statement of a text may not use a table, whether or not the table exists.
+
+        `conditional`: it is a conditional write, which shows values.
+        """
+
+
+async def prepare(executor: Executor, text: str, keyspace: str | None, access: TableAccess | None = None) -> Prepared:
+    """The statement of a text, with unqualified names taken from a keyspace. CqlError.
+
+    A table is not looked up before `access` has been asked; None: everything is allowed.
+    """
     statement = parse(text)
+    if access is not None:
+        for name, conditional in _named_tables(statement):
+            access.check(text, f"{keyspace_name(name, keyspace)}.{name.name}", conditional=conditional)
     if isinstance(statement, Select):
         family = await find_family(executor, statement.table, keyspace)
         plan = allowing(PAUSED, select_plan, table_of(*family), statement)
@@ -71,6 +89,17 @@ async def prepare(executor: Executor, text: str, keyspace: str | None) -> Prepar
         batch = allowing(PAUSED, _batch_plan, statement, families)
         return Prepared(text, keyspace, batch, tuple(families), batch.variables)
     return Prepared(text, keyspace, statement)
+
+
+def _named_tables(statement: Statement) -> Iterator[tuple[TableName, bool]]:
+    """Yield the tables that a statement reads or writes, and whether by a conditional write."""
+    if isinstance(statement, Select):
+        yield statement.table, False
+    elif isinstance(statement, Insert | Update | Delete):
+        yield statement.table, is_conditional(statement)
+    elif isinstance(statement, Batch):
+        for member in statement.statements:
+            yield from _named_tables(member)
 
 
 def _modification_plan(table: Table, statement: Insert | Update | Delete) -> WritePlan | ConditionalPlan:

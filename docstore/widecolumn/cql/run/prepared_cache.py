@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from docstore.widecolumn.cql.errors import CqlError
-from docstore.widecolumn.cql.run.prepare import Prepared, prepare
+from docstore.widecolumn.cql.run.prepare import Prepared, TableAccess, prepare
 from docstore.widecolumn.cql.run.shapes import literal_values, shape_of
 from docstore.widecolumn.model.executor import Executor
 
@@ -31,30 +31,35 @@ class PreparedCache:
         self._kept: OrderedDict[tuple[str | None, str], Prepared | None] = OrderedDict()
         self._long_texts = 0
 
-    async def prepare(self, executor: Executor, text: str, keyspace: str | None, *, lasting: bool = False) -> Prepared:
-        """Return the statement, prepared against the current schema. `lasting`: the client will execute it again, so
-        a long one is kept too, while there is room. CqlError.
+    async def prepare(
+        self, executor: Executor, text: str, keyspace: str | None, access: TableAccess | None = None, *,
+        lasting: bool = False,
+    ) -> Prepared:  # fmt: skip
+        """Return the statement, prepared against the current schema. `access` is asked as in `prepare`, but not for a
+        cached statement. `lasting`: the client will execute it again, so a long one is kept too, while there is room.
+        CqlError.
         """
         if len(text) > MAX_LENGTH:
             if not lasting or len(text) > MAX_LONG_LENGTH:
-                return await prepare(executor, text, keyspace)
-            return await self._known(executor, (keyspace, text)) or await self._prepared(executor, text, keyspace)
+                return await prepare(executor, text, keyspace, access)
+            known = await self._known(executor, (keyspace, text))
+            return known or await self._prepared(executor, text, keyspace, access)
         cached_statement = await self._known(executor, (keyspace, text))
         if cached_statement is not None:
             return cached_statement
         shaped = shape_of(text)
         if shaped is None:
-            return await self._prepared(executor, text, keyspace)
+            return await self._prepared(executor, text, keyspace, access)
         shape, literals = shaped
         cache_key = keyspace, shape
         if cache_key in self._kept and self._kept[cache_key] is None:
-            return await self._prepared(executor, text, keyspace)
+            return await self._prepared(executor, text, keyspace, access)
         try:
-            prepared = await self._known(executor, cache_key) or await self._prepared(executor, shape, keyspace)
+            prepared = await self._known(executor, cache_key) or await self._prepared(executor, shape, keyspace, access)
             values = literal_values(prepared.variables, literals)
             return Prepared(text, keyspace, prepared.plan, prepared.families, (), prepared.columns, values)
         except CqlError:
-            statement = await self._prepared(executor, text, keyspace)
+            statement = await self._prepared(executor, text, keyspace, access)
             self._keep(cache_key, None)
             return statement
 
@@ -69,8 +74,10 @@ class PreparedCache:
         self._kept.move_to_end(place)
         return statement
 
-    async def _prepared(self, executor: Executor, text: str, keyspace: str | None) -> Prepared:
-        statement = await prepare(executor, text, keyspace)
+    async def _prepared(
+        self, executor: Executor, text: str, keyspace: str | None, access: TableAccess | None
+    ) -> Prepared:
+        statement = await prepare(executor, text, keyspace, access)
         if statement.families:
             self._keep((keyspace, text), statement)
         return statement

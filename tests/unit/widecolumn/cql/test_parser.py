@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+from docstore.bson import allowance
 from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.grammar.scanner import MAX_WORD_CHARS
 from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.roles.grammar import is_about_roles
 from docstore.widecolumn.cql.statements import (
     Constant,
     ConstantKind,
+    Insert,
     Marker,
     Operator,
     Relation,
@@ -117,3 +122,53 @@ def test_many_blanks_before_a_statement_are_skipped_once(blanks: str) -> None:
     assert not is_about_roles(f"{blanks}SELECT * FROM t")
     assert is_about_roles(f"{blanks}GRANT a TO b")
     assert parse(f"{blanks}SELECT * FROM t") == parse("SELECT * FROM t")
+
+
+LONG = 1_000_000
+BOMBS = {
+    "quoted name of quotes": 'SELECT "' + '""' * LONG,
+    "unended quoted name": 'SELECT ""' + '""' * LONG,
+    "string of quotes": "INSERT INTO t (k) VALUES ('" + "''" * LONG,
+    "unended string": "INSERT INTO t (k) VALUES (''" + "''" * LONG,
+    "string with quotes": "INSERT INTO t (k) VALUES ('" + "a''" * LONG + "')",
+    "comments": "/**/" * LONG,
+    "line comments": "--\n" * LONG,
+    "word": "SELECT " + "a" * LONG,
+    "number": "SELECT * FROM t WHERE k = " + "1" * LONG,
+    "duration": "SELECT * FROM t WHERE k = " + "1y" * LONG,
+    "json of a long table": "INSERT INTO " + "x " * LONG,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_long_token_is_read_in_metered_steps(name: str) -> None:
+    text = BOMBS[name]
+    places: list[int] = []
+    allowance.install(places.append)
+    try:
+        with contextlib.suppress(CqlError):
+            parse(text)
+    finally:
+        allowance.install(None)
+    # It ends early, or is charged for in steps that are small each.
+    assert max(places, default=0) <= 8 * allowance.QUANTUM
+    assert sum(places) <= 40 * len(text)
+
+
+def test_a_word_or_a_number_of_any_length_is_refused() -> None:
+    for text in ("SELECT " + "a" * MAX_WORD_CHARS, "SELECT * FROM t WHERE k = " + "1" * MAX_WORD_CHARS):
+        with pytest.raises(CqlError, match="has more than 65536 characters"):
+            parse(text)
+    parse("INSERT INTO t (k) VALUES (0x" + "ab" * MAX_WORD_CHARS + ")")
+    parse("INSERT INTO t (k) VALUES ('" + "ab''" * MAX_WORD_CHARS + "')")
+    parse('SELECT "' + 'a""' * MAX_WORD_CHARS + '" FROM t')
+
+
+def test_quotes_are_doubled_in_quoted_texts() -> None:
+    for text, expected in (("''", ""), ("''''", "'"), ("'a''b'", "a'b"), ("$$a'$b$$", "a'$b"), ("''''''", "''")):
+        statement = parse(f"INSERT INTO t (k) VALUES ({text})")
+        assert isinstance(statement, Insert)
+        assert statement.values == (Constant(ConstantKind.STRING, expected),)
+    for text in ("'", "'''", "'a''", '"', '""', '"""', "$$", "$$a$"):
+        with pytest.raises(CqlError):
+            parse(f"INSERT INTO t (k) VALUES ({text})")

@@ -267,3 +267,28 @@ def test_no_password_of_a_statement_is_shown_and_the_audit_log_tells_of_it(logge
     kinds = [(each["atype"], each["result"]) for each in messages]
     for kind in (("createRole", 0), ("createUser", 0), ("updateUser", 0), ("authCheck", 13)):
         assert kind in kinds
+
+
+STATEMENTS = (
+    "SELECT * FROM {0}", "SELECT nothing FROM {0}", "INSERT INTO {0} (a, v) VALUES ('x', 'y')",
+    "DELETE FROM {0} WHERE a = 'x'", "INSERT INTO {0} (a, v) VALUES ('x', 'y') IF NOT EXISTS", "TRUNCATE {0}",
+    "DROP TABLE {0}", "DROP TABLE IF EXISTS {0}", "ALTER TABLE {0} ADD w int",
+    "BEGIN BATCH INSERT INTO {0} (a, v) VALUES ('x', 'y'); APPLY BATCH",
+)  # fmt: skip
+
+
+def test_who_may_not_use_a_table_does_not_learn_whether_it_exists() -> None:
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE ROLE ann WITH PASSWORD = 'x' AND LOGIN = true")
+        await node.cql("GRANT SELECT ON t TO ann")
+        node.services.access.enabled = True
+        await become(node, "ann", "x")
+        for statement in STATEMENTS:
+            for table in ("ks.u", "ks.absent", "absent.t", "u", "absent"):
+                reply = await node.reply({"cql": statement.format(table)}, "ks")
+                assert reply["code"] == Code.Unauthorized, (statement, table, reply)
+        # Of the table that she may read she learns what is wrong.
+        assert (await node.reply({"cql": "SELECT nothing FROM t"}, "ks"))["code"] != Code.Unauthorized
+
+    story(told())
