@@ -4,8 +4,9 @@ Code that creates or walks values charges their cost (`docstore.bson.allowance`)
 values, also deep inside an expression. Where the request may be interrupted (`docstore.query.pausing`):
 
 * It fails when its time is up, when it was killed, and when the process has grown by `MEMORY_BYTES` during it.
-* A repeatable request that has held the loop for `HELD_SECONDS` restarts on its own thread (`ScriptsWanted`). There it
-  yields to other tasks after every `TURN_SECONDS`.
+* A request that has held the loop for `HELD_SECONDS` restarts on its own thread (`ScriptsWanted`), if it is repeatable
+  or the caller of the evaluation can start again (`OVERTAKEN`). There it yields to other tasks after every
+  `TURN_SECONDS`.
 
 Only the running request is checked, and nothing between two requests. A request that creates few values never reads the
 clock.
@@ -99,7 +100,8 @@ class Supervision:
                 if progress.operation is not None:
                     progress.operation.check()
                 return
-        if progress.apart or not context.command.repeatable or progress.irrevocable or services.carry_out is None:
+        can_restart = context.command.repeatable or PAUSING.level > PAUSED
+        if progress.apart or not can_restart or progress.irrevocable or services.carry_out is None:
             return
         if now >= self.until - TURN_SECONDS + HELD_SECONDS:
             progress.apart = True

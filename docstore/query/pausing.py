@@ -6,7 +6,8 @@ Expressions, filters and stages are plain functions, called inside code that mus
 - 0: no interruption;
 - `REFUSED`: evaluation may raise an error;
 - `PAUSED`: evaluation may also yield to other tasks, in commands that are made for it;
-- `OVERTAKEN`: evaluation may yield in any command; the caller detects conflicts and starts again.
+- `OVERTAKEN`: evaluation may yield in any command; the caller detects conflicts and starts again. On the event loop it
+  may raise ScriptsWanted instead: the caller undoes its step and continues on a thread.
 """
 
 from __future__ import annotations

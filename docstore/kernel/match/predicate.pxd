@@ -4,6 +4,9 @@ from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, find, name_end, va
 cpdef enum:
     MISSING = 0
 
+cdef enum:
+    _BYTES_SHIFT = 4
+
 cdef class Predicate:
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1

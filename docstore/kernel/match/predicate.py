@@ -28,6 +28,8 @@ if not cython.compiled:
 
     MISSING = 0
     """The type byte that leaves receive for a missing value."""
+    _BYTES_SHIFT = 4
+    """Of the bytes of a document or array, one in sixteen is charged for passing its fields."""
 
 
 _MANY = 64
@@ -180,6 +182,8 @@ class PathPredicate(Predicate):
         name: bytes = self._names[depth]
         at: cython.Py_ssize_t = find(raw, start, limit, name)
         begin: cython.Py_ssize_t
+        # Of the fields that were passed; short documents cost nothing.
+        spend(((limit if at < 0 else at) - start) >> _BYTES_SHIFT)
         if at < 0:
             return self.test_value(MISSING, raw, start, start)
         begin = at + len(name) + 2
@@ -204,6 +208,7 @@ class PathPredicate(Predicate):
         at: cython.Py_ssize_t = start + 4
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
+        spend((stop - start) >> _BYTES_SHIFT)
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
@@ -222,6 +227,7 @@ class PathPredicate(Predicate):
         index: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
+        spend((stop - start) >> _BYTES_SHIFT)
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)

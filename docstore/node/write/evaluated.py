@@ -5,7 +5,8 @@ the documents, the node's role and the shard's ranges may change.
 
 * A step in which other tasks ran commits nothing: it raises `Overtaken` and is entered again.
 * Results are cached by document, so the next attempt evaluates only documents that have changed.
-* The same holds for updates of large documents, for their index keys, and for the plan of a long filter.
+* The same holds for updates of large documents, for their index keys, for the plan of a long filter, and for what a
+  validator says of a document.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from docstore.errors import CommandError
 from docstore.js.script_thread import Turns, current
 from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.node.write.modification import Modification
+from docstore.node.write.validators import Validator
 from docstore.query.pausing import OVERTAKEN, allowing
 from docstore.query.scripts import ScriptsWanted
 
@@ -44,6 +46,8 @@ class Evaluated:
         self._begun = turns.taken
         # None: the update leaves the document as it is.
         self._kept: dict[bytes, bytes | CommandError | None] = {}
+        # The verdicts of validators; None: the document is valid.
+        self._verdicts: dict[tuple[bytes, bool, bytes | None, bytes], CommandError | None] = {}
         self._made: bytes | None = None
         self._ahead = KeysAhead()
         self._overtaken = 0
@@ -97,6 +101,23 @@ class Evaluated:
             raise outcome
         return before if outcome is None else outcome
 
+    def check_valid(self, validator: Validator, before: bytes | None, after: bytes) -> None:
+        """Check an update, or an insertion without `before`, reusing the result of an earlier attempt.
+
+        Errors: DocumentValidationFailure.
+        """
+        key = validator.raw, validator.moderate, before, after
+        if key not in self._verdicts:
+            try:
+                self.aside(partial(validator.check, before, after))
+            except CommandError as error:
+                self._verdicts[key] = error
+            else:
+                self._verdicts[key] = None
+        verdict = self._verdicts[key]
+        if verdict is not None:
+            raise verdict
+
     def keys(
         self, coll: Collection, documents: tuple[bytes, ...], changed: frozenset[bytes] | None = None
     ) -> KeysAhead | None:
@@ -112,14 +133,18 @@ class Evaluated:
         self.check()
         return self._ahead
 
-    def upsert(self, modification: Modification, coll: Collection | None) -> tuple[bytes, KeysAhead | None]:
-        """Return (`Modification.upsert`, its precomputed index keys), evaluated in a step of its own.
+    def upsert(
+        self, modification: Modification, coll: Collection | None, validator: Validator | None
+    ) -> tuple[bytes, KeysAhead | None]:
+        """Return (`Modification.upsert`, its precomputed index keys), evaluated and validated in a step of its own.
 
-        Errors: Overtaken.
+        Errors: Overtaken, DocumentValidationFailure.
         """
         self.begin()
         if self._made is None:
             self._made = self.aside(modification.upsert)
+        if validator is not None:
+            self.check_valid(validator, None, self._made)
         index_keys = None if coll is None else self.keys(coll, (self._made,))
         self.check()
         return self._made, index_keys
@@ -127,6 +152,7 @@ class Evaluated:
     def committed(self) -> None:
         """Drop the cached results after a commit."""
         self._kept.clear()
+        self._verdicts.clear()
         self._ahead.clear()
         self._overtaken = 0
 

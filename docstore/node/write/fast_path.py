@@ -31,6 +31,7 @@ from docstore.commands.concerns import WriteConcern
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import CommandError
+from docstore.js.script_thread import current
 from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
@@ -53,6 +54,7 @@ from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.projection import Projection
+from docstore.query.scripts import ScriptsWanted
 
 _SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
 _MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
@@ -154,6 +156,9 @@ def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool)
     concern = effective_concern(context, node)
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
     validator = validator_of(node, collection, bypass=bypass)
+    if validator is not None and current() is not None:
+        # Its evaluation has taken long, or may.
+        return None
     return _Place(node, collection, owned, row, stmt_id, concern, validator) if at_once else None
 
 
@@ -171,6 +176,9 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
             place.validator.check_new(raw)
         unit.insert(place.collection, raw, stmt_id=place.stmt_id)
         last = unit.commit()
+    except ScriptsWanted:
+        unit.abort()
+        raise
     except CommandError as error:
         return _refused(context, place, unit, error)
     return acknowledge_counts(context, place.concern, 1, None, last)
@@ -220,6 +228,9 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
             last = unit.commit()
         else:
             unit.abort()
+    except ScriptsWanted:
+        unit.abort()
+        raise
     except CommandError as error:
         return _refused(context, place, unit, error, modified=0)
     return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)

@@ -25,6 +25,7 @@ from docstore.node.write.statement_loop import WriteTarget, entry_operation
 from docstore.query.filter.tree import Filter
 from docstore.query.find import Hint
 from docstore.query.projection.projection import DocumentProjection
+from docstore.query.scripts import ScriptsWanted
 from docstore.query.sort import Sort
 
 _INT = struct.Struct("<i")
@@ -95,7 +96,7 @@ class FindAndModifyWork(SearchingWork):
         if matches:
             try:
                 self._with_match(collection, matches[0])
-            except (Overtaken, WriteConflict):
+            except (Overtaken, ScriptsWanted, WriteConflict):
                 search.give_back(matches)
                 raise
             return True
@@ -123,8 +124,10 @@ class FindAndModifyWork(SearchingWork):
             else:
                 after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
                 if after != before:
-                    if validator is not None:
+                    if validator is not None and scripted is None:
                         validator.check_change(before, after)
+                    elif validator is not None and scripted is not None:
+                        scripted.check_valid(validator, before, after)
                     self._check_shard_key(modification, before, after)
                     image = Image("postImage", after) if self._request.new else Image("preImage", before)
                     changed = modification.changed
@@ -161,13 +164,13 @@ class FindAndModifyWork(SearchingWork):
             self._answer = FindAndModifyResult(0, False, None)
             return
         scripted = self._evaluated
+        validator = None if collection is None else self._target.validator(collection)
         document, index_keys = (
-            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
+            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection, validator)
         )
         self._target.check_new(document)
         collection = collection or make_collection(self._target.node.store, self._target.namespace)
-        validator = self._target.validator(collection)
-        if validator is not None:
+        if validator is not None and scripted is None:
             validator.check_new(document)
         unit = self._target.unit()
         try:

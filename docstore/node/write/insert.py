@@ -13,6 +13,7 @@ from functools import partial
 from bson.objectid import ObjectId
 
 from docstore.bson import is_storable
+from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import KeysAhead, keys_take_long
 from docstore.collection.oplog.sessions import SessionWrite
@@ -27,6 +28,8 @@ from docstore.node.shard_filter import post_images_of
 from docstore.node.write.documents import prepare
 from docstore.node.write.statement_loop import WriteTarget
 from docstore.node.write.validators import Validator, validator_of
+from docstore.query.pausing import OVERTAKEN, allowing
+from docstore.query.scripts import ScriptsWanted
 from docstore.sharding.post_images import PostImages
 
 UNIT_DOCUMENTS = 500
@@ -58,11 +61,13 @@ class Inserts:
         self._ahead = KeysAhead()
         # Large documents in their stored form, by position.
         self._prepared: dict[int, bytes] = {}
+        # What the validator in these options says of documents, by position; None: they are valid.
+        self._verdicts: dict[int, tuple[CollectionOptions, CommandError | None]] = {}
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         del owned
         while self._at < len(self._documents):
-            if not self._keys_known():
+            if not (self._keys_known() and self._verdicts_known(until)):
                 break
             if not self._unit(until):
                 self._at = len(self._documents)
@@ -88,6 +93,42 @@ class Inserts:
             return True
         self._ahead.calculate(collection, prepared)
         return current() is None
+
+    def _verdicts_known(self, until: float) -> bool:
+        """On a thread, validate the next documents, while other tasks may run.
+
+        Return False if some were validated.
+        """
+        collection = self._node.store.collection(self._namespace)
+        if collection is None or current() is None:
+            return True
+        validator = validator_of(self._node, collection, bypass=self._bypass)
+        if validator is None:
+            return True
+        first = position = self._at
+        end = min(first + _CLOCK_EVERY, len(self._documents))
+        while position < end and self._has_verdict(collection, position):
+            position += 1
+        if position > first:
+            return True
+        while position < end and (position == first or self._node.clock() < until):
+            verdict: CommandError | None = None
+            try:
+                self._prepared[position] = self._made(position)
+                allowing(OVERTAKEN, validator.check_new, self._prepared[position])
+            except CommandError as error:
+                verdict = error
+            self._verdicts[position] = collection.options, verdict
+            position += 1
+        return False
+
+    def _awaits_verdict(self, collection: Collection) -> bool:
+        """True if the next document must be validated on a thread before it is written."""
+        return self._validator is not None and current() is not None and not self._has_verdict(collection, self._at)
+
+    def _has_verdict(self, collection: Collection, position: int) -> bool:
+        known = self._verdicts.get(position)
+        return known is not None and known[0] == collection.options
 
     def _made(self, position: int) -> bytes:
         """Return a document in its stored form. Errors: those of `prepare`."""
@@ -121,11 +162,11 @@ class Inserts:
                 stop = min(self._stop(first, collection), len(self._documents))
                 remaining_bytes -= self._record_range(unit, collection, stop)
                 full = remaining_bytes <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
-                full = full or _begins_unit(collection, self._documents[self._at])
+                full = full or _begins_unit(collection, self._documents[self._at]) or self._awaits_verdict(collection)
                 if full or self._at < stop or self._node.clock() >= until:
                     break
-        except WriteConflict:
-            # The unit is repeated when the conflicting transaction has ended.
+        except (ScriptsWanted, WriteConflict):
+            # The unit is repeated, on a thread or when the conflicting transaction has ended.
             unit.abort()
             self._go_back(first)
             raise
@@ -140,7 +181,9 @@ class Inserts:
             self.fail_rest(error)
             return False
         self._ahead.clear()
-        self._prepared.clear()
+        for known in (self._prepared, self._verdicts):
+            for position in [position for position in known if position < self._at]:
+                del known[position]
         failed = len(self.outcome.errors) - failed
         self.outcome.n += self._at - first - failed
         return not (failed and self._ordered)
@@ -157,6 +200,9 @@ class Inserts:
         It stops before a document that must begin a unit, and at the limit of documents or bytes.
         """
         stop = self._at + _CLOCK_EVERY
+        if self._validator is not None and current() is not None:
+            # Others are validated in a step of their own.
+            stop = next((at for at in range(self._at, stop) if not self._has_verdict(collection, at)), stop)
         documents = self._documents[self._at : stop]
         if max(map(len, documents)) <= UNIT_BYTES // _CLOCK_EVERY:
             return stop
@@ -188,7 +234,7 @@ class Inserts:
                 if self._session_write is None and self._validator is None and self._rules is None:
                     insert(collection, self._made(position) if self._prepared else prepare(raw, _new_id, timestamp))
                 elif self._session_write is None:
-                    insert(collection, self._valid(self._made(position), raw))
+                    insert(collection, self._valid(position))
                 else:
                     self._insert_once(unit, collection, position, self._session_write)
             except WriteConflict:
@@ -238,7 +284,7 @@ class Inserts:
                 ):
                     # The router has not seen the added fields.
                     return 0
-            if self._validator is not None and not all(map(self._validator.allows, batch)):
+            if self._validator is not None and not self._validator.allows_all(batch):
                 return 0
             stmt_ids = None
             if row is not None:
@@ -260,13 +306,17 @@ class Inserts:
         if self._node.store.sessions.statement(row.lsid, row.txn_number, stmt_id) is not None:
             self.outcome.retried.append(stmt_id)
             return
-        raw = self._valid(self._made(position), self._documents[position])
+        raw = self._valid(position)
         unit.insert(collection, raw, stmt_id=stmt_id, ahead=self._ahead)
 
-    def _valid(self, prepared: bytes, given: bytes) -> bytes:
+    def _valid(self, position: int) -> bytes:
         """Return the prepared document. Errors: DocumentValidationFailure, those of the shard key."""
-        if self._validator is not None:
+        prepared, given = self._made(position), self._documents[position]
+        known = self._verdicts.get(position)
+        if self._validator is not None and known is None:
             self._validator.check_new(prepared)
+        elif known is not None and known[1] is not None:
+            raise known[1]
         if self._rules is not None and prepared is not given:
             # The router targeted the document as sent; a timestamp filled in here may be part of its shard key.
             self._rules.check_new(prepared, in_session=True)

@@ -31,6 +31,7 @@ from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
+from docstore.query.scripts import ScriptsWanted
 from docstore.query.value.collation import Collation
 from docstore.sharding.post_images import PostImages
 from docstore.sharding.targeting import KeyRanges
@@ -325,6 +326,11 @@ class StatementLoop:
             except Unjoined:
                 self._commit()
             except Overtaken:
+                return self._pause()
+            except ScriptsWanted:
+                # An evaluation has held the loop: it continues where other tasks may run meanwhile.
+                self._go_back()
+                self.outcome.apart = True
                 return self._pause()
             if self._joint is not None and self._joint.is_full:
                 self._commit()

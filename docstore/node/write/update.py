@@ -33,6 +33,7 @@ from docstore.node.write.statement_loop import UNIT_DOCUMENTS, WriteTarget, entr
 from docstore.node.write.update_statements import UpdateStatement
 from docstore.node.write.validators import Validator
 from docstore.query.filter.parse import parse_filter
+from docstore.query.scripts import ScriptsWanted
 from docstore.query.sort import UNSORTED
 from docstore.query.update.upsert import refuse_expressions
 from docstore.sharding.post_images import PostImages
@@ -200,7 +201,7 @@ class UpdateWork(SearchingWork):
         if matches:
             try:
                 self._change(collection, modification, matches)
-            except (Overtaken, WriteConflict):
+            except (Overtaken, ScriptsWanted, WriteConflict):
                 search.give_back(matches)
                 raise
             self._changed = True
@@ -265,8 +266,10 @@ class UpdateWork(SearchingWork):
             try:
                 after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
                 if after != before:
-                    if validator is not None:
+                    if validator is not None and scripted is None:
                         validator.check_change(before, after)
+                    elif validator is not None and scripted is not None:
+                        scripted.check_valid(validator, before, after)
                     if rules is not None:
                         rules.check_change(
                             before, after, modification.tree, multi=self._statement.multi,
@@ -297,13 +300,12 @@ class UpdateWork(SearchingWork):
         return None if modified is None else self._target.counted(modified)
 
     def _upsert(self, collection: Collection, modification: Modification, *, joined: bool = False) -> None:
-        scripted = self._evaluated
+        scripted, validator = self._evaluated, self._target.validator(collection)
         document, index_keys = (
-            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection)
+            (modification.upsert(), None) if scripted is None else scripted.upsert(modification, collection, validator)
         )
         self._target.check_new(document)
-        validator = self._target.validator(collection)
-        if validator is not None:
+        if validator is not None and scripted is None:
             validator.check_new(document)
         unit = self._target.joined(collection, len(document)) if joined else self._target.unit()
         try:

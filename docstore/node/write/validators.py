@@ -5,7 +5,7 @@ A validator must depend on the document alone: no `$text`, `$near`, JavaScript o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,13 +16,14 @@ from docstore.bson import ARRAY, OBJECT, elements, get_field, to_python, values
 from docstore.collection.catalog.options import CollectionOptions
 from docstore.collection.collection import Collection
 from docstore.errors import Code, CommandError
+from docstore.js.script_thread import current
 from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.requests import query_context_at
 from docstore.query.context import QueryContext
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.pausing import PAUSED, allowing
+from docstore.query.pausing import OVERTAKEN, PAUSED, REFUSED, allowing
 from docstore.query.schema.validator_details import failure_details
 
 _GEO_NEAR = "$geoNear, $near, and $nearSphere are not allowed in this context"
@@ -70,6 +71,9 @@ class Validator:
     """A compiled validator.
 
     `moderate`: updates of documents that did not match before are exempt. `warns`: violations are admitted.
+
+    Its evaluation may take long. On the event loop it may raise ScriptsWanted, after which the write continues on a
+    thread. There it yields to other tasks only where its caller allows that (`OVERTAKEN`).
     """
 
     raw: bytes
@@ -78,20 +82,27 @@ class Validator:
     moderate: bool
     warns: bool
 
-    def allows(self, raw: bytes) -> bool:
-        """Return True if the document may be inserted."""
-        return self.warns or self.predicate.matches(raw)
+    def allows_all(self, documents: Iterable[bytes]) -> bool:
+        """Return True if the documents may be inserted."""
+        return self.warns or allowing(_level(), lambda: all(map(self.predicate.matches, documents)))
 
     def check_new(self, raw: bytes) -> None:
         """Check a document to insert. Errors: DocumentValidationFailure."""
-        if not self.allows(raw):
-            raise self._failure(raw)
+        self.check(None, raw)
 
     def check_change(self, before: bytes, after: bytes) -> None:
         """Check an update by its pre-image and post-image. Errors: DocumentValidationFailure."""
-        if self.warns or self.predicate.matches(after) or (self.moderate and not self.predicate.matches(before)):
-            return
-        raise self._failure(after)
+        self.check(before, after)
+
+    def check(self, before: bytes | None, after: bytes) -> None:
+        """Check an update, or without `before` an insertion. Errors: DocumentValidationFailure."""
+        if not self.warns:
+            allowing(_level(), self._checked, before, after)
+
+    def _checked(self, before: bytes | None, after: bytes) -> None:
+        matches = self.predicate.matches
+        if not matches(after) and (before is None or not self.moderate or matches(before)):
+            raise self._failure(after)
 
     def _failure(self, raw: bytes) -> CommandError:
         identity = get_field(raw, "_id")
@@ -101,6 +112,10 @@ class Validator:
             "details": RawBSONDocument(failure_details(self.raw, raw, self.query_context)),
         }
         return CommandError(Code.DocumentValidationFailure, "Document failed validation", extra={"errInfo": info})
+
+
+def _level() -> int:
+    return OVERTAKEN if current() is None else REFUSED
 
 
 def validator_of(node: DataNode, collection: Collection, *, bypass: bool = False) -> Validator | None:
