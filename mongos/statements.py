@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import bson
 from bson.objectid import ObjectId
 
-from docstore.bson import document_from, elements, get_field
+from docstore.bson import get_field
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
@@ -26,7 +25,15 @@ def written_size(statement: bytes) -> int:
     return 0 if update is None else len(update[1])
 
 
-INSERTS = Kind("documents", insert_target, len)
+def with_id(document: bytes) -> bytes:
+    """Return the document with an `_id`. The router generates it if missing, so that a retry uses the same one."""
+    if get_field(document, "_id") is not None:
+        return document
+    identity = b"\x07_id\0" + ObjectId().binary
+    return (len(document) + len(identity)).to_bytes(4, "little") + identity + document[4:]
+
+
+INSERTS = Kind("documents", insert_target, len, with_id)
 UPDATES = Kind("updates", update_target, written_size)
 DELETES = Kind("deletes", delete_target, lambda statement: 0)
 
@@ -35,13 +42,6 @@ def in_language(context: Context, kind: Kind, let: bytes | None) -> Kind:
     """Return updates or deletes with these variables added to their filters. Errors: those of `let`."""
     target = update_target if kind is UPDATES else delete_target
     return replace(kind, target=partial(target, query_context=query_context_of(context, let)))
-
-
-def with_id(document: bytes) -> bytes:
-    """Return the document with an `_id`. The router generates it if missing, so that a retry uses the same one."""
-    if get_field(document, "_id") is not None:
-        return document
-    return document_from([*elements(bson.encode({"_id": ObjectId()})), *elements(document)])
 
 
 async def run_statements(context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from mongos.merge.batches import UNBOUNDED, first_reply
 from mongos.merge.listed import Listed
 from mongos.router import router_of
 from mongos.routing.writes import Outcome
-from mongos.statements import DELETES, INSERTS, UPDATES, carry_out, in_language, with_id
+from mongos.statements import DELETES, INSERTS, UPDATES, carry_out, in_language
 
 _KINDS = {"update": UPDATES, "delete": DELETES}
 
@@ -62,8 +62,7 @@ async def _read(context: Context, args: Arguments) -> list[Run]:
 async def _carry_out(context: Context, args: Arguments, each: Run, ordered: bool) -> Outcome:
     inner = each.request(context).derived(raw=each.command(context, ordered=ordered))
     if each.kind == "insert":
-        documents = [with_id(document) for document in each.statements]
-        return await carry_out(inner, INSERTS, documents, ordered=ordered, counted=True)
+        return await carry_out(inner, INSERTS, each.statements, ordered=ordered, counted=True)
     kind = in_language(inner, _KINDS[each.kind], args["let"])
     return await carry_out(inner, kind, each.statements, ordered=ordered, counted=True)
 

@@ -8,12 +8,11 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import INSERT
 from mongos.relay.relay import Relaying, relayed
-from mongos.statements import INSERTS, run_statements, with_id
+from mongos.statements import INSERTS, run_statements
 
 
 async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    documents = [with_id(document) for document in context.documents("documents")]
-    return await run_statements(context, INSERTS, documents, ordered=args["ordered"])
+    return await run_statements(context, INSERTS, context.documents("documents"), ordered=args["ordered"])
 
 
 RELAYING = Relaying(

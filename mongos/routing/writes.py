@@ -50,11 +50,15 @@ class Accounting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The kind of a batch: the field of its statements, and how they are targeted and measured."""
+    """The kind of a batch: the field of its statements, and how they are targeted and measured.
+
+    `complete`: makes a client's statement that of the shards, once before it is targeted; None: it is that already.
+    """
 
     field: str
     target: Callable[[Routing, bytes], Target]
     size: Callable[[bytes], int]
+    complete: Callable[[bytes], bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -120,7 +124,9 @@ class BatchWrite:
         ensure_database: Callable[[str], Awaitable[None]], pause: Callable[[], Awaitable[None]], counted: bool = False,
     ) -> None:  # fmt: skip
         self._context = context
-        self._kind, self._statements, self._ordered = batch
+        self._kind, self._ordered = batch.kind, batch.ordered
+        self._statements = list(batch.statements)
+        self._completed = 0
         self._shards = shards
         self._cache = cache
         self._accounting = accounting
@@ -192,6 +198,9 @@ class BatchWrite:
             if not position % _STATEMENTS_AT_ONCE:
                 await self._pause()
             index = pending[0]
+            if self._kind.complete is not None and index >= self._completed:
+                self._statements[index] = self._kind.complete(self._statements[index])
+                self._completed = index + 1
             room -= len(self._statements[index]) + _STATEMENT_ID_BYTES
             if room < 0 and self._begun:
                 break
@@ -256,7 +265,7 @@ class BatchWrite:
         try:
             answer = await shard.command(
                 self._context.db, body,
-                sequences={self._kind.field: [self._statements[index] for index in request.indexes]},
+                sequences={self._kind.field: statements},
                 repeatable=repeatable, deadline=self._context.deadline,
             )  # fmt: skip
         except CommandError as error:
