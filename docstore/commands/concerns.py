@@ -301,6 +301,6 @@ def _check_hedge(mode: ReadMode, code: int, data: bytes) -> None:
         return
     if code != OBJECT:
         raise CommandError(Code.TypeMismatch, "hedge field must be of type object if provided")
-    enabled = any(name == "enabled" and bool(value_of(kind, value)) for name, kind, value in elements(data))
-    if enabled and mode is ReadMode.PRIMARY:
+    enabled = option_fields("hedge", data).get("enabled")
+    if enabled is not None and value_of(*enabled) and mode is ReadMode.PRIMARY:
         raise CommandError(Code.InvalidOptions, 'cannot enable hedging for $readPreference mode "primary"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from docstore.aggregation.expressions.calculations import ARRAY_OF, calculated
 from docstore.aggregation.expressions.field_paths import parse_path
@@ -16,6 +17,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.group.sources import Variable
 from docstore.query.context import PLAIN, QueryContext
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import refuse_duplicate
 from docstore.query.value.ordering import BINARY
 from docstore.query.value.values import NULL_VALUE, text_of
 
@@ -100,6 +102,7 @@ class Parser:
                     16412, f"FieldPath field names may not contain '.'. Consider using $setField: {name}"
                 )
             members.append((name, self.expression((code, data))))
+        refuse_duplicate("", [name for name, _, _ in fields], partial(_duplicate_name, value))
         functions = [(name, member.evaluate) for name, member in members]
 
         def evaluate(scope: Scope) -> Value:
@@ -122,6 +125,10 @@ class Parser:
             expression = parse(name, (code, data), self)
             return calculated(name, self.scoped(expression), binary=self.query_context.ordering is BINARY)
         raise CommandError(Code.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
+
+
+def _duplicate_name(literal: Value, _name: str) -> CommandError:
+    return CommandError(16406, f"duplicate field name specified in object literal: {display(literal)}")
 
 
 def parse_expression(value: Value, *, query_context: QueryContext = PLAIN) -> Expression:

@@ -64,7 +64,7 @@ def _outputs(output: Value) -> tuple[_Fields, _Fields]:
             raise CommandError(6050200, "Each fill output specification must be an object with exactly one field")
         specification = {
             name: (kind, inner)
-            for name, kind, inner in elements(data)
+            for name, (kind, inner) in option_fields("$fill", data).items()
             if name != "method" or kind not in (NULL, UNDEFINED)
         }
         for name in specification:

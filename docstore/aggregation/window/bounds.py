@@ -14,9 +14,10 @@ from docstore.aggregation.expressions.model import Parsing
 from docstore.aggregation.window.partition import Fields
 from docstore.aggregation.window.sliding import plus
 from docstore.bson.order import compare
-from docstore.bson.walk import ARRAY, DATE, OBJECT, STRING, Value, elements, values
+from docstore.bson.walk import ARRAY, DATE, OBJECT, STRING, Value, values
 from docstore.errors import Code, CommandError
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
@@ -158,11 +159,10 @@ def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsi
         return WHOLE
     if value[0] != OBJECT:
         raise CommandError(Code.FailedToParse, "'window' field must be an object")
-    options: dict[str, Value] = {}
-    for name, code, data in elements(value[1]):
+    options = option_fields("window", value[1], _specified_twice)
+    for name in options:
         if name not in ("documents", "range", "unit"):
             raise CommandError(Code.FailedToParse, f"'window' has no option {name}")
-        options[name] = (code, data)
     if "documents" in options and "range" in options:
         raise CommandError(Code.FailedToParse, "Window bounds can specify either 'documents' or 'range', not both")
     if "range" not in options and "unit" in options:
@@ -179,6 +179,10 @@ def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsi
     if sort_fields is None or len(sort_fields) != 1:
         raise CommandError(5339902, "Range-based bounds require sortBy a single field")
     return _ordered(Window(lower, upper, ranged=True, unit=unit))
+
+
+def _specified_twice(name: str) -> CommandError:
+    return CommandError(Code.FailedToParse, f"'window' field that specifies {name} cannot have other fields")
 
 
 def _bounds(kind: str, value: Value, parsing: Parsing) -> list[Value]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isnan
 
-from docstore.bson import STRING, Value, elements
+from docstore.bson import OBJECT, STRING, Value, elements
 from docstore.bson.allowance import spend
 from docstore.collection.index.geo_options import SPECIAL_KINDS
 from docstore.collection.index.options import number_of, refused
+from docstore.errors import Code, CommandError
+from docstore.query.value.notation import display
+from docstore.query.value.option_fields import refuse_duplicate
 from docstore.query.value.paths import MAX_PARTS, REFERENCE_FIELDS
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of
 
@@ -40,9 +44,14 @@ def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
         raise refused(raw, "Index keys cannot be empty.")
     if plugin != "text" and len(fields) > 1 and any(is_wildcard(path) for path, _ in fields):
         _check_compound_wildcard(raw, fields)
-    if len({path for path, _ in fields}) < len(fields):
-        raise refused(raw, "Index keys cannot name a field twice.")
+    paths = [path for path, _ in fields]
+    refuse_duplicate("key", paths, partial(_repeated_path, raw, key))
     return tuple(fields)
+
+
+def _repeated_path(raw: bytes, key: bytes, path: str) -> CommandError:
+    shown = display((OBJECT, key))
+    return refused(raw, f"The field '{path}' appears multiple times in the index key pattern {shown}", Code.BadValue)
 
 
 def _check_compound_wildcard(raw: bytes, fields: list[tuple[str, int]]) -> None:

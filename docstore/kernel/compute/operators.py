@@ -234,9 +234,12 @@ def _take_operand(change: Change) -> bool:
         return code != REGEX
     if code != OBJECT:
         return True
-    clauses: dict[str, Value] = {name: (type_, data) for name, type_, data in elements(value)}
+    listed = elements(value)
+    clauses: dict[str, Value] = {name: (type_, data) for name, type_, data in listed}
     if "$each" not in clauses:
         return True
+    if len(clauses) < len(listed):
+        return False
     allowed = ("$each",) if kind == ADD_TO_SET else ("$each", "$slice", "$position")
     if next(iter(clauses)) != "$each" or clauses["$each"][0] != ARRAY or not clauses.keys() <= set(allowed):
         return False

@@ -30,6 +30,7 @@ from docstore.node.write.driver import check_writable
 from docstore.node.write.validators import check_validator
 from docstore.query.value.collation import Collation, parse_collation
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import FALSE, NUMBERS
 
 LEVELS = ("off", "strict", "moderate")
@@ -133,9 +134,10 @@ def check_create(arguments: Arguments, namespace: str) -> None:
     _check_id_index(arguments["idIndex"], arguments["collation"])
     _check_storage_engine(arguments["storageEngine"])
     defaults = arguments["indexOptionDefaults"]
-    for name, code, data in elements(defaults or EMPTY_DOCUMENT):
+    where = "create.indexOptionDefaults"
+    for name, (code, data) in option_fields(where, defaults or EMPTY_DOCUMENT).items():
         if name != "storageEngine":
-            raise CommandError(40415, f"BSON field 'create.indexOptionDefaults.{name}' is an unknown field.")
+            raise CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
         if code == OBJECT:
             _check_storage_engine(data)
 

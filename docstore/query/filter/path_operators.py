@@ -63,6 +63,8 @@ def parse_regex_operator(path: str, fields: Sequence[Element]) -> RegexMatch:
     if "$regex" not in named:
         raise CommandError(Code.BadValue, "$options needs a $regex")
     options = None
+    if sum(name == "$options" for name, _, _ in fields) > 1:
+        raise CommandError(51075, "options set in both $regex and $options")
     if "$options" in named:
         if named["$options"][0] != STRING:
             raise CommandError(Code.BadValue, "$options has to be a string")

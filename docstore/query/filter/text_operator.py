@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from docstore.bson.walk import BOOL, OBJECT, STRING, Value, elements
+from docstore.bson.walk import BOOL, OBJECT, STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import TextSearch
 from docstore.query.text.languages import Exactness
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import is_true, text_of, type_name
 
 _OPTIONS = {"$search": STRING, "$language": STRING, "$caseSensitive": BOOL, "$diacriticSensitive": BOOL}
@@ -15,7 +16,7 @@ def parse_text(value: Value) -> TextSearch:
     """Return the condition of a `$text`. Errors: BadValue, NoSuchKey without `$search`, TypeMismatch."""
     if value[0] != OBJECT:
         raise CommandError(Code.BadValue, "$text expects an object")
-    fields = {name: (code, data) for name, code, data in elements(value[1])}
+    fields = option_fields("$text", value[1], lambda _name: CommandError(Code.BadValue, "extra fields in $text"))
     if "$search" not in fields:
         raise CommandError(Code.NoSuchKey, 'Missing expected field "$search"')
     for name, kind in _OPTIONS.items():

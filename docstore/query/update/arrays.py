@@ -18,6 +18,7 @@ from docstore.query.update.array_filters import within_update
 from docstore.query.update.modifier import Blocked, Situation
 from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.ordering import BINARY, Ordering
 from docstore.query.value.values import LONG_MAX, LONG_MIN, NUMBERS, integral_of, type_name
 
@@ -80,11 +81,10 @@ def parse_push(value: Value, query_context: QueryContext) -> Push:
     """Parse a value to add, or `{$each: [...], $position, $slice, $sort}`."""
     if value[0] != OBJECT or get_field(value[1], "$each") is None:
         return Push((value,))
-    clauses: dict[str, Value] = {}
-    for name, code, data in elements(value[1]):
+    clauses = option_fields("$push", value[1], _repeated_clause)
+    for name in clauses:
         if name not in ("$each", "$position", "$slice", "$sort"):
             raise CommandError(Code.BadValue, f"Unrecognized clause in $push: {name}")
-        clauses[name] = (code, data)
     additions = clauses["$each"]
     if additions[0] != ARRAY:
         raise CommandError(
@@ -96,6 +96,10 @@ def parse_push(value: Value, query_context: QueryContext) -> Push:
         _parse_sort(clauses["$sort"], query_context.ordering) if "$sort" in clauses else None,
         _whole_number(clauses, "$slice"),
     )
+
+
+def _repeated_clause(name: str) -> CommandError:
+    return CommandError(Code.BadValue, f"Only one {name} is supported.")
 
 
 def _whole_number(clauses: dict[str, Value], name: str) -> int | None:

@@ -23,6 +23,7 @@ from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Val
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.folding import AsciiWeight, TextFolding
 from docstore.query.value.notation import display
+from docstore.query.value.option_fields import option_fields
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of, truncated_of
 
 VERSION = "57.1"
@@ -222,7 +223,7 @@ _ENUMERATIONS: Final = {"caseFirst": _CASE_FIRST, "alternate": _ALTERNATE, "maxV
 
 def _specification(raw: bytes, where: str) -> _Specification:
     options: dict[str, Any] = {}
-    for name, code, data in elements(raw):
+    for name, (code, data) in option_fields(where, raw).items():
         if name not in _FIELDS:
             raise CommandError(40415, f"BSON field '{where}.{name}' is an unknown field.")
         if code in (NULL, UNDEFINED) and name != "backwards":

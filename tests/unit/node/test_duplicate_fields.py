@@ -214,3 +214,88 @@ def test_listing_others_sessions_and_operations_takes_one_word() -> None:
                 assert reply.get("code") == 40413, reply
 
     loop(story())
+
+
+LOCALES = (("locale", "en"), ("locale", "fr"))
+BAD_VALUE, FAILED_TO_PARSE = 2, 9
+
+
+def _pipeline(name: str, options: Any) -> Fields:
+    return [("aggregate", "c"), ("pipeline", [((name, options),)]), ("cursor", EMPTY), ("$db", "test")]
+
+
+def _update(change: Any, *more: tuple[str, Any]) -> Fields:
+    statement = (("q", (("_id", 1),)), ("u", change), *more)
+    return [("update", "c"), ("updates", [statement]), ("$db", "test")]
+
+
+def _find(*options: tuple[str, Any]) -> Fields:
+    return [("find", "c"), *options, ("$db", "test")]
+
+
+def _indexes(*fields: tuple[str, Any]) -> Fields:
+    return [("createIndexes", "c"), ("indexes", [fields]), ("$db", "test")]
+
+
+def _push(*clauses: tuple[str, Any]) -> Fields:
+    return _update((("$push", (("a", (("$each", [1]), *clauses)),)),))
+
+
+_LITERAL = (("a", 1), ("a", "$x"))
+_WINDOW = (("documents", [0, 1]), ("documents", [0, 0]))
+_FILLED = (("sortBy", (("x", 1),)), ("output", (("z", (("method", "linear"), ("method", "locf"))),)))
+_WINDOWED = (("sortBy", (("x", 1),)), ("output", (("z", (("$sum", "$x"), ("window", _WINDOW))),)))
+_DELETED = (("q", EMPTY), ("limit", 0), ("collation", LOCALES))
+DOUBLED: dict[str, tuple[int, Fields]] = {
+    "locale": (40413, _find(("collation", LOCALES))),
+    "simple locale": (40413, _find(("collation", (("locale", "simple"), ("locale", "en"))))),
+    "strength": (40413, _find(("collation", (("locale", "en"), ("strength", 1), ("strength", 2))))),
+    "locale of a collection": (40413, [("create", "d"), ("collation", LOCALES), ("$db", "test")]),
+    "locale of an index": (40413, _indexes(("key", (("x", 1),)), ("name", "x1"), ("collation", LOCALES))),
+    "locale of an update": (40413, _update((("$set", (("a", 1),)),), ("collation", LOCALES))),
+    "locale of a delete": (40413, [("delete", "c"), ("deletes", [_DELETED]), ("$db", "test")]),
+    "hedge": (
+        40413,
+        _find(("$readPreference", (("mode", "secondary"), ("hedge", (("enabled", True), ("enabled", False)))))),
+    ),
+    "index defaults": (
+        40413,
+        [
+            ("create", "d"), ("indexOptionDefaults", (("storageEngine", EMPTY), ("storageEngine", EMPTY))),
+            ("$db", "test"),
+        ],
+    ),
+    "path of an index": (BAD_VALUE, _indexes(("key", (("x", 1), ("x", 1))), ("name", "x2"))),
+    "method": (40413, _pipeline("$fill", _FILLED)),
+    "bounds": (FAILED_TO_PARSE, _pipeline("$setWindowFields", _WINDOWED)),
+    "field of a literal": (16406, _pipeline("$replaceWith", _LITERAL)),
+    "field of a constant literal": (16406, _find(("filter", (("$expr", (("a", 1), ("a", 1))),)))),
+    "options of a pattern": (
+        51075, _find(("filter", (("x", (("$regex", "a"), ("$options", "i"), ("$options", "s"))),)))
+    ),
+    "search": (BAD_VALUE, _find(("filter", (("$text", (("$search", "a"), ("$search", "b"))),)))),
+    "each": (BAD_VALUE, _push(("$each", [2]))),
+    "slice": (BAD_VALUE, _push(("$slice", 1), ("$slice", 2))),
+    "position": (BAD_VALUE, _push(("$position", 1), ("$position", 2))),
+    "order of a push": (BAD_VALUE, _push(("$sort", 1), ("$sort", -1))),
+    "each of a set": (BAD_VALUE, _update((("$addToSet", (("a", (("$each", [1]), ("$each", [2]))),)),))),
+}  # fmt: skip
+"""Requests whose options say something twice, with the code of a real server."""
+
+
+def code_of(reply: dict[str, Any]) -> int | None:
+    """The code of a refusal, of the request or its first statement."""
+    found: int | None = reply["writeErrors"][0]["code"] if reply.get("writeErrors") else reply.get("code")
+    return found
+
+
+@pytest.mark.parametrize("case", DOUBLED)
+def test_an_option_that_stands_twice_is_refused_as_a_real_server_does(case: str) -> None:
+    code, request = DOUBLED[case]
+
+    async def story() -> None:
+        node = LocalNode()
+        await node.insert("c", {"_id": 1, "x": 1, "a": []})
+        assert code_of(await send(node, *request)) == code
+
+    loop(story())
