@@ -7,7 +7,7 @@ from typing import Any
 
 import bson
 
-from docstore.bson import document_to_python, from_python
+from docstore.bson import document_from, document_to_python, elements, from_python, get_field, to_python
 from docstore.collection.collection import Collection
 from docstore.collection.index.spec import parse_index_spec
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -58,9 +58,11 @@ class Records:
 
     def replace(self, namespace: str, document: Mapping[str, Any]) -> None:
         """Replace the document with the same `_id`."""
-        match = self._found(namespace, document["_id"])
+        self._replace(namespace, document["_id"], bson.encode(document))
+
+    def _replace(self, namespace: str, key: Any, raw: bytes) -> None:
+        match = self._found(namespace, key)
         assert match is not None, "it was read in this unit"
-        raw = bson.encode(document)
         if raw != match[1]:
             self._unit.replace(self._made(namespace), *match, raw)
 
@@ -71,18 +73,38 @@ class Records:
             self._unit.remove(self._made(namespace), *match)
         return match is not None
 
-    def remove_where(self, namespace: str, chosen: Callable[[dict[str, Any]], bool]) -> int:
-        """Remove the documents that `chosen` selects; return their number."""
-        keys = [document["_id"] for document in self.all(namespace) if chosen(document)]
-        return sum(self.remove(namespace, key) for key in keys)
+    def remove_of(self, namespace: str, db: str) -> list[dict[str, Any]]:
+        """Remove the users or roles of a database; return their names, as `{role, db}` or `{user, db}`."""
+        own = "role" if namespace == ROLES_NS else "user"
+        names: list[dict[str, Any]] = []
+        for raw in self._all(namespace):
+            if _field(raw, "db") == db:
+                names.append({own: _field(raw, own), "db": db})
+                self.remove(namespace, _field(raw, "_id"))
+        return names
 
-    def all(self, namespace: str) -> list[dict[str, Any]]:
+    def revoke(self, namespace: str, gone: Callable[[Any], bool]) -> None:
+        """Revoke the roles that `gone` selects from all users or roles."""
+        for raw in self._all(namespace):
+            roles = _field(raw, "roles")
+            if isinstance(roles, list) and any(map(gone, roles)):
+                kept = "roles", *from_python([role for role in roles if not gone(role)])
+                changed = document_from(kept if field[0] == "roles" else field for field in elements(raw))
+                self._replace(namespace, _field(raw, "_id"), changed)
+
+    def _all(self, namespace: str) -> list[bytes]:
         collection = self._node.store.collection(namespace)
-        return [] if collection is None else list(map(document_to_python, collection.documents(self._unit)))
+        return [] if collection is None else list(collection.documents(self._unit))
 
     def _found(self, namespace: str, key: Any) -> tuple[int, bytes] | None:
         collection = self._node.store.collection(namespace)
         return None if collection is None else collection.by_id(self._unit, from_python(key))
+
+
+def _field(raw: bytes, name: str) -> Any:
+    """Return a field as a Python value; None if it is absent. The others are not decoded: privileges may be many."""
+    value = get_field(raw, name)
+    return None if value is None else to_python(value)
 
 
 async def change_records(

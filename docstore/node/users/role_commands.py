@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from docstore.bson import document_to_python
@@ -143,21 +143,18 @@ async def drop_all_roles(context: Context, _arguments: Arguments) -> Result:
     reply: dict[str, Any] = {}
 
     def act(records: Records) -> None:
-        roles = [role for role in records.all(ROLES_NS) if role.get("db") == context.db]
-        names = [{"role": role.get("role"), "db": role.get("db")} for role in roles]
-        reply["n"] = records.remove_where(ROLES_NS, lambda role: bool(role.get("db") == context.db))
-        _take_from_all(records, lambda role: role in names)
+        removed = records.remove_of(ROLES_NS, context.db)
+        reply["n"] = len(removed)
+        names = {str(name["role"]) for name in removed}
+        _take_from_all(records, lambda role: role.get("db") == context.db and str(role.get("role")) in names)
 
     return await change_records(context, ROLES_NS, act, reply)
 
 
-def _take_from_all(records: Records, gone: Any) -> None:
+def _take_from_all(records: Records, gone: Callable[[dict[str, Any]], bool]) -> None:
     """Revoke dropped roles from all users and roles."""
     for namespace in (USERS_NS, ROLES_NS):
-        for document in records.all(namespace):
-            roles = document.get("roles")
-            if isinstance(roles, list) and any(map(gone, roles)):
-                records.replace(namespace, {**document, "roles": [role for role in roles if not gone(role)]})
+        records.revoke(namespace, lambda role: isinstance(role, dict) and gone(role))
 
 
 async def _change_privileges(context: Context, arguments: Arguments, *, granting: bool) -> Result:

@@ -223,7 +223,7 @@ async def drop_all_users(context: Context, _arguments: Arguments) -> Result:
     reply: dict[str, Any] = {}
 
     def act(records: Records) -> None:
-        reply["n"] = records.remove_where(USERS_NS, lambda each: bool(each.get("db") == context.db))
+        reply["n"] = len(records.remove_of(USERS_NS, context.db))
 
     return await change_records(context, USERS_NS, act, reply)
 
