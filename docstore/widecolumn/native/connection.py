@@ -236,6 +236,8 @@ class NativeConnection(asyncio.Protocol):
             self._codec.limit = MAX_BODY_BYTES
 
     async def _register(self, stream: int, events: frozenset[EventType]) -> None:
+        if self._is_closed:
+            return
         self.peer.state.events |= events
         await self._door.register(self)
         self.answer(stream, Opcode.READY, b"")
@@ -293,7 +295,7 @@ class NativeConnection(asyncio.Protocol):
         """Answer a request that broke the protocol; close the connection if nothing more can be read."""
         _note(violation, self.peer)
         version = V5 if isinstance(violation, UnsupportedVersion) else self._codec.version or V5
-        body = error_body(Failure(code=ErrorCode.PROTOCOL_ERROR, message=str(violation)), version)
+        body = error_body(Failure(code=violation.code, message=str(violation)), version)
         self._send()
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(self._codec.encode([Response(stream, Opcode.ERROR, body)], version))

@@ -81,17 +81,17 @@ class ServerCodec:
     def next_envelope(self) -> Envelope | None:
         """Return the next complete request; None if there is none.
 
-        Errors: ProtocolViolation for a body that cannot be decompressed; FramingViolation and DamagedSegment, after
-        which nothing more can be read.
+        Errors: ProtocolViolation for a body that cannot be decompressed; OversizedRequest; FramingViolation and
+        DamagedSegment, after which nothing more can be read.
         """
         envelope = self._envelopes.next_envelope()
         while envelope is None and self._segments is not None:
-            if len(self._envelopes) and not self._is_slicing:
+            if self._envelopes.is_amid and not self._is_slicing:
                 raise DamagedSegment("a self-contained segment holds a part of an envelope")
             segment = self._segments.next_segment()
             if segment is None:
                 return None
-            if segment.is_self_contained and len(self._envelopes):
+            if segment.is_self_contained and self._envelopes.is_amid:
                 raise DamagedSegment("a self-contained segment is amid the slices of an envelope")
             self._is_slicing = not segment.is_self_contained
             self._envelopes.feed(segment.payload)
@@ -110,7 +110,8 @@ class ServerCodec:
         try:
             body = self._body_compression.inflate(envelope.body, self.limit)
         except ProtocolViolation as error:
-            raise ProtocolViolation(str(error), envelope.stream) from None
+            error.stream = envelope.stream
+            raise
         return envelope._replace(body=body)
 
     def encode(self, responses: Iterable[Response], version: int | None = None) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import cramjam
 
-from docstore.widecolumn.protocol.errors import ProtocolViolation
+from docstore.widecolumn.protocol.errors import OversizedRequest, ProtocolViolation
 
 _LENGTH = struct.Struct(">I")
 LZ4 = "lz4"
@@ -69,7 +69,7 @@ def _inflate_snappy(data: bytes, limit: int) -> bytes:
 
 def _check(length: int, limit: int) -> None:
     if length > limit:
-        raise ProtocolViolation(f"Request is too big: length {length} exceeds maximum allowed length {limit}.")
+        raise OversizedRequest(length, limit)
 
 
 BODY_COMPRESSIONS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from docstore.widecolumn.protocol.errors import FramingViolation, UnsupportedVersion
+from docstore.widecolumn.protocol.errors import FramingViolation, OversizedRequest, UnsupportedVersion
 from docstore.widecolumn.protocol.opcodes import RESPONSE, VERSIONS, Opcode
 
 HEADER = struct.Struct(">BBhBi")
@@ -25,9 +25,11 @@ class Envelope(NamedTuple):
 
 
 class EnvelopeBuffer:
-    """Cuts received bytes into requests. `limit`: the maximal length of a body."""
+    """Cuts received bytes into requests. `limit`: the maximal length of a body; a longer one is passed over as it
+    comes and never kept.
+    """
 
-    __slots__ = ("_buffer", "_length", "limit", "version")
+    __slots__ = ("_buffer", "_excess", "_length", "limit", "version")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -35,12 +37,26 @@ class EnvelopeBuffer:
         """That of the first request, which all others must have."""
         self._buffer = bytearray()
         self._length: int | None = None
+        self._excess = 0
+        """The bytes still to come of a body that is too long."""
 
     def __len__(self) -> int:
         return len(self._buffer)
 
+    @property
+    def is_amid(self) -> bool:
+        """True if a part of a request has come and the rest has not."""
+        return bool(self._buffer) or self._excess > 0
+
     def feed(self, data: bytes) -> None:
         self._buffer += data
+        if self._excess:
+            self._pass_over()
+
+    def _pass_over(self) -> None:
+        length = min(self._excess, len(self._buffer))
+        del self._buffer[:length]
+        self._excess -= length
 
     def take_rest(self) -> bytes:
         """Remove and return what has come and not been read."""
@@ -50,7 +66,7 @@ class EnvelopeBuffer:
         return rest
 
     def next_envelope(self) -> Envelope | None:
-        """Return the next complete request; None if there is none. Errors: FramingViolation."""
+        """Return the next complete request; None if there is none. Errors: FramingViolation, OversizedRequest."""
         buffer = self._buffer
         if self._length is None:
             if not buffer:
@@ -59,7 +75,12 @@ class EnvelopeBuffer:
             if len(buffer) < HEADER.size:
                 return None
             _, _, stream, _, length = HEADER.unpack_from(buffer)
-            self._check_length(length, stream)
+            if length < 0:
+                raise FramingViolation(f"Invalid value for envelope header body length field: {length}", stream)
+            if length > self.limit:
+                self._excess = HEADER.size + length
+                self._pass_over()
+                raise OversizedRequest(length, self.limit, stream)
             self._length = length
         end = HEADER.size + self._length
         if len(buffer) < end:
@@ -87,14 +108,6 @@ class EnvelopeBuffer:
             f"{self.version}/v{self.version}",
             stream,
         )
-
-    def _check_length(self, length: int, stream: int) -> None:
-        if length < 0:
-            raise FramingViolation(f"Invalid value for envelope header body length field: {length}", stream)
-        if length > self.limit:
-            raise FramingViolation(
-                f"Request is too big: length {length} exceeds maximum allowed length {self.limit}.", stream
-            )
 
 
 def encode_envelope(version: int, stream: int, opcode: Opcode, body: bytes, flags: int = 0) -> bytes:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from docstore.widecolumn.protocol.opcodes import ErrorCode
+
 
 class ProtocolViolation(Exception):
-    """A request that the protocol does not allow: ERROR 0x000A. `stream`: the request's, if it is known."""
+    """A request that the protocol does not allow. `stream`: the request's, if it is known."""
+
+    code = ErrorCode.PROTOCOL_ERROR
+    """That of the ERROR. Drivers close a connection that answers PROTOCOL_ERROR."""
 
     def __init__(self, message: str, stream: int = 0) -> None:
         super().__init__(message)
         self.stream = stream
+
+
+class OversizedRequest(ProtocolViolation):
+    """A body beyond the limit, which is passed over. INVALID: the connection serves the requests beside it."""
+
+    code = ErrorCode.INVALID
+
+    def __init__(self, length: int, limit: int, stream: int = 0) -> None:
+        super().__init__(f"Request is too big: length {length} exceeds maximum allowed length {limit}.", stream)
 
 
 class FramingViolation(ProtocolViolation):

@@ -229,12 +229,16 @@ def _with_common_parts(reader: Reader, flags: int, parameters: QueryParameters) 
                 f"Out of bound timestamp, must be in [{_LEAST_TIMESTAMP + 1}, {-_LEAST_TIMESTAMP - 1}] "
                 f"(got {timestamp})"
             )
+    keyspace = reader.string() if flags & QueryFlag.KEYSPACE else None
+    now = reader.integer() if flags & QueryFlag.NOW_IN_SECONDS else None
+    if now is not None and now < 0:
+        raise ProtocolViolation(f"Invalid negative value for the current time in seconds: {now}")
     return replace(
         parameters,
         serial_level=serial_level,
         timestamp=timestamp,
-        keyspace=reader.string() if flags & QueryFlag.KEYSPACE else None,
-        now_in_seconds=reader.integer() if flags & QueryFlag.NOW_IN_SECONDS else None,
+        keyspace=keyspace,
+        now_in_seconds=now,
     )
 
 

@@ -115,6 +115,9 @@ class NativeSocket:
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
+    async def drain(self) -> None:
+        await self._writer.drain()
+
     def send(self, request: Request, flags: int = 0) -> int:
         """Send a request; return its stream."""
         self._last_stream += 1

@@ -22,12 +22,13 @@ from docstore.widecolumn.protocol.notation import Reader, string_map
 from docstore.widecolumn.protocol.opcodes import V4, V5, Opcode
 from docstore.widecolumn.protocol.requests import (
     AuthResponse,
+    EventType,
     OptionsRequest,
     QueryParameters,
     QueryRequest,
     StartupRequest,
 )
-from docstore.widecolumn.protocol.segments import encode_segment
+from docstore.widecolumn.protocol.segments import MAX_PAYLOAD_BYTES, encode_segment
 from tests.harness.certificates import Authority
 from tests.harness.serving import run, until
 from tests.unit.node.logging_in import log_in
@@ -86,11 +87,11 @@ def test_requests_before_startup_and_a_second_one(version: int) -> None:
     on_a_server(act)
 
 
-@pytest.mark.parametrize("length", [-1, MAX_STRANGER_BODY_BYTES + 1, MAX_BODY_BYTES, (1 << 31) - 1])
-def test_a_long_body_of_a_stranger_is_refused_at_its_header(length: int) -> None:
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_negative_length_closes_the_connection(ready: bool) -> None:
     async def act(server: NativeServer) -> None:
-        client = await server.client(V4, ready=False)
-        client.write(HEADER.pack(V4, 0, 3, Opcode.STARTUP, length))
+        client = await server.client(V4, ready=ready)
+        client.write(HEADER.pack(V4, 0, 3, Opcode.STARTUP, -5))
         reply = await client.receive()
         assert (reply.stream, refusal_in(reply).code) == (3, 0x000A)
         assert await client.closed()
@@ -98,13 +99,49 @@ def test_a_long_body_of_a_stranger_is_refused_at_its_header(length: int) -> None
     on_a_server(act)
 
 
-@pytest.mark.parametrize("length", [-5, MAX_BODY_BYTES + 1])
-def test_a_body_above_the_limit_is_refused_at_its_header(length: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "ready", "length"),
+    [
+        (V4, False, MAX_STRANGER_BODY_BYTES + 1),
+        (V4, False, (1 << 31) - 1),
+        (V4, True, MAX_BODY_BYTES + 1),
+        (V5, True, MAX_BODY_BYTES + 1),
+    ],
+)
+def test_a_long_body_is_refused_at_its_header_and_passed_over(version: int, ready: bool, length: int) -> None:
+    """Drivers go on with the connection, so what else they have asked there is answered."""
+
+    async def act(server: NativeServer) -> None:
+        client = await server.client(version, ready=ready)
+        header, piece = HEADER.pack(version, 0, 3, Opcode.QUERY, length), bytes(MAX_PAYLOAD_BYTES)
+
+        def send(data: bytes) -> None:
+            client.write(encode_segment(data, is_self_contained=False, compressed=False) if version == V5 else data)
+
+        send(header)
+        reply = await client.receive()
+        assert (reply.stream, refusal_in(reply).code) == (3, 0x2200)
+        assert refusal_in(reply).text.startswith(f"Request is too big: length {length} exceeds")
+        [connection] = [one for one in server.listener.connections if one.peer.remote == client.address]
+        assert isinstance(connection, NativeConnection)
+        for start in range(0, min(length, 2 * MAX_BODY_BYTES), len(piece)):
+            send(piece[: length - start])
+            await client.drain()
+            assert len(connection._codec) <= 4 << 20
+        if length < 2 * MAX_BODY_BYTES:
+            assert await client.is_alive()
+
+    on_a_server(act)
+
+
+def test_a_client_that_is_gone_before_it_is_registered_is_not_told_of_events() -> None:
     async def act(server: NativeServer) -> None:
         client = await server.client(V4)
-        client.write(HEADER.pack(V4, 0, 3, Opcode.QUERY, length))
-        assert refusal_in(await client.receive()).code == 0x000A
-        assert await client.closed()
+        [connection] = [one for one in server.listener.connections if one.peer.remote == client.address]
+        assert isinstance(connection, NativeConnection)
+        connection.abort()
+        await connection._register(1, frozenset(EventType))
+        assert not connection.peer.state.events
 
     on_a_server(act)
 

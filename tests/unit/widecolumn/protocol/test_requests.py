@@ -53,7 +53,7 @@ def parameters(draw: st.DrawFn, version: int) -> QueryParameters:
         serial_level=draw(_serial),
         timestamp=draw(_timestamps),
         keyspace=draw(st.none() | _texts) if version == V5 else None,
-        now_in_seconds=draw(st.none() | st.integers(-(1 << 31), (1 << 31) - 1)) if version == V5 else None,
+        now_in_seconds=draw(st.none() | st.integers(0, (1 << 31) - 1)) if version == V5 else None,
     )
 
 
@@ -138,6 +138,7 @@ def test_damaged_bodies_are_requests_or_violations(drawn: tuple[int, Request], d
         (V4, Opcode.QUERY, b"\0\0\0\1x\0\1\1\0\1\xff\xff\xff\xfd", "Invalid ByteBuf length -3"),
         (V4, Opcode.QUERY, b"\0\0\0\1x\0\1\x10\0\1", "Serial consistency must be"),
         (V4, Opcode.QUERY, b"\0\0\0\1x\0\1\x20\x80" + bytes(7), "Out of bound timestamp"),
+        (V5, Opcode.QUERY, b"\0\0\0\1x\0\1\0\0\1\0\xff\xff\xff\xff", "Invalid negative value for the current time"),
         (V4, Opcode.BATCH, b"\3\0\0\0\1\0", "Invalid BATCH message type 3"),
         (V4, Opcode.BATCH, b"\0\0\1\2", "Invalid query kind in BATCH messages. Must be 0 or 1 but got 2"),
         (V4, Opcode.BATCH, b"\0\0\0\0\1\x40", "Unknown flags 0x40"),
