@@ -224,6 +224,8 @@ def _of_cql(names: list[str]) -> dict[str, Callable[[], Request]]:
         "a CQL name": f"SELECT {'x' * (entries * 20)} FROM t",
         "CQL of roles": f"GRANT {'x' * (entries * 20)} TO x",
         "CQL quotation marks": "SELECT " + "'" * (entries * 20 + 1),
+        "CQL digits": "SELECT a FROM t WHERE a = " + "9" * (entries * 20),
+        "CQL comments": "/**/" * (entries * 5) + "SELECT a FROM t",
         "a CQL comment": "/*" + "*" * (entries * 20) + "*/ SELECT a FROM t",
     }
     return {label: partial(dict, cql=text) for label, text in texts.items()}

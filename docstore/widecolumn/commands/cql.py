@@ -31,6 +31,7 @@ from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.select import Pause
+from docstore.widecolumn.cql.statements import Statement
 from docstore.widecolumn.cql.types.bson_forms import bound_of, shower_of
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.executor import Executor
@@ -39,22 +40,34 @@ _SLICE = 500
 
 
 async def run_statement(
-    executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
+    executor: Executor,
+    statements: PreparedCache,
+    environment: Environment,
+    context: Context,
+    arguments: Arguments,
+    parsed: Statement | None = None,
 ) -> dict[str, Any]:
-    """Return the reply to a statement. Errors: CqlError; those of the executor, with `cqlCode` if they have one."""
+    """Return the reply to a statement. `parsed`: as in `prepare`. Errors: CqlError; those of the executor, with
+    `cqlCode` if they have one.
+    """
     try:
-        return await _run(executor, statements, environment, context, arguments)
+        return await _run(executor, statements, environment, context, arguments, parsed)
     except CommandError as error:
         raise translated(error) from error
 
 
 async def _run(
-    executor: Executor, statements: PreparedCache, environment: Environment, context: Context, arguments: Arguments
+    executor: Executor,
+    statements: PreparedCache,
+    environment: Environment,
+    context: Context,
+    arguments: Arguments,
+    parsed: Statement | None,
 ) -> dict[str, Any]:
     in_use = await executor.keyspace(context.db)
     permissions = permissions_of(context)
     keyspace = None if in_use is None else in_use.name
-    prepared = await statements.prepare(executor, arguments.value, keyspace, permissions)
+    prepared = await statements.prepare(executor, arguments.value, keyspace, permissions, parsed=parsed)
     permissions.check_prepared(prepared)
     if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
         # Work that may wait for others continues as a task.

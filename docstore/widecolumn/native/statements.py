@@ -13,8 +13,8 @@ from docstore.commands.limits import LONG_REQUEST_BYTES
 from docstore.errors import Code, CommandError
 from docstore.widecolumn.commands.permissions import Permissions, visible_schema
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
-from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError, invalid, unsupported
+from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
@@ -25,8 +25,9 @@ from docstore.widecolumn.cql.roles.permissions import permission_with, shown
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
-from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
+from docstore.widecolumn.cql.run.prepared_cache import MAX_LENGTH, PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
+from docstore.widecolumn.cql.run.shapes import statement_of
 from docstore.widecolumn.cql.statements import BatchKind, Describe, SchemaChange, Select, Statement, Use
 from docstore.widecolumn.cql.system.executor import SystemExecutor, SystemSchema, is_system
 from docstore.widecolumn.cql.system.topology import Topology
@@ -121,12 +122,14 @@ class StatementService:
         if text is not None and is_about_roles(text):
             await self._run_about_roles(context, call, text)
             return
-        needs = self._needs(call)
+        # Only a long text is parsed for itself, and once; a short one shares a statement with others of its shape.
+        parsed = parse(text) if text is not None and len(text) > MAX_LENGTH else None
+        needs = self._needs(call, parsed)
 
         async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> None:
             visible = visible_schema(context, executor)
             system = SystemExecutor(executor, visible, lambda: self._topology(context))
-            run = _Run(self.ids, context, call, system, SystemSchema(visible), statements, environment)
+            run = _Run(self.ids, context, call, system, SystemSchema(visible), statements, environment, parsed)
             if await run.carry_out():
                 self.schema_changed()
 
@@ -139,7 +142,7 @@ class StatementService:
         reply = await run_role_statement(context, text, call.request.parameters.keyspace or call.keyspace)
         call.body = VOID if "columns" not in reply else _role_rows(reply)
 
-    def _needs(self, call: NativeCall) -> StatementNeeds:
+    def _needs(self, call: NativeCall, parsed: Statement | None) -> StatementNeeds:
         request = call.request
         if isinstance(request, BatchRequest):
             return StatementNeeds(serial=True, fresh=False)
@@ -149,7 +152,8 @@ class StatementService:
                 return StatementNeeds(serial=False, fresh=False)
             statement, keyspace = identified.statement, identified.keyspace
         else:
-            statement, keyspace = parser.parse(request.text), call.keyspace
+            statement = parsed or statement_of(request.text)
+            keyspace = _keyspace_of(request) or call.keyspace
         serial = not isinstance(statement, Select) or call.level in SERIAL_LEVELS
         return StatementNeeds(serial, _is_about_schema(statement, keyspace))
 
@@ -165,6 +169,11 @@ def _text_of(request: QueryRequest | PrepareRequest | ExecuteRequest | BatchRequ
     return request.text if isinstance(request, QueryRequest | PrepareRequest) else None
 
 
+def _keyspace_of(request: QueryRequest | PrepareRequest) -> str | None:
+    """The keyspace that a request names for itself."""
+    return request.keyspace if isinstance(request, PrepareRequest) else request.parameters.keyspace
+
+
 def _is_about_schema(statement: Statement, keyspace: str | None) -> bool:
     if isinstance(statement, Select):
         return is_system(statement.table.keyspace or keyspace or "")
@@ -173,7 +182,7 @@ def _is_about_schema(statement: Statement, keyspace: str | None) -> bool:
 
 @dataclass(slots=True)
 class _Run:
-    """One attempt to carry out a call."""
+    """One attempt to carry out a call. `parsed`: the statement of its text, if that is long."""
 
     ids: StatementIds
     context: Context
@@ -182,6 +191,7 @@ class _Run:
     schema: SystemSchema
     statements: PreparedCache
     environment: Environment
+    parsed: Statement | None
     changed_schema: bool = False
 
     async def carry_out(self) -> bool:
@@ -197,10 +207,14 @@ class _Run:
             await self._batch(request)
         return self.changed_schema
 
-    async def _prepared(self, text: str, keyspace: str | None, *, lasting: bool = False) -> Prepared:
+    async def _prepared(
+        self, text: str, keyspace: str | None, *, lasting: bool = False, parsed: Statement | None = None
+    ) -> Prepared:
         refusal = partial(_unauthorized, self.context)
         permissions = Permissions(self.context, refusal, open_keyspaces=is_system)
-        prepared = await self.statements.prepare(self.executor, text, keyspace, permissions, lasting=lasting)
+        prepared = await self.statements.prepare(
+            self.executor, text, keyspace, permissions, lasting=lasting, parsed=parsed
+        )
         permissions.check_prepared(prepared)
         return prepared
 
@@ -210,21 +224,26 @@ class _Run:
             raise UnknownStatement(statement_id)
         return statement
 
+    async def _identified_prepared(self, identified: IdentifiedStatement) -> Prepared:
+        return await self._prepared(identified.text, identified.keyspace, lasting=True, parsed=identified.statement)
+
     async def _query(self, request: QueryRequest) -> None:
-        prepared = await self._prepared(request.text, request.parameters.keyspace or self.call.keyspace)
+        keyspace = _keyspace_of(request) or self.call.keyspace
+        prepared = await self._prepared(request.text, keyspace, parsed=self.parsed)
         result = await self._result(prepared, request.parameters)
         await self._respond(result, RowsMetadata((), with_columns=not request.parameters.skip_metadata))
 
     async def _prepare(self, request: PrepareRequest) -> None:
-        prepared = await self._prepared(request.text, request.keyspace or self.call.keyspace, lasting=True)
-        self.ids.add(prepared)
+        keyspace, parsed = _keyspace_of(request) or self.call.keyspace, self.parsed or parse(request.text)
+        prepared = await self._prepared(request.text, keyspace, lasting=True, parsed=parsed)
+        self.ids.add(prepared, parsed)
         columns = prepared.columns if isinstance(prepared.plan, SelectPlan) else None
         self.call.body = prepared_body(prepared.id, bind_metadata(prepared), columns, self.call.version)
 
     async def _execute(self, request: ExecuteRequest) -> None:
         identified = self._identified(request.statement_id)
         known_id = identified.metadata_id if request.metadata_id is None else request.metadata_id
-        prepared = await self._prepared(identified.text, identified.keyspace, lasting=True)
+        prepared = await self._identified_prepared(identified)
         result = await self._result(prepared, request.parameters)
         metadata = RowsMetadata(())
         if isinstance(prepared.plan, SelectPlan):
@@ -241,8 +260,7 @@ class _Run:
         members: list[BatchMember] = []
         for member in request.members:
             if isinstance(member.statement, bytes):
-                identified = self._identified(member.statement)
-                prepared = await self._prepared(identified.text, identified.keyspace, lasting=True)
+                prepared = await self._identified_prepared(self._identified(member.statement))
             else:
                 prepared = await self._prepared(member.statement, keyspace)
             members.append(BatchMember(prepared, member.values))

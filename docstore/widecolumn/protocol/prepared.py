@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Variable
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
@@ -58,11 +57,11 @@ class StatementIds:
             self._statements.move_to_end(statement_id)
         return statement
 
-    def add(self, prepared: Prepared) -> IdentifiedStatement:
-        """Keep a statement under `Prepared.id`."""
+    def add(self, prepared: Prepared, parsed: Statement) -> IdentifiedStatement:
+        """Keep a statement under `Prepared.id`. `parsed`: its text as `parse` returns it."""
         statement_id = prepared.id
         statement = IdentifiedStatement(
-            prepared.text, prepared.keyspace, parse(prepared.text), prepared.columns, metadata_id_of(prepared.columns)
+            prepared.text, prepared.keyspace, parsed, prepared.columns, metadata_id_of(prepared.columns)
         )
         if statement_id not in self._statements:
             self._text_bytes += len(prepared.text)

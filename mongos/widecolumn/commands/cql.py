@@ -14,9 +14,10 @@ from docstore.commands.context import Context
 from docstore.commands.specs.wide_column import CQL
 from docstore.widecolumn.commands.cql import run_statement
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
-from docstore.widecolumn.cql import parser
+from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.run.execution import Environment
-from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
+from docstore.widecolumn.cql.run.prepared_cache import MAX_LENGTH, PreparedCache
+from docstore.widecolumn.cql.run.shapes import statement_of
 from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
 from docstore.widecolumn.model.executor import Executor
@@ -32,10 +33,12 @@ def run(context: Context, args: Arguments) -> Awaitable[dict[str, Any]]:
 
 
 async def _carried_out(context: Context, args: Arguments) -> dict[str, Any]:
-    statement = parser.parse(args.value)
+    # Only a long text is parsed for itself, and once; a short one shares a statement with others of its shape.
+    parsed = parse(args.value) if len(args.value) > MAX_LENGTH else None
+    statement = parsed or statement_of(args.value)
 
     async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> dict[str, Any]:
-        return await run_statement(executor, statements, environment, context, args)
+        return await run_statement(executor, statements, environment, context, args, parsed)
 
     return await run_with_definitions(
         context,

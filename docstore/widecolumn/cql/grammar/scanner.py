@@ -40,13 +40,13 @@ _WORD = re.compile(r"[a-z][a-z0-9_]*", re.IGNORECASE | re.ASCII)
 _INSIDE = {quote: re.compile(f"(?:[^{quote}]++|{quote}{quote})*+") for quote in ("'", '"')}
 _BLOB = re.compile(r"0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 _OPERATOR = re.compile(r"<=|>=|!=|=|<|>")
-_INTEGER = re.compile(r"-?[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]++")
 _CONSTANT = re.compile(
     r"(?P<UUID>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    r"|(?P<DURATION>-?(?:[0-9]+(?:mo|ms|us|\u00b5s|ns|y|w|d|h|m|s))+(?![a-z0-9_])"
+    r"|(?P<DURATION>-?(?:[0-9]++(?:mo|ms|us|\u00b5s|ns|y|w|d|h|m|s))++(?![a-z0-9_])"
     r"|-?P(?:[0-9]+[YMWDT]|T[0-9]|[0-9]{4}-)[0-9TYMWDHS:-]*(?![a-z0-9_]))"
-    r"|(?P<FLOAT>-?[0-9]+(?:\.[0-9]*(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)|-?(?:nan|infinity)(?![a-z0-9_]))"
-    r"|(?P<INTEGER>-?[0-9]+)"
+    r"|(?P<FLOAT>-?[0-9]++(?:\.[0-9]*+(?:e[+-]?[0-9]++)?|e[+-]?[0-9]++)|-?(?:nan|infinity)(?![a-z0-9_]))"
+    r"|(?P<INTEGER>-?[0-9]++)"
     r"|(?P<BOOLEAN>(?:true|false)(?![a-z0-9_]))",
     re.IGNORECASE | re.ASCII,
 )

@@ -65,12 +65,20 @@ class TableAccess(Protocol):
         """
 
 
-async def prepare(executor: Executor, text: str, keyspace: str | None, access: TableAccess | None = None) -> Prepared:
+async def prepare(
+    executor: Executor,
+    text: str,
+    keyspace: str | None,
+    access: TableAccess | None = None,
+    *,
+    parsed: Statement | None = None,
+) -> Prepared:
     """The statement of a text, with unqualified names taken from a keyspace. CqlError.
 
-    A table is not looked up before `access` has been asked; None: everything is allowed.
+    A table is not looked up before `access` has been asked; None: everything is allowed. `parsed`: as `parse` returns
+    it, where that has been done.
     """
-    statement = parse(text)
+    statement = parse(text) if parsed is None else parsed
     if access is not None:
         for name, conditional in _named_tables(statement):
             access.check(text, f"{keyspace_name(name, keyspace)}.{name.name}", conditional=conditional)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from docstore.widecolumn.cql.errors import CqlError
 from docstore.widecolumn.cql.run.prepare import Prepared, TableAccess, prepare
 from docstore.widecolumn.cql.run.shapes import literal_values, shape_of
+from docstore.widecolumn.cql.statements import Statement
 from docstore.widecolumn.model.executor import Executor
 
 MAX_KEPT = 10_000
@@ -32,24 +33,30 @@ class PreparedCache:
         self._long_texts = 0
 
     async def prepare(
-        self, executor: Executor, text: str, keyspace: str | None, access: TableAccess | None = None, *,
+        self,
+        executor: Executor,
+        text: str,
+        keyspace: str | None,
+        access: TableAccess | None = None,
+        *,
         lasting: bool = False,
-    ) -> Prepared:  # fmt: skip
+        parsed: Statement | None = None,
+    ) -> Prepared:
         """Return the statement, prepared against the current schema. `access` is asked as in `prepare`, but not for a
         cached statement. `lasting`: the client will execute it again, so a long one is kept too, while there is room.
-        CqlError.
+        `parsed`: as in `prepare`. CqlError.
         """
         if len(text) > MAX_LENGTH:
             if not lasting or len(text) > MAX_LONG_LENGTH:
-                return await prepare(executor, text, keyspace, access)
+                return await prepare(executor, text, keyspace, access, parsed=parsed)
             known = await self._known(executor, (keyspace, text))
-            return known or await self._prepared(executor, text, keyspace, access)
+            return known or await self._prepared(executor, text, keyspace, access, parsed)
         cached_statement = await self._known(executor, (keyspace, text))
         if cached_statement is not None:
             return cached_statement
         shaped = shape_of(text)
         if shaped is None:
-            return await self._prepared(executor, text, keyspace, access)
+            return await self._prepared(executor, text, keyspace, access, parsed)
         shape, literals = shaped
         cache_key = keyspace, shape
         if cache_key in self._kept and self._kept[cache_key] is None:
@@ -75,9 +82,14 @@ class PreparedCache:
         return statement
 
     async def _prepared(
-        self, executor: Executor, text: str, keyspace: str | None, access: TableAccess | None
+        self,
+        executor: Executor,
+        text: str,
+        keyspace: str | None,
+        access: TableAccess | None,
+        parsed: Statement | None = None,
     ) -> Prepared:
-        statement = await prepare(executor, text, keyspace, access)
+        statement = await prepare(executor, text, keyspace, access, parsed=parsed)
         if statement.families:
             self._keep((keyspace, text), statement)
         return statement

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
+from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.plan.bindings import Variable
 from docstore.widecolumn.cql.plan.terms import Receiver, constant_bytes
-from docstore.widecolumn.cql.statements import Constant, ConstantKind
+from docstore.widecolumn.cql.statements import Constant, ConstantKind, Statement
 
 Shape = tuple[str, list[Constant]]
 """The text with markers, and the literals in whose places they stand."""
@@ -107,6 +110,18 @@ def _literal(found: re.Match[str], kind: str | None, text: str) -> Constant:
     if kind == "hex":
         return Constant(ConstantKind.HEX, text)
     return Constant(ConstantKind.INTEGER if found["fraction"] is None else ConstantKind.FLOAT, text)
+
+
+def statement_of(text: str) -> Statement:
+    """The statement of a text as far as it does not depend on its literals: its kind, names and tables. CqlError.
+
+    Texts of one shape are parsed once.
+    """
+    shaped = shape_of(text)
+    if shaped is not None:
+        with suppress(CqlError):
+            return parse(shaped[0])
+    return parse(text)
 
 
 def literal_values(variables: Sequence[Variable], literals: Sequence[Constant]) -> dict[int, bytes]:

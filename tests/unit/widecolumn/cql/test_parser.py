@@ -172,3 +172,11 @@ def test_quotes_are_doubled_in_quoted_texts() -> None:
     for text in ("'", "'''", "'a''", '"', '""', '"""', "$$", "$$a$"):
         with pytest.raises(CqlError):
             parse(f"INSERT INTO t (k) VALUES ({text})")
+
+
+def test_a_comment_ends_at_its_first_end() -> None:
+    for comment in ("/**/", "/***/", "/*/*/", "/* ** / * **/", "/**/ -- */\n// /*\n/*'*/"):
+        assert parse(f"{comment}SELECT * FROM t{comment}") == parse("SELECT * FROM t")
+    for comment in ("/*/", "/*", "/* *", "/"):
+        with pytest.raises(CqlError):
+            parse(f"{comment}SELECT * FROM t")

@@ -8,9 +8,10 @@ import struct
 import bson
 import pytest
 
+from docstore.widecolumn.cql import parser
 from docstore.widecolumn.cql.plan.bindings import UNSET
 from docstore.widecolumn.cql.run.execution import Environment
-from docstore.widecolumn.cql.statements import BatchKind
+from docstore.widecolumn.cql.statements import BatchKind, Statement
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.protocol.opcodes import V4, V5, EnvelopeFlag, Opcode
 from docstore.widecolumn.protocol.requests import (
@@ -175,6 +176,39 @@ def test_the_clients_timestamp_and_second_count() -> None:
             await client.query(text + " USING TTL 100", b"gone", now_in_seconds=1_000_000)
             assert (await client.rows("SELECT v FROM ks.t", now_in_seconds=1_000_099)).rows == [(b"gone",)]
             assert (await client.rows("SELECT v FROM ks.t", now_in_seconds=1_000_100)).rows == []
+
+    run(scenario())
+
+
+def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one by itself, and short ones once for all of their shape."""
+    parsed: list[str] = []
+    parse = parser._parsed
+
+    def counted(text: str) -> Statement:
+        parsed.append(text)
+        return parse(text)
+
+    async def scenario() -> None:
+        async with native_server() as server:
+            client = await server.client()
+            await client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+            monkeypatch.setattr(parser, "_parsed", counted)
+            parser._kept.cache_clear()
+            for size in (5_000, 100_000):
+                parsed.clear()
+                await client.query(f"INSERT INTO ks.t (k, v) VALUES (1, '{'x' * size}')")
+                assert len(parsed) == 1
+                parsed.clear()
+                statement = await client.prepare(
+                    f"SELECT k FROM ks.t WHERE k = ? AND v = '{'x' * size}' ALLOW FILTERING"
+                )
+                assert read_rows((await client.execute(statement, number(1))).body).rows == [(number(1),)]
+                assert len(parsed) == 1
+            parsed.clear()
+            for key in range(5):
+                await client.query(f"INSERT INTO ks.t (k, v) VALUES ({key}, 'v{key}')")
+            assert parsed == ["INSERT INTO ks.t (k, v) VALUES (?, ?)"]
 
     run(scenario())
 

@@ -105,13 +105,13 @@ def test_ids_are_evicted_by_number_and_by_size() -> None:
     ids = StatementIds(limit=3)
     prepared = [statement(number) for number in range(4)]
     for one in prepared[:3]:
-        ids.add(one)
+        ids.add(one, Use("k"))
     assert ids.get(prepared[0].id) is not None
-    ids.add(prepared[3])
+    ids.add(prepared[3], Use("k"))
     assert [ids.get(one.id) is not None for one in prepared] == [True, False, True, True]
     heavy = StatementIds(max_text_bytes=250)
     large = [statement(number, 100) for number in range(3)]
     for one in large * 2:
-        heavy.add(one)
+        heavy.add(one, Use("k"))
     assert [heavy.get(one.id) is not None for one in large] == [False, True, True]
     assert len(heavy) == 2
