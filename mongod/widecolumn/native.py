@@ -43,7 +43,7 @@ def native_port_of(options: Options, listener: Listener) -> AbstractAsyncContext
     async def read() -> tuple[Schema, Sequence[Node]]:
         return await schema_of(_NodeSchema(wide_of(listener.dispatcher.services.parts[DataNode]))), ()
 
-    service = StatementService(_run, topology, is_eager=True)
+    service = StatementService(_run, lambda executor: executor, topology, is_eager=True)
     return native_port(options, listener, service, read, opened, translate_storage_error)
 
 

@@ -85,14 +85,8 @@ class Definitions:
     async def read(self, router: RouterParts, keyspace: str) -> Schema | None:
         """Read the keyspace from its shard; None if there is none."""
         self.forget(keyspace)
-        return await self.renew(router, keyspace)
-
-    async def renew(self, router: RouterParts, keyspace: str) -> Schema | None:
-        """Like `read`, but the cached definitions serve until the new ones are there."""
         schema = await _read_schema(router, keyspace)
-        if schema is None:
-            self.forget(keyspace)
-        else:
+        if schema is not None:
             self._known[keyspace] = schema
         return schema
 
@@ -105,7 +99,7 @@ async def _read_schema(router: RouterParts, keyspace: str) -> Schema | None:
     while home is not None:
         definitions = await stored_schema(router, keyspace, home)
         if "keyspace" in definitions:
-            return _schema_of(keyspace, definitions)
+            return schema_from(keyspace, definitions)
         # It may have been dropped and made again on another shard.
         tried, home = home, (await router.cache.refresh(namespace)).primary
         if home == tried:
@@ -126,7 +120,8 @@ async def stored_schema(router: RouterParts, keyspace: str, home: str) -> RawBSO
     return RawBSONDocument(answer.body)
 
 
-def _schema_of(name: str, shown: RawBSONDocument) -> Schema:
+def schema_from(name: str, shown: RawBSONDocument) -> Schema:
+    """The keyspace that a shard has shown."""
     keyspace = keyspace_from_options(name, document_to_python(shown["keyspace"].raw)["keyspace"])
     return Schema(
         keyspace, {definition["name"]: _definition_of(keyspace, definition) for definition in shown["families"]}

@@ -16,16 +16,17 @@ from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.system.contents import KeyspaceSchema
 from docstore.widecolumn.cql.system.executor import schema_of
 from docstore.widecolumn.cql.system.topology import Node, Topology, host_id_of, with_tokens
-from docstore.widecolumn.model.column_families import Keyspace
-from docstore.widecolumn.model.executor import Executor, StoredFamily
+from docstore.widecolumn.model.executor import Executor
 from docstore.widecolumn.native.door import native_port
 from docstore.widecolumn.native.statements import StatementNeeds, StatementService
-from mongos.router import Router, router_of
-from mongos.widecolumn.definition_cache import Schema, database_names
+from mongos.router import Router
+from mongos.routing.shards import CONFIG
+from mongos.widecolumn.cluster_schema import ClusterSchema, LenientReader
 from mongos.widecolumn.shard_requests import let_tell
 from mongos.widecolumn.statement_runs import run_with_definitions
 
 T = TypeVar("T")
+_FIND_PINGS = {"find": "mongos", "filter": {"cql": {"$exists": True}}, "batchSize": 10_000}
 _SILENT_MS = 40_000
 """How long after its last ping a router counts as a node."""
 
@@ -38,34 +39,12 @@ def native_port_of(router: Router, options: Options, listener: Listener) -> Abst
         router.cql_address = {"address": address, "port": port, "hostId": str(host_id)}
 
     async def read() -> tuple[list[KeyspaceSchema], Sequence[Node]]:
-        return await schema_of(_RouterSchema(router)), (await _nodes(router))[1]
+        return await schema_of(ClusterSchema(reader)), await nodes.peers()
 
-    service = StatementService(_run, _topology_of)
+    reader = LenientReader(router)
+    nodes = _Nodes(reader)
+    service = StatementService(_run, lambda _: ClusterSchema(reader), nodes.topology)
     return native_port(options, listener, service, read, opened, as_command_error)
-
-
-class _RouterSchema:
-    """All keyspaces of the cluster, each as its shard has it now (`SchemaReader`)."""
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-        self._read: dict[str, Schema] = {}
-
-    async def keyspaces(self) -> list[Keyspace]:
-        for name in await database_names(self._router):
-            await self.keyspace(name)
-        return [schema.keyspace for schema in self._read.values()]
-
-    async def keyspace(self, name: str) -> Keyspace | None:
-        schema = await self._router.definitions.renew(self._router, name)
-        if schema is None:
-            return None
-        self._read[name] = schema
-        return schema.keyspace
-
-    async def families(self, keyspace: str) -> list[StoredFamily]:
-        schema = self._read.get(keyspace)
-        return [] if schema is None else [schema.families[name].stored for name in sorted(schema.families)]
 
 
 def _run(
@@ -77,30 +56,45 @@ def _run(
     return run_with_definitions(context, work, serial=needs.serial, fresh=needs.fresh)
 
 
-async def _topology_of(context: Context) -> Topology:
-    """Read which routers serve the native protocol."""
-    local, peers = await _nodes(router_of(context))
-    # The address by which the client has come here is one that it reaches.
-    reached = context.connection.local.rpartition(":")[0]
-    return Topology(Node(local.host_id, reached, local.port, local.tokens), peers)
+class _Nodes:
+    """The routers that serve the native protocol."""
 
+    def __init__(self, reader: LenientReader) -> None:
+        self._reader = reader
+        self._router = reader.router
+        self._pings: Sequence[Mapping[str, Any]] = ()
+        """As they were read last."""
 
-async def _nodes(router: Router) -> tuple[Node, list[Node]]:
-    """(this router, the others)."""
-    own = router.cql_address
-    assert own is not None, "a client of the port asks"
-    command = {"find": "mongos", "filter": {"cql": {"$exists": True}}, "batchSize": 10_000}
-    answer = await router.config.command("config", command, repeatable=True)
-    pings = answer.decoded()["cursor"]["firstBatch"]
-    latest = max((_millis(ping["ping"]) for ping in pings), default=0)
-    nodes = {own["hostId"]: _node(own)}
-    for ping in pings:
-        # By the config servers' clock alone.
-        if latest - _millis(ping["ping"]) < _SILENT_MS:
-            nodes.setdefault(ping["cql"]["hostId"], _node(ping["cql"]))
-    sharing = {str(node.host_id): node for node in with_tokens(nodes.values())}
-    local = sharing.pop(own["hostId"])
-    return local, list(sharing.values())
+    async def topology(self, context: Context) -> Topology:
+        """The nodes as a client sees them."""
+        local, peers = await self._read()
+        # The address by which the client has come here is one that it reaches.
+        reached = context.connection.local.rpartition(":")[0]
+        return Topology(Node(local.host_id, reached, local.port, local.tokens), peers)
+
+    async def peers(self) -> list[Node]:
+        """The other nodes."""
+        return (await self._read())[1]
+
+    async def _read(self) -> tuple[Node, list[Node]]:
+        answer = await self._reader.ask(CONFIG, "config", _FIND_PINGS)
+        if answer is not None:
+            self._pings = answer.decoded()["cursor"]["firstBatch"]
+        return self._shared()
+
+    def _shared(self) -> tuple[Node, list[Node]]:
+        """(this router, the others), with their parts of the ring."""
+        own = self._router.cql_address
+        assert own is not None, "a client of the port asks"
+        latest = max((_millis(ping["ping"]) for ping in self._pings), default=0)
+        nodes = {own["hostId"]: _node(own)}
+        for ping in self._pings:
+            # By the config servers' clock alone.
+            if latest - _millis(ping["ping"]) < _SILENT_MS:
+                nodes.setdefault(ping["cql"]["hostId"], _node(ping["cql"]))
+        sharing = {str(node.host_id): node for node in with_tokens(nodes.values())}
+        local = sharing.pop(own["hostId"])
+        return local, list(sharing.values())
 
 
 def _millis(date: Any) -> int:

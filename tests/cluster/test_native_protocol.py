@@ -174,3 +174,24 @@ def test_a_router_that_has_died_is_no_node_for_its_clients(routers: NativeRouter
         assert await two.closed()
 
     run(act, routers)
+
+
+def test_clients_connect_while_no_shard_and_no_config_server_answers(routers: NativeRouters) -> None:
+    """What they read first is as it was."""
+
+    async def first_requests(client: NativeSocket) -> list[Any]:
+        await client.ask(RegisterRequest(frozenset(EventType)))
+        tables = ("system.local", "system.peers_v2", "system_schema.keyspaces", "system_schema.tables")
+        return [(await client.rows(f"SELECT * FROM {table}")).rows for table in tables]
+
+    async def scenario() -> None:
+        before = await first_requests(await routers.client(0))
+        assert any(row[0] == b"gyms" for row in before[2])
+        for name in ("one-0", "two-0", "config-0"):
+            routers.cluster.deployment.kill(name)
+        for _ in range(2):
+            client = await routers.client(0)
+            assert (await first_requests(client))[1:] == before[1:]
+        await client.close()
+
+    asyncio.run(scenario())

@@ -28,7 +28,7 @@ from docstore.widecolumn.cql.statements import (
     Truncate,
 )
 from docstore.widecolumn.model.column_families import Keyspace
-from docstore.widecolumn.model.executor import Executor, StoredFamily
+from docstore.widecolumn.model.executor import StoredFamily
 
 _READING = ("find",)
 
@@ -116,7 +116,7 @@ class VisibleSchema:
 _TABLE_ACTIONS = ("find", "insert", "update", "remove", "collMod", "dropCollection")
 
 
-def visible_schema(context: Context, executor: Executor) -> SchemaReader:
+def visible_schema(context: Context, schema: SchemaReader) -> SchemaReader:
     """The schema as the client's user may see it; all of it without access control."""
     privileges = privileges_of(context)
-    return executor if privileges is None else VisibleSchema(executor, privileges)
+    return schema if privileges is None else VisibleSchema(schema, privileges)

@@ -28,6 +28,7 @@ from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.prepared_cache import MAX_LENGTH, PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.shapes import statement_of
+from docstore.widecolumn.cql.schema.describe import SchemaReader
 from docstore.widecolumn.cql.statements import BatchKind, Describe, SchemaChange, Select, Statement, Use
 from docstore.widecolumn.cql.system.executor import SystemExecutor, SystemSchema, is_system
 from docstore.widecolumn.cql.system.topology import Topology
@@ -82,13 +83,15 @@ class StatementRunner(Protocol):
 
 
 class StatementService:
-    """The statements of one process. `topology` reads the nodes for a client. `is_eager`: statements on rows at level
-    ONE wait only by a pause or a lock there, so they may begin outside of a task.
+    """The statements of one process. `schema`: what system tables show, where a request has an executor. `topology`
+    reads the nodes for a client. `is_eager`: statements on rows at level ONE wait only by a pause or a lock there, so
+    they may begin outside of a task.
     """
 
     def __init__(
         self,
         runner: StatementRunner,
+        schema: Callable[[Executor], SchemaReader],
         topology: Callable[[Context], Awaitable[Topology]],
         *,
         is_eager: bool = False,
@@ -98,6 +101,7 @@ class StatementService:
         """Called after a change of the schema."""
         self._is_eager = is_eager
         self._runner = runner
+        self._schema = schema
         self._topology = topology
 
     def may_begin(self, call: NativeCall) -> bool:
@@ -128,7 +132,9 @@ class StatementService:
 
         async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> None:
             visible = visible_schema(context, executor)
-            system = SystemExecutor(executor, visible, lambda: self._topology(context))
+            schema = self._schema(executor)
+            shown = visible_schema(context, schema)
+            system = SystemExecutor(executor, schema, shown, lambda: self._topology(context))
             run = _Run(self.ids, context, call, system, SystemSchema(visible), statements, environment, parsed)
             if await run.carry_out():
                 self.schema_changed()

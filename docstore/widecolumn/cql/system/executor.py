@@ -76,12 +76,19 @@ class SystemSchema:
 class SystemExecutor(SystemSchema):
     """Satisfies `Executor` for one request, over the executor of the user's keyspaces.
 
-    `visible`: what the client may see of the schema; `topology`: reads the nodes.
+    `schema`: what the tables show; `visible`: the part of it that the client may see; `topology`: reads the nodes.
     """
 
-    def __init__(self, executor: Executor, visible: SchemaReader, topology: Callable[[], Awaitable[Topology]]) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        schema: SchemaReader,
+        visible: SchemaReader,
+        topology: Callable[[], Awaitable[Topology]],
+    ) -> None:
         super().__init__(executor)
         self._executor = executor
+        self._schema = schema
         self._visible = visible
         self._topology = topology
         self._made: dict[tuple[str, str], _Rows] = {}
@@ -181,7 +188,7 @@ class SystemExecutor(SystemSchema):
 
     async def _facts(self) -> SystemFacts:
         visible: Schema = await schema_of(self._visible)
-        whole = visible if self._visible is self._executor else await schema_of(self._executor)
+        whole = visible if self._visible is self._schema else await schema_of(self._schema)
         return SystemFacts(await self._topology(), visible, schema_version(whole))
 
 

@@ -39,7 +39,7 @@ class System:
 
         async def run() -> Rows:
             inner = self.cql.executor
-            executor = SystemExecutor(inner, inner, topology)
+            executor = SystemExecutor(inner, inner, inner, topology)
             environment = Environment(rng=random.Random(1).randbytes)
             result = await execute(executor, environment, await prepare(executor, text, "k"), Request(**request))
             assert isinstance(result, Rows)
