@@ -1,5 +1,5 @@
-"""Aggregates: one value of the values of all rows. Null values are left out; of no values at all `count`, `sum` and
-`avg` are 0, `min` and `max` are null.
+"""Aggregates: one value of the values of all rows. Null values are left out, and empty ones of sums; of no values at
+all `count`, `sum` and `avg` are 0, `min` and `max` are null.
 """
 
 from __future__ import annotations
@@ -7,14 +7,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException
 from typing import Any
 
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import Value
-from docstore.widecolumn.cql.types.native import BIGINT, DECIMAL, NATIVE_TYPES, CqlType, NativeType
+from docstore.widecolumn.cql.types.native import (
+    BIGINT,
+    DECIMAL,
+    EXACT,
+    MAX_SUM_DIGITS,
+    NATIVE_TYPES,
+    CqlType,
+    NativeType,
+)
 
 _NUMBERS = frozenset(("tinyint", "smallint", "int", "bigint", "varint", "float", "double", "decimal"))
+_QUOTIENT_DIGITS = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +46,52 @@ def _extreme(name: str, kind: CqlType, wanted: int) -> Aggregate:
     def add(state: bytes | None, value: bytes) -> bytes:
         if state is None:
             return value
-        if compare is None:
-            first, second = kind.parse(state), kind.parse(value)
-            order = (first > second) - (first < second)
-        else:
-            order = compare(state, value)
+        order = _order(kind.parse(state), kind.parse(value)) if compare is None else compare(state, value)
         return state if order * wanted >= 0 else value
 
     return Aggregate(name, kind, add, lambda state: state)
 
 
+def _order(first: Any, second: Any) -> int:
+    """-1, 0 or 1; an empty value is the least."""
+    if first is None or second is None:
+        return int(first is not None) - int(second is not None)
+    return int(first > second) - int(first < second)
+
+
 def _total(name: str, kind: NativeType, *, average: bool) -> Aggregate:
-    def add(state: tuple[Any, int] | None, value: bytes) -> tuple[Any, int]:
-        total, count = state or (0, 0)
-        return total + kind.parse(value), count + 1
+    def add(state: tuple[Any, int] | None, value: bytes) -> tuple[Any, int] | None:
+        number = kind.parse(value)
+        if number is None:
+            return state
+        return (number, 1) if state is None else (_sum(state[0], number), state[1] + 1)
 
     def finish(state: tuple[Any, int] | None) -> Value:
         total, count = state or (0, 0)
         if average and count:
-            total = _quotient(total, count) if isinstance(total, int) else total / count
+            total = _quotient(total, count)
         return _serialised(kind, total)
 
     return Aggregate(name, kind, add, finish)
 
 
-def _quotient(total: int, count: int) -> int:
-    """Cut off towards zero."""
-    return abs(total) // count * (1 if total >= 0 else -1)
+def _sum(total: Any, number: Any) -> Any:
+    if not isinstance(number, Decimal):
+        return total + number
+    try:
+        return EXACT.add(total, number)
+    except DecimalException:
+        raise invalid(f"the sum of decimals has more than {MAX_SUM_DIGITS} digits") from None
+
+
+def _quotient(total: Any, count: int) -> Any:
+    """Integers are cut off towards zero; a decimal keeps the digits of the total, and has 28 at least."""
+    if isinstance(total, int):
+        return abs(total) // count * (1 if total >= 0 else -1)
+    if isinstance(total, Decimal):
+        digits = len(total.as_tuple().digits)
+        return Context(prec=max(digits, _QUOTIENT_DIGITS), Emin=MIN_EMIN, Emax=MAX_EMAX).divide(total, Decimal(count))
+    return total / count
 
 
 def _serialised(kind: NativeType, total: Any) -> bytes:

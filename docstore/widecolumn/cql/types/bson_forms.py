@@ -37,7 +37,7 @@ from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bound
 from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType, TupleType
-from docstore.widecolumn.cql.types.native import CqlType, NativeType
+from docstore.widecolumn.cql.types.native import VARINT, CqlType, NativeType
 from docstore.widecolumn.model.errors import MarshalError
 
 _DAY_MS = 86_400_000
@@ -157,7 +157,7 @@ def _same(value: Any) -> Any:
 
 
 def _varint(number: int) -> Any:
-    return Int64(number) if _LONG_MIN <= number <= _LONG_MAX else str(number)
+    return Int64(number) if _LONG_MIN <= number <= _LONG_MAX else VARINT.show(number)
 
 
 def _decimal(number: Decimal) -> Any:

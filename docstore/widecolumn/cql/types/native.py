@@ -12,7 +12,7 @@ import struct
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from typing import Any, Protocol
 
 from docstore.widecolumn.cql.statements import ConstantKind
@@ -24,6 +24,14 @@ from docstore.widecolumn.model.errors import MarshalError
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _DATE_ZERO = 1 << 31
+MAX_NUMBER_BYTES = 8192
+"""The maximal length of a decimal or varint: calculating with longer ones takes seconds."""
+MAX_SUM_DIGITS = 100_000
+EXACT = Context(
+    prec=MAX_SUM_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow]
+)
+"""The arithmetic of decimals, which rounds nothing."""
+_MAX_SHOWN_ZEROS = 10_000
 
 
 class CqlType(Protocol):
@@ -127,24 +135,44 @@ def _boolean_bytes(value: Any) -> bytes:
 
 def _decimal(data: bytes) -> Decimal:
     [scale] = _INT.unpack_from(data)
-    unscaled = _signed(data[4:])
-    digits = tuple(int(digit) for digit in str(abs(unscaled)))
-    return Decimal((int(unscaled < 0), digits, -scale))
+    return Decimal(_signed(data[4:])).scaleb(-scale, EXACT)
 
 
 def _decimal_bytes(value: Any) -> bytes:
     number = Decimal(value) if isinstance(value, int) else value
     if not isinstance(number, Decimal) or not number.is_finite():
         raise TypeError(value)
-    sign, digits, exponent = number.as_tuple()
+    exponent = number.as_tuple().exponent
     assert isinstance(exponent, int), "the number is finite"
-    unscaled = int("".join(map(str, digits)))
-    return _INT.pack(-exponent) + integer_bytes(-unscaled if sign else unscaled)
+    if not -(1 << 31) < exponent <= 1 << 31:
+        raise OverflowError(value)
+    return _INT.pack(-exponent) + integer_bytes(int(number.scaleb(-exponent, EXACT)))
 
 
 def _check_decimal(data: bytes) -> None:
     if data and len(data) < 5:
         raise MarshalError(f"Expected 0 or at least 4 bytes ({len(data)})")
+    _check_digits("decimal", data)
+
+
+def _check_varint(data: bytes) -> None:
+    comparators.INTEGER.validate(data)
+    _check_digits("varint", data)
+
+
+def _check_digits(kind: str, data: bytes) -> None:
+    if len(data) > MAX_NUMBER_BYTES:
+        raise MarshalError(f"A {kind} has at most {MAX_NUMBER_BYTES} bytes here ({len(data)})")
+
+
+def _show_whole(number: int) -> str:
+    # Python itself writes no integer of thousands of digits.
+    return f"{Decimal(number):f}"
+
+
+def _show_decimal(number: Decimal) -> str:
+    """Without an exponent, unless that takes many zeros."""
+    return f"{number:f}" if abs(number.adjusted()) < _MAX_SHOWN_ZEROS else str(number)
 
 
 def _read_decimal(text: str) -> Decimal:
@@ -301,7 +329,7 @@ BOOLEAN = NativeType(
 )  # fmt: skip
 COUNTER = _integer("counter", 0x05, comparators.LONG, 8)
 DECIMAL = NativeType(
-    "decimal", 0x06, None, _NUMBERS, _read_decimal, _decimal, _decimal_bytes, lambda value: f"{value:f}", _check_decimal
+    "decimal", 0x06, None, _NUMBERS, _read_decimal, _decimal, _decimal_bytes, _show_decimal, _check_decimal
 )
 DOUBLE = _floating("double", 0x07, comparators.DOUBLE, struct.Struct(">d"))
 FLOAT = _floating("float", 0x08, comparators.FLOAT, struct.Struct(">f"))
@@ -311,7 +339,9 @@ TIMESTAMP = NativeType(
 )
 UUID = NativeType("uuid", 0x0C, comparators.UUID, _UUIDS, uuid.UUID, lambda data: uuid.UUID(bytes=data), _uuid_bytes)
 TEXT = NativeType("text", 0x0D, comparators.UTF8, _STRINGS, str, bytes.decode, _text_bytes("utf-8"))
-VARINT = NativeType("varint", 0x0E, comparators.INTEGER, _INTEGERS, int, _signed, integer_bytes)
+VARINT = NativeType(
+    "varint", 0x0E, comparators.INTEGER, _INTEGERS, int, _signed, integer_bytes, _show_whole, _check_varint
+)
 TIMEUUID = NativeType(
     "timeuuid", 0x0F, comparators.SIGNED_TIME_UUID, _UUIDS, uuid.UUID, lambda data: uuid.UUID(bytes=data),
     _time_uuid_bytes,
