@@ -41,22 +41,12 @@ def _count() -> Aggregate:
 
 
 def _extreme(name: str, kind: CqlType, wanted: int) -> Aggregate:
-    compare = None if kind.comparator is None else kind.comparator.compare
-
     def add(state: bytes | None, value: bytes) -> bytes:
         if state is None:
             return value
-        order = _order(kind.parse(state), kind.parse(value)) if compare is None else compare(state, value)
-        return state if order * wanted >= 0 else value
+        return state if kind.order(state, value) * wanted >= 0 else value
 
     return Aggregate(name, kind, add, lambda state: state)
-
-
-def _order(first: Any, second: Any) -> int:
-    """-1, 0 or 1; an empty value is the least."""
-    if first is None or second is None:
-        return int(first is not None) - int(second is not None)
-    return int(first > second) - int(first < second)
 
 
 def _total(name: str, kind: NativeType, *, average: bool) -> Aggregate:

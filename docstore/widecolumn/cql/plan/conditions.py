@@ -167,6 +167,8 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
             return any(_is_equal(column, current, _given(term(bindings))) for term in terms)
 
         return Condition(column, among)
+    if operator.is_slice and "duration" in column.type.name:
+        raise invalid(f"Slice conditions ( {operator.value} ) are not supported on {column.type.name} columns")
     term = preparation.term(relation.value, receiver)
 
     def test(current: Value, bindings: Bindings) -> bool:
@@ -177,7 +179,7 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
             raise invalid(f'Invalid comparison with null for operator "{operator.value}"')
         if current is None:
             return False
-        order = _order(column, current, operand)
+        order = column.type.order(current, operand)
         return {
             Operator.LT: order < 0,
             Operator.LE: order <= 0,
@@ -198,14 +200,7 @@ def _given(bound: object) -> Value:
 def _is_equal(column: Column, current: Value, wanted: Value) -> bool:
     if current is None or wanted is None:
         return current is wanted
-    return _order(column, current, wanted) == 0
-
-
-def _order(column: Column, first: bytes, second: bytes) -> int:
-    comparator = column.type.comparator
-    if comparator is None:
-        return (first > second) - (first < second)
-    return comparator.compare(first, second)
+    return column.type.order(current, wanted) == 0
 
 
 def read_value(row: Row, column: Column) -> Value:

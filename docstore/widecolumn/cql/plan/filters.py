@@ -113,7 +113,4 @@ def _in_range(column: Column, restriction: Restriction, value: bytes, bindings: 
 
 
 def _compared(column: Column, first: bytes, second: bytes) -> int:
-    comparator = column.type.comparator
-    if comparator is None:
-        return (first > second) - (first < second)
-    return comparator.compare(first, second)
+    return column.type.order(first, second)

@@ -216,7 +216,7 @@ def _add_column(preparation: Preparation, table: Table, relation: Relation, foun
     if operator is Operator.IN:
         restriction.add_among(_several(preparation, relation.value, column))
         return
-    if operator.is_slice and column.type.comparator is None:
+    if operator.is_slice and "duration" in column.type.name:
         raise invalid(f"Slice restrictions are not supported on {column.type.name} columns")
     restriction.add(operator, required(preparation, relation.value, column))
 

@@ -5,11 +5,11 @@ Errors in the text are raised when the term is resolved; errors in a bound value
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from docstore.bson.allowance import spend
-from docstore.widecolumn.cql.errors import invalid, unsupported
+from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Value, Variable
 from docstore.widecolumn.cql.plan.functions import find_function
 from docstore.widecolumn.cql.statements import (
@@ -26,6 +26,7 @@ from docstore.widecolumn.cql.statements import (
     Term,
     TupleTerm,
 )
+from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType, TupleType
 from docstore.widecolumn.cql.types.native import BIGINT, INT, CqlType, NativeType
 from docstore.widecolumn.model.errors import MarshalError
 
@@ -71,16 +72,78 @@ class Preparation:
             return self._call(term, receiver)
         if isinstance(term, ColumnName | Star):
             raise invalid(f'Invalid column reference for "{receiver.name}" of type {receiver.type.name}')
-        raise invalid(f'Invalid {_literal(term)} literal for "{receiver.name}" of type {receiver.type.name}')
+        return self._collection(term, receiver)
+
+    def _collection(self, term: ListTerm | SetTerm | MapTerm | TupleTerm, receiver: Receiver) -> Evaluate:
+        kind = receiver.type
+        if isinstance(kind, ListType) and isinstance(term, ListTerm):
+            return self._elements(term.items, [kind.element] * len(term.items), receiver, kind.packed)
+        if isinstance(kind, SetType) and isinstance(term, SetTerm):
+            return self._elements(term.items, [kind.element] * len(term.items), receiver, kind.packed)
+        if isinstance(kind, MapType) and (isinstance(term, MapTerm) or not term.items):
+            packed = kind.packed
+            items = [item for pair in term.items for item in pair] if isinstance(term, MapTerm) else []
+            return self._elements(
+                items,
+                [kind.key, kind.value] * (len(items) // 2),
+                receiver,
+                lambda parts: packed(dict(zip(parts[::2], parts[1::2], strict=True))),
+            )
+        if isinstance(kind, TupleType) and isinstance(term, TupleTerm):
+            if len(term.items) > len(kind.elements):
+                raise invalid(
+                    f"Invalid tuple literal for {receiver.name}: too many elements. Type {kind.name} expects "
+                    f"{len(kind.elements)} but got {len(term.items)}"
+                )
+            return self._tuple(term, kind, receiver)
+        raise invalid(f'Invalid {_literal(term)} literal for "{receiver.name}" of type {kind.name}')
+
+    def _elements(
+        self,
+        items: Sequence[Expression],
+        kinds: Sequence[CqlType],
+        receiver: Receiver,
+        packed: Callable[[list[bytes]], bytes],
+    ) -> Evaluate:
+        """The evaluation of a collection; its elements are not null."""
+        evaluations = [
+            self.term(item, Receiver(f"value({receiver.name})", kind)) for item, kind in zip(items, kinds, strict=True)
+        ]
+
+        def evaluate(bindings: Bindings) -> Bound:
+            parts = [_element(evaluation(bindings), receiver.name) for evaluation in evaluations]
+            if None in parts:
+                raise invalid("null is not supported inside collections")
+            try:
+                return packed([part for part in parts if part is not None])
+            except MarshalError as error:
+                raise invalid(str(error)) from None
+
+        return evaluate
+
+    def _tuple(self, term: TupleTerm, kind: TupleType, receiver: Receiver) -> Evaluate:
+        evaluations = [
+            self.term(item, Receiver(f"{receiver.name}[{position}]", element))
+            for position, (item, element) in enumerate(zip(term.items, kind.elements, strict=False))
+        ]
+        packed = kind.packed
+
+        def evaluate(bindings: Bindings) -> Bound:
+            return packed([_element(evaluation(bindings), receiver.name) for evaluation in evaluations])
+
+        return evaluate
 
     def _marker(self, marker: Marker, receiver: Receiver) -> Evaluate:
-        position, validate = marker.position, receiver.type.validate
+        position, canonical = marker.position, receiver.type.canonical
         self.variables.append(Variable(position, receiver.name, receiver.type, marker.name))
 
         def evaluate(bindings: Bindings) -> Bound:
             value = bindings.values[position]
             if isinstance(value, bytes):
-                checked(validate, value)
+                try:
+                    return canonical(value)
+                except MarshalError as error:
+                    raise invalid(str(error)) from None
             return value
 
         return evaluate
@@ -120,6 +183,12 @@ def checked(validate: Callable[[bytes], None], value: bytes) -> bytes:
     return value
 
 
+def _element(bound: Bound, name: str) -> Value:
+    if bound is UNSET:
+        raise invalid(f"Invalid unset value for element of {name}")
+    return as_value(bound, name)
+
+
 def as_value(bound: Bound, name: str) -> Value:
     """Return the value; refuse an unset one."""
     if bound is UNSET:
@@ -137,9 +206,7 @@ def assignable(given: CqlType, wanted: CqlType) -> bool:
 def constant_bytes(constant: Constant, receiver: Receiver) -> bytes:
     """Return the bytes of a constant. CqlError if it does not fit the receiver's type."""
     native = receiver.type
-    if not isinstance(native, NativeType):
-        raise unsupported(f"Constants of type {native.name} are")
-    if constant.kind not in native.kinds:
+    if not isinstance(native, NativeType) or constant.kind not in native.kinds:
         raise invalid(
             f'Invalid {constant.kind.value} constant ({constant.text}) for "{receiver.name}" of type {native.name}'
         )

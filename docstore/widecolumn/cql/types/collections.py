@@ -1,5 +1,6 @@
-"""Types with parameters, as one value: frozen lists, sets, maps and tuples.
+"""Types with parameters, as one value: lists, sets, maps and tuples.
 
+A column of a user's table has them frozen. `frozen` belongs to the name alone: the value and its bytes are the same.
 Bytes: how many there are (4), then each as its length (4) and its bytes; a map's keys and values alternate; a tuple has
 no number in front and a length of -1 for null. Sets and the keys of maps stand in the order of their type, once each.
 """
@@ -7,15 +8,18 @@ no number in front and a length of -1 for null. Sets and the keys of maps stand 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
+from itertools import cycle, repeat
 from typing import Any
 
 from docstore.widecolumn.cql.types.native import CqlType
 from docstore.widecolumn.model.errors import MarshalError
 
 _COUNT = struct.Struct(">i")
+MAX_COLLECTION_BYTES = 1024 * 1024
+"""The maximal length of a collection: its elements are looked at one by one, while others wait."""
 
 
 def _read(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -33,7 +37,10 @@ def _parts(data: bytes, per_item: int) -> list[bytes]:
     """The parts of a counted collection. MarshalError."""
     if len(data) < 4:
         raise MarshalError("Not enough bytes to read a collection")
+    _check_length(len(data))
     [count] = _COUNT.unpack_from(data)
+    if count < 0:
+        raise MarshalError(f"Invalid number of elements of a collection: {count}")
     parts: list[bytes] = []
     at = 4
     for _ in range(count * per_item):
@@ -47,15 +54,38 @@ def _parts(data: bytes, per_item: int) -> list[bytes]:
 
 
 def _packed(parts: Sequence[bytes], count: int) -> bytes:
-    return _COUNT.pack(count) + b"".join(_COUNT.pack(len(part)) + part for part in parts)
+    data = _COUNT.pack(count) + b"".join(_COUNT.pack(len(part)) + part for part in parts)
+    _check_length(len(data))
+    return data
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_COLLECTION_BYTES:
+        raise MarshalError(f"A collection has at most {MAX_COLLECTION_BYTES} bytes here ({length})")
 
 
 def _in_order(kind: CqlType, values: Iterable[bytes]) -> list[bytes]:
-    """Without duplicates, in the order of their type; as bytes where it has none."""
-    distinct = set(values)
-    if kind.comparator is None:
-        return sorted(distinct)
-    return sorted(distinct, key=cmp_to_key(kind.comparator.compare))
+    """Without duplicates, in the order of their type."""
+    distinct: list[bytes] = []
+    comparator = kind.comparator
+    key = comparator.encode if comparator is not None and comparator.ordered else cmp_to_key(kind.order)
+    for value in sorted(values, key=key):
+        if not distinct or kind.order(distinct[-1], value):
+            distinct.append(value)
+    return distinct
+
+
+def _order_of_parts(kinds: Iterable[CqlType], first: Sequence[bytes | None], second: Sequence[bytes | None]) -> int:
+    """Decide by the first parts that differ, null before all others, then by the number of parts."""
+    for kind, one, other in zip(kinds, first, second, strict=False):
+        order = (one is not None) - (other is not None) if one is None or other is None else kind.order(one, other)
+        if order:
+            return order
+    return len(first) - len(second)
+
+
+def _named(name: str, frozen: bool) -> str:
+    return f"frozen<{name}>" if frozen else name
 
 
 def _shown(kind: CqlType, data: bytes) -> str:
@@ -70,12 +100,13 @@ class ListType:
     """Python form: list."""
 
     element: CqlType
+    frozen: bool = False
     code = 0x20
     comparator = None
 
     @property
     def name(self) -> str:
-        return f"list<{self.element.name}>"
+        return _named(f"list<{self.element.name}>", self.frozen)
 
     def validate(self, data: bytes) -> None:
         for part in _parts(data, 1):
@@ -84,12 +115,21 @@ class ListType:
     def items(self, data: bytes) -> list[bytes]:
         return _parts(data, 1)
 
+    def canonical(self, data: bytes) -> bytes:
+        return self.packed([self.element.canonical(part) for part in _parts(data, 1)])
+
+    def packed(self, parts: Sequence[bytes]) -> bytes:
+        """The bytes of a list of these elements."""
+        return _packed(parts, len(parts))
+
+    def order(self, first: bytes, second: bytes) -> int:
+        return _order_of_parts(repeat(self.element), _parts(first, 1), _parts(second, 1))
+
     def parse(self, data: bytes) -> list[Any]:
         return [self.element.parse(part) for part in _parts(data, 1)]
 
     def serialise(self, value: Any) -> bytes:
-        parts = [self.element.serialise(item) for item in value]
-        return _packed(parts, len(parts))
+        return self.packed([self.element.serialise(item) for item in value])
 
     def format(self, data: bytes) -> str:
         return "[" + ", ".join(_shown(self.element, part) for part in _parts(data, 1)) + "]"
@@ -100,12 +140,13 @@ class SetType:
     """Python form: list, in order."""
 
     element: CqlType
+    frozen: bool = False
     code = 0x22
     comparator = None
 
     @property
     def name(self) -> str:
-        return f"set<{self.element.name}>"
+        return _named(f"set<{self.element.name}>", self.frozen)
 
     def validate(self, data: bytes) -> None:
         for part in _parts(data, 1):
@@ -114,12 +155,22 @@ class SetType:
     def items(self, data: bytes) -> list[bytes]:
         return _parts(data, 1)
 
+    def canonical(self, data: bytes) -> bytes:
+        return self.packed([self.element.canonical(part) for part in _parts(data, 1)])
+
+    def packed(self, parts: Sequence[bytes]) -> bytes:
+        """The bytes of a set of these elements."""
+        distinct = _in_order(self.element, parts)
+        return _packed(distinct, len(distinct))
+
+    def order(self, first: bytes, second: bytes) -> int:
+        return _order_of_parts(repeat(self.element), _parts(first, 1), _parts(second, 1))
+
     def parse(self, data: bytes) -> list[Any]:
         return [self.element.parse(part) for part in _parts(data, 1)]
 
     def serialise(self, value: Any) -> bytes:
-        parts = _in_order(self.element, (self.element.serialise(item) for item in value))
-        return _packed(parts, len(parts))
+        return self.packed([self.element.serialise(item) for item in value])
 
     def format(self, data: bytes) -> str:
         return "{" + ", ".join(_shown(self.element, part) for part in _parts(data, 1)) + "}"
@@ -131,12 +182,13 @@ class MapType:
 
     key: CqlType
     value: CqlType
+    frozen: bool = False
     code = 0x21
     comparator = None
 
     @property
     def name(self) -> str:
-        return f"map<{self.key.name}, {self.value.name}>"
+        return _named(f"map<{self.key.name}, {self.value.name}>", self.frozen)
 
     def pairs(self, data: bytes) -> list[tuple[bytes, bytes]]:
         parts = _parts(data, 2)
@@ -147,13 +199,22 @@ class MapType:
             self.key.validate(key)
             self.value.validate(value)
 
+    def canonical(self, data: bytes) -> bytes:
+        return self.packed({self.key.canonical(key): self.value.canonical(value) for key, value in self.pairs(data)})
+
+    def packed(self, pairs: Mapping[bytes, bytes]) -> bytes:
+        """The bytes of a map of these keys and values."""
+        ordered = _in_order(self.key, pairs)
+        return _packed([part for key in ordered for part in (key, pairs[key])], len(ordered))
+
+    def order(self, first: bytes, second: bytes) -> int:
+        return _order_of_parts(cycle((self.key, self.value)), _parts(first, 2), _parts(second, 2))
+
     def parse(self, data: bytes) -> dict[Any, Any]:
         return {self.key.parse(key): self.value.parse(value) for key, value in self.pairs(data)}
 
     def serialise(self, value: Any) -> bytes:
-        pairs = {self.key.serialise(key): self.value.serialise(item) for key, item in value.items()}
-        ordered = _in_order(self.key, pairs)
-        return _packed([part for key in ordered for part in (key, pairs[key])], len(ordered))
+        return self.packed({self.key.serialise(key): self.value.serialise(item) for key, item in value.items()})
 
     def format(self, data: bytes) -> str:
         pairs = (f"{_shown(self.key, key)}: {_shown(self.value, value)}" for key, value in self.pairs(data))
@@ -165,12 +226,13 @@ class TupleType:
     """Python form: tuple, None for null."""
 
     elements: tuple[CqlType, ...]
+    frozen: bool = False
     code = 0x31
     comparator = None
 
     @property
     def name(self) -> str:
-        return f"tuple<{', '.join(element.name for element in self.elements)}>"
+        return _named(f"tuple<{', '.join(element.name for element in self.elements)}>", self.frozen)
 
     def parts(self, data: bytes) -> list[bytes | None]:
         """Return one part for each element; missing ones at the end are null. MarshalError."""
@@ -188,6 +250,17 @@ class TupleType:
             if part is not None:
                 element.validate(part)
 
+    def canonical(self, data: bytes) -> bytes:
+        parts = zip(self.elements, self.parts(data), strict=True)
+        return self.packed([None if part is None else element.canonical(part) for element, part in parts])
+
+    def packed(self, parts: Iterable[bytes | None]) -> bytes:
+        """The bytes of a tuple of these elements."""
+        return b"".join(_COUNT.pack(-1) if part is None else _COUNT.pack(len(part)) + part for part in parts)
+
+    def order(self, first: bytes, second: bytes) -> int:
+        return _order_of_parts(self.elements, self.parts(first), self.parts(second))
+
     def parse(self, data: bytes) -> tuple[Any, ...]:
         return tuple(
             None if part is None else element.parse(part)
@@ -195,11 +268,8 @@ class TupleType:
         )
 
     def serialise(self, value: Any) -> bytes:
-        packed = b""
-        for element, item in zip(self.elements, value, strict=True):
-            part = None if item is None else element.serialise(item)
-            packed += _COUNT.pack(-1) if part is None else _COUNT.pack(len(part)) + part
-        return packed
+        items = zip(self.elements, value, strict=True)
+        return self.packed([None if item is None else element.serialise(item) for element, item in items])
 
     def format(self, data: bytes) -> str:
         texts = (

@@ -6,38 +6,69 @@ import re
 
 from docstore.widecolumn.cql.errors import CqlError, invalid, unsupported
 from docstore.widecolumn.cql.statements import TypeName
-from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType
+from docstore.widecolumn.cql.types.collections import ListType, MapType, SetType, TupleType
 from docstore.widecolumn.cql.types.native import NATIVE_TYPES, CqlType
 
-_STORED = re.compile(r"(?P<kind>list|set|map)<(?P<first>\w+)(?:, (?P<second>\w+))?>")
-_COLLECTIONS = ("list", "set", "map")
+_PARTS = re.compile(r"\w+|[<>]|'[^']*'")
+_PARAMETERS = {"list": 1, "set": 1, "map": 2}
+_FREEZABLE = (*_PARAMETERS, "tuple")
 
 
 def type_of(name: TypeName, keyspace: str) -> CqlType:
     """The type of a column that is being defined. CqlError for one that is unknown or not served."""
-    native_type = NATIVE_TYPES.get(name.name)
-    if native_type is not None and not name.parameters:
-        if native_type.name == "counter":
-            raise unsupported("Counter columns are")
-        return native_type
-    raise _refusal(name, keyspace)
+    if name.name in _PARAMETERS and name.parameters:
+        raise unsupported(f"Collection types ({shown(name)}) are")
+    return _resolved(name, keyspace, frozen=False)
 
 
 def stored_type(text: str, keyspace: str) -> CqlType:
-    """The type of a stored column; a collection of native types is one value, as in system tables. CqlError."""
-    match = _STORED.fullmatch(text)
-    if match is None:
-        return type_of(TypeName(text), keyspace)
-    first = type_of(TypeName(match["first"]), keyspace)
-    if match["kind"] == "map":
-        return MapType(first, type_of(TypeName(match["second"]), keyspace))
-    return ListType(first) if match["kind"] == "list" else SetType(first)
+    """The type of a stored column, or of a system table, where a collection need not be frozen. CqlError."""
+    native_type = NATIVE_TYPES.get(text)
+    return native_type or _resolved(_read(_PARTS.findall(text)[::-1]), keyspace, frozen=False)
+
+
+def _read(parts: list[str]) -> TypeName:
+    """Take a type from the end of the parts, which stand in reverse."""
+    name, parameters = parts.pop() if parts else "", []
+    if parts and parts[-1] == "<":
+        parts.pop()
+        while parts and parts[-1] != ">":
+            parameters.append(_read(parts))
+        del parts[-1:]
+    return TypeName(name, tuple(parameters))
+
+
+def _resolved(name: TypeName, keyspace: str, *, frozen: bool) -> CqlType:
+    """`frozen`: inside of a frozen type."""
+    parameters, kind = name.parameters, name.name
+    native_type = NATIVE_TYPES.get(kind)
+    if native_type is not None and not parameters:
+        if native_type.name == "counter":
+            raise (
+                invalid("Counters are not allowed inside collections") if frozen else unsupported("Counter columns are")
+            )
+        return native_type
+    if kind == "frozen" and len(parameters) == 1:
+        if parameters[0].name not in _FREEZABLE or not parameters[0].parameters:
+            raise invalid(
+                f"frozen<> is only allowed on collections, tuples, and user-defined types (got {shown(parameters[0])})"
+            )
+        return _resolved(parameters[0], keyspace, frozen=True)
+    if kind == "tuple" and parameters:
+        return TupleType(tuple(_resolved(element, keyspace, frozen=True) for element in parameters), frozen=True)
+    if parameters and _PARAMETERS.get(kind) == len(parameters):
+        elements = [_resolved(element, keyspace, frozen=True) for element in parameters]
+        if kind == "list":
+            return ListType(elements[0], frozen)
+        if elements[0].name == "duration":
+            what = "inside sets" if kind == "set" else "as map keys"
+            raise invalid(f"Durations are not allowed {what}: {shown(name)}")
+        return SetType(elements[0], frozen) if kind == "set" else MapType(elements[0], elements[1], frozen)
+    raise _refusal(name, keyspace)
 
 
 def _refusal(name: TypeName, keyspace: str) -> CqlError:
-    if name.name in _COLLECTIONS and name.parameters:
-        return unsupported(f"Collection types ({shown(name)}) are")
-    if name.name in ("frozen", "tuple", "vector") and name.parameters:
+    if name.name == "vector" and name.parameters:
         return unsupported(f"The type {shown(name)} is")
     if name.name.startswith("'"):
         return unsupported(f"Custom types ({name.name}) are")

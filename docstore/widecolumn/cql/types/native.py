@@ -35,7 +35,7 @@ _MAX_SHOWN_ZEROS = 10_000
 
 
 class CqlType(Protocol):
-    """`code`: the option of the native protocol. `comparator`: None where values cannot be ordered."""
+    """`code`: the option of the native protocol. `comparator`: None where values cannot be clustering columns."""
 
     @property
     def name(self) -> str: ...
@@ -48,6 +48,12 @@ class CqlType(Protocol):
 
     def validate(self, data: bytes) -> None:
         """MarshalError when the bytes are no value."""
+
+    def canonical(self, data: bytes) -> bytes:
+        """Return the bytes that are stored for these: sets and maps in order, once each. MarshalError as `validate`."""
+
+    def order(self, first: bytes, second: bytes) -> int:
+        """Return whether the first value is less than, equal to or greater than the second: below, at or above 0."""
 
     def parse(self, data: bytes) -> Any:
         """The value as a Python object; None for the empty value of a type that has one."""
@@ -81,6 +87,17 @@ class NativeType:
             self.check(data)
         elif self.comparator is not None:
             self.comparator.validate(data)
+
+    def canonical(self, data: bytes) -> bytes:
+        self.validate(data)
+        return data
+
+    def order(self, first: bytes, second: bytes) -> int:
+        if self.comparator is not None:
+            return self.comparator.compare(first, second)
+        if self.name == "decimal" and first and second:
+            return int(_decimal(first).compare(_decimal(second)))
+        return (first > second) - (first < second)
 
     def parse(self, data: bytes) -> Any:
         return self.from_bytes(data) if data or self.name in _TEXTS else None
