@@ -20,7 +20,6 @@ cdef class Dispatcher:
     cdef object __weakref__
     cdef public object services
     cdef object _translate
-    cdef public object slow_seconds
     cdef object _gossip
     cdef bytes _tail
     cdef bytes _last_cluster_time

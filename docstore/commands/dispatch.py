@@ -202,7 +202,7 @@ class LongRequest(Pending):
 
 
 class Dispatcher:
-    """Serves one table of commands. `slow_ms`: the duration from which operations are logged.
+    """Serves one table of commands.
 
     `translate` maps an exception to a `CommandError` if clients can use it (a transport failure behind a router), else
     to None.
@@ -213,7 +213,6 @@ class Dispatcher:
         services: Services,
         *,
         translate: Callable[[Exception], CommandError | None] = lambda _error: None,
-        slow_ms: float = 100.0,
     ) -> None:
         for command in services.table:
             hidden = ENVELOPE_FIELDS & command.by_name.keys()
@@ -221,7 +220,6 @@ class Dispatcher:
         install(SUPERVISION.look)
         self.services = services
         self._translate = translate
-        self.slow_seconds = slow_ms / 1000
         self._gossip: EncodedGossip = NO_GOSSIP
         self._tail = _OK
         self._last_cluster_time = b""
@@ -261,7 +259,7 @@ class Dispatcher:
             SUPERVISION.ended(context)
             seconds = services.clock() - started
             services.metrics.add(context.reported_namespace, context.command.name, seconds)
-            if seconds >= self.slow_seconds:
+            if seconds * 1000 >= services.switches.slow_ms:
                 log_slow(context, len(body))
             if services.observers:
                 self.tell(context, body)
@@ -356,9 +354,10 @@ class Dispatcher:
         """Count a command that waited, and log it if it was slow."""
         command = context.command
         waits_for_news = command.own_deadline or command.following is not None
-        seconds = self.services.clock() - context.started
-        self.services.metrics.add(context.reported_namespace, command.name, seconds)
-        if not waits_for_news and seconds >= self.slow_seconds:
+        services = self.services
+        seconds = services.clock() - context.started
+        services.metrics.add(context.reported_namespace, command.name, seconds)
+        if not waits_for_news and seconds * 1000 >= services.switches.slow_ms:
             log_slow(context)
 
     def complete(self, context: Context, result: Result) -> bytes:

@@ -58,6 +58,8 @@ class Switches:
     """Run JavaScript for clients."""
     profiled: frozenset[str] = frozenset()
     """The databases whose requests count exactly what they examine."""
+    slow_ms: int = 100
+    """The milliseconds from which a request is slow: it is logged, and recorded by profiles of level 1."""
     face: Face = DEFAULT_FACE
     """The emulated MongoDB version; it does not change."""
 

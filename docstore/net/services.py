@@ -280,7 +280,7 @@ def apply_options(dispatcher: Dispatcher, options: Options) -> None:
     switches.face = FACES[options.emulate]
     dispatcher.services.table.hide_newer(switches.face)
     dispatcher.services.access.enabled = options.security.auth
-    dispatcher.slow_seconds = options.logging.slow_ms / 1000
+    switches.slow_ms = options.logging.slow_ms
     set_parameters(dispatcher.services.parameters, options)
     if dispatcher.services.transport_security is not None:
         dispatcher.services.transport_security.begin()

@@ -26,12 +26,12 @@ _NOTE = "When a filter expression is set, slowms and sampleRate are not used for
 
 def run(context: Context, arguments: Arguments) -> Result:
     node = node_of(context)
-    profiler = node.profiler
+    profiler, switches = node.profiler, context.services.switches
     profile = profiler.of(context.db)
     rate = arguments["sampleRate"]
     if rate is not None and not 0 <= rate <= 1:
         raise CommandError(Code.BadValue, "'sampleRate' must be between 0.0 and 1.0 inclusive")
-    reply: dict[str, Any] = {"was": profile.level, "slowms": profiler.slow_ms, "sampleRate": profiler.sample_rate}
+    reply: dict[str, Any] = {"was": profile.level, "slowms": switches.slow_ms, "sampleRate": profiler.sample_rate}
     if profile.filter is not None:
         reply["filter"] = RawBSONDocument(profile.filter)
     if profile.filter is not None or arguments["filter"] is not None:
@@ -39,14 +39,14 @@ def run(context: Context, arguments: Arguments) -> Result:
     if arguments["filter"] is not None:
         _set_filter(context, profile, arguments["filter"])
     if arguments["slowms"] is not None:
-        profiler.slow_ms = arguments["slowms"]
+        switches.slow_ms = arguments["slowms"]
     if rate is not None:
         profiler.sample_rate = float(rate)
     if arguments.value in _LEVELS:
         profile.level = arguments.value
         if profile.level:
             profiler.prepare(context.db)
-    context.services.switches.profiled = profiler.databases
+    switches.profiled = profiler.databases
     observers = context.services.observers
     if profiler.active and profiler.observe not in observers:
         observers.append(profiler.observe)

@@ -1,7 +1,7 @@
 """The profiler: records requests in the `system.profile` of their database.
 
 * Levels per database: 0 records nothing, 1 slow requests (or those matching the filter), 2 all (matching the filter).
-* `slow_ms` and `sample_rate` apply to the process.
+* `sample_rate` applies to the process; so does the duration from which requests are slow (`Switches.slow_ms`).
 * The collection is capped, is created with the first level above 0, and does not replicate.
 * Without profiling a request costs one list lookup.
 * Entries have MongoDB's fields, as far as this server has them, in their order, and an `_id`. Figures of plans come
@@ -67,7 +67,6 @@ class Profiler:
     clock: Callable[[], float] = field(repr=False)
     rng: Callable[[], float] = field(repr=False)
     now: Callable[[], DatetimeMS] = field(repr=False)
-    slow_ms: int = 100
     sample_rate: float = 1.0
     profiles: dict[str, Profile] = field(default_factory=dict)
 
@@ -92,7 +91,7 @@ class Profiler:
             return
         millis = round((self.clock() - context.started) * 1000)
         if profile.predicate is None:
-            if profile.level == 1 and (millis < self.slow_ms or self.rng() >= self.sample_rate):
+            if profile.level == 1 and (millis < context.services.switches.slow_ms or self.rng() >= self.sample_rate):
                 return
             entry = _entry(context, namespace, reply, millis, self.now())
         else:

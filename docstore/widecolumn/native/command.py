@@ -56,9 +56,7 @@ def dispatcher_of(
     table = CommandTable(
         (*(command for command in main.services.table if command.name != CQL.name), NATIVE.command(run))
     )
-    dispatcher = Dispatcher(replace(main.services, table=table), translate=translate)
-    dispatcher.slow_seconds = main.slow_seconds
-    return dispatcher
+    return Dispatcher(replace(main.services, table=table), translate=translate)
 
 
 async def _carried_out(service: StatementService, context: Context, call: NativeCall) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -257,7 +258,7 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
         node = LocalNode()
         await node.insert("c", *({"_id": i, "k": i} for i in range(30)))
         await node.run({"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k_1"}]})
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         # Of what a prepared scan answers no plan is logged; with variables none does.
         planned = {"find": "c", "let": {"a": 1}}
         await node.run({**planned, "filter": {"k": {"$gte": 20}}, "hint": "k_1"})
@@ -267,17 +268,7 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
         await node.run(_update({"q": {"k": {"$lt": 4}}, "u": {"$set": {"q": 1}}, "multi": True, "hint": "k_1"}))
         await node.run(_delete({"q": {"k": {"$lt": 4}}, "limit": 0, "hint": "k_1"}))
 
-    lines = log.RecentLines()
-    logger = logging.getLogger("docstore")
-    level = logger.level
-    logger.addHandler(lines)
-    logger.setLevel(logging.INFO)
-    try:
-        loop(work())
-    finally:
-        logger.removeHandler(lines)
-        logger.setLevel(level)
-    shown = [json.loads(line)["attr"] for line in lines.lines if '"Slow query"' in line]
+    shown = slow_lines(work())
     by_index, whole, _, rest, updated, deleted = shown
     assert [by_index[name] for name in FIGURES[:4]] == ["IXSCAN { k: 1 }", 10, 10, 10]
     # What is scanned as a whole is counted only where it is profiled.
@@ -288,3 +279,29 @@ def test_a_slow_request_is_logged_with_what_its_plan_has_looked_at() -> None:
         "IXSCAN { k: 1 }", 4, 4, 0,
     ]  # fmt: skip
     assert (deleted["planSummary"], deleted["ndeleted"]) == ("IXSCAN { k: 1 }", 4)
+
+
+def test_the_threshold_of_the_command_holds_for_the_log_too() -> None:
+    async def find(threshold: int) -> None:
+        node = LocalNode()
+        await node.run({"profile": 0, "slowms": threshold})
+        await node.run({"find": "c", "filter": {"a": 1}})
+        assert (await node.run({"profile": -1}))["slowms"] == threshold
+
+    assert [line["ns"] for line in slow_lines(find(0))] == ["test.$cmd", "test.c", "test.$cmd"]
+    assert slow_lines(find(60_000)) == []
+
+
+def slow_lines(work: Coroutine[Any, Any, None]) -> list[dict[str, Any]]:
+    """Run `work`, and return the attributes of the lines "Slow query" that it logs."""
+    lines = log.RecentLines()
+    logger = logging.getLogger("docstore")
+    level = logger.level
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    try:
+        loop(work)
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+    return [json.loads(line)["attr"] for line in lines.lines if '"Slow query"' in line]

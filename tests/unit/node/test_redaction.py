@@ -50,7 +50,7 @@ def test_no_line_holds_a_value_of_a_client(logged: log.RecentLines) -> None:
 
     async def story() -> None:
         node = LocalNode(replicated=True)
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         for command in commands:
             await node.reply(command)
         await node.run({"insert": "c", "documents": [{"_id": number, "x": VALUE} for number in range(5)]})

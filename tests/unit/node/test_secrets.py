@@ -44,7 +44,7 @@ def test_nothing_that_a_node_shows_holds_a_secret(logged: log.RecentLines) -> No
 
     async def story() -> list[str]:
         node = LocalNode()
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         await node.run({"profile": 2}, "admin")
         await node.run({"profile": 2}, "test")
         access = node.services.access
@@ -123,7 +123,7 @@ def test_a_secret_in_a_command_of_another_name_is_not_shown_either(
     async def story() -> None:
         audit = AuditLog(lambda message: written.append(bson.decode(message)), lambda: 0.0, uuid.UUID(int=1))
         node = LocalNode(audit=audit)
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         audit.authorization_success = True
         await node.run({"createUser": "root", "pwd": "p", "roles": ["root"]}, "admin")
         await node.run({"createUser": "nobody", "pwd": "p", "roles": []}, "admin")

@@ -126,7 +126,7 @@ def test_no_password_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
     async def scenario() -> None:
         node = LocalNode()
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         await node.run({**USER, "pwd": "veryverysecret"}, "db")
         await node.run({"updateUser": "ann", "pwd": "veryverysecret"}, "db")
         await log_in(node, "ann", "veryverysecret", "db")

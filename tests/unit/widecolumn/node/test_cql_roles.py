@@ -253,7 +253,7 @@ def test_no_password_of_a_statement_is_shown_and_the_audit_log_tells_of_it(logge
     async def told() -> None:
         audit = AuditLog(lambda raw: messages.append(bson.decode(raw)), lambda: 1000.0, PROCESS)
         node = await begun(audit=audit)
-        node.dispatcher.slow_seconds = 0.0
+        node.dispatcher.services.switches.slow_ms = 0
         await node.cql("CREATE USER ann WITH PASSWORD 'hidden-word'")
         await node.cql("ALTER USER ann WITH PASSWORD 'hidden-word'")
         node.services.access.enabled = True
