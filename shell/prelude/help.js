@@ -66,6 +66,7 @@ addHelp("database", "DB methods:", [
   ["db.createUser(userDocument)"],
   ["db.createView(name, viewOn, [{$operator: {...}}, ...], {viewOptions})"],
   ["db.currentOp()", "operations in progress"],
+  ['db.currentOp({type: "idleSession"})', "sessions with an open transaction that do nothing"],
   ["db.dropDatabase(writeConcern)"],
   ["db.dropUser(username)"],
   ["db.fsyncLock()", "flush data to disk and lock the server for backups"],
@@ -238,7 +239,7 @@ addHelp("rs", "", [
 ]);
 
 addHelp("sh", "", [
-  ["sh.status([verbose])", "chunks and shards"],
+  ["sh.status([verbose])", "shards, the balancer, chunks"],
   ['sh.addShard("set/host:port,...")'],
   ["sh.removeShard(name)"],
   ["sh.enableSharding(database)"],

@@ -156,6 +156,10 @@ function printSecondaryReplicationInfo(database) {
   for (const member of status.members) {
     if (member.state === 1 || member.state === 7) continue;
     print(`source: ${member.name}`);
+    if (member.health === 0) {
+      print(`\tdoes not answer: ${member.lastHeartbeatMessage || member.stateStr}`);
+      continue;
+    }
     if (!member.optimeDate) {
       print("\tno replication info, yet.  State: " + member.stateStr);
       continue;

@@ -86,18 +86,8 @@ const sh = {
     const reached = () => !sh.getBalancerState() && !sh.isBalancerRunning();
     assert.soon(reached, "the balancer is not off", timeout || 60000, interval || 200);
   },
-  // Migrations of the last day, by outcome and pair of shards.
   getRecentMigrations() {
-    const filter = { time: { $gt: new Date(Date.now() - 86400000) } };
-    const ended = (what, status, details) => [
-      { $match: { ...filter, what, ...details } },
-      { $group: { _id: { from: "$details.from", to: "$details.to", error: "$details.errmsg" }, count: { $sum: 1 } } },
-      { $project: { _id: { $ifNull: ["$_id.error", status] }, count: 1, from: "$_id.from", to: "$_id.to" } },
-      { $sort: { _id: 1, from: 1, to: 1 } },
-    ];
-    const changes = configCollection("changelog");
-    const done = changes.aggregate(ended("moveChunk.commit", "Success", {})).toArray();
-    return done.concat(changes.aggregate(ended("moveChunk.error", "aborted", {})).toArray());
+    return recentMigrations(currentDatabase().getSiblingDB("config"));
   },
   addShardToZone(shard, zone) {
     return checkReply(adminCommand({ addShardToZone: shard, zone }), "addShardToZone failed");

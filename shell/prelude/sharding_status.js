@@ -21,8 +21,10 @@ function printShardingStatus(config, verbose) {
     "  shards:",
   ];
   for (const shard of config.getCollection("shards").find().sort({ _id: 1 }).toArray()) {
-    lines.push("\t" + spaced({ _id: shard._id, host: shard.host }));
+    const draining = shard.draining ? { draining: true } : {};
+    lines.push("\t" + spaced({ _id: shard._id, host: shard.host, ...draining }));
   }
+  lines.push(...balancerLines(config));
   lines.push("  databases:");
   lines.push("\t" + spaced({ _id: "admin", partitioned: false, primary: "config" }));
   for (const database of config.getCollection("databases").find().sort({ _id: 1 }).toArray()) {
@@ -35,6 +37,37 @@ function printShardingStatus(config, verbose) {
       if (!collection.dropped) lines.push(...chunkLines(config, collection, verbose));
   }
   print(lines.join("\n"));
+}
+
+// The balancer's state, and what became of the last day's migrations; nothing where the server has no balancer.
+function balancerLines(config) {
+  const status = config.adminCommand({ balancerStatus: 1 });
+  if (!status.ok) return [];
+  const answer = (yes) => (yes ? "yes" : "no");
+  const lines = [
+    "  balancer:",
+    `\tCurrently enabled:  ${answer(status.mode !== "off")}`,
+    `\tCurrently running:  ${answer(status.inBalancerRound)}`,
+    "\tMigration results for the last 24 hours:",
+  ];
+  const migrations = recentMigrations(config);
+  for (const { _id, count, from, to } of migrations) lines.push(`\t\t${count} : ${_id}, from ${from} to ${to}`);
+  if (migrations.length === 0) lines.push("\t\tNo recent migrations");
+  return lines;
+}
+
+// Migrations of the last day, by outcome and pair of shards.
+function recentMigrations(config) {
+  const filter = { time: { $gt: new Date(Date.now() - 86400000) } };
+  const ended = (what, status, details) => [
+    { $match: { ...filter, what, ...details } },
+    { $group: { _id: { from: "$details.from", to: "$details.to", error: "$details.errmsg" }, count: { $sum: 1 } } },
+    { $project: { _id: { $ifNull: ["$_id.error", status] }, count: 1, from: "$_id.from", to: "$_id.to" } },
+    { $sort: { _id: 1, from: 1, to: 1 } },
+  ];
+  const changes = config.getCollection("changelog");
+  const done = changes.aggregate(ended("moveChunk.commit", "Success", {})).toArray();
+  return done.concat(changes.aggregate(ended("moveChunk.error", "aborted", {})).toArray());
 }
 
 function shownSharding(version) {

@@ -136,3 +136,15 @@ def test_a_script_that_quits_before_its_task_is_known_runs_no_further(
         assert (session.host.exit_code, output.getvalue()) == (8, "")
     finally:
         session.close()
+
+
+def test_a_member_that_does_not_answer_is_not_shown_as_up_to_date(session: Session, output: io.StringIO) -> None:
+    member = (
+        'state: 8, health: 0, optimeDate: new Date(0), name: "h:1", lastHeartbeatMessage: "h:1: Connection refused"'
+    )
+    session.show(f"globalThis.db = {{ adminCommand: () => ({{ ok: 1, members: [{{ {member} }}] }}) }}")
+    try:
+        printed = shown(session, output, "rs.printSecondaryReplicationInfo()")
+    finally:
+        session.show("delete globalThis.db")
+    assert printed == "source: h:1\n\tdoes not answer: h:1: Connection refused\n"
