@@ -17,7 +17,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from docstore.log import component
 from docstore.storage.engine import Batch, DiskFull, Family, Urgency
+
+LOG = component("STORAGE")
 
 RESERVE_BYTES = 256 << 20
 """Maximum reserve in bytes: the possible size of the memtables and the log."""
@@ -97,7 +100,12 @@ class DiskSpace:
         self._reserve = reserve = min(RESERVE_BYTES, total // _RESERVE_SHARE)
         self._until_look = _LOOK_EVERY
         self._bytes_until_look = reserve // _LOOK_SHARE
-        self._is_full = free < reserve
+        if self._is_full != (free < reserve):
+            self._is_full = not self._is_full
+            if self._is_full:
+                LOG.warning("The disk is full: writes are refused", path=self._path, free=free, reserve=reserve)
+            else:
+                LOG.info("The disk has room again: writes are taken", path=self._path, free=free, reserve=reserve)
         return free, reserve
 
     def _refusal(self, free: int) -> DiskFull:

@@ -49,7 +49,7 @@ from docstore.kernel.scan.kept import KeptValues
 from docstore.kernel.scan.watched import Sought
 from docstore.log import component
 from docstore.storage.directory import SyncedMarks, engine_files, mark_directory, read_marker
-from docstore.storage.disk_space import DiskSpace
+from docstore.storage.disk_space import DiskSpace, disk_space
 from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
 from docstore.storage.removed_keys import RemovedKeys, merge_removed_keys
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
@@ -263,6 +263,7 @@ class RocksEngine:
             ("pendingCompactionBytes", "rocksdb.estimate-pending-compaction-bytes"),
         ):
             metrics[label] = sum(family.property_int_value(name) or 0 for family in self._families)
+        metrics["diskFreeBytes"], metrics["diskTotalBytes"] = disk_space(self.path)
         return metrics
 
     def close(self) -> None:

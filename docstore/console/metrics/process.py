@@ -16,6 +16,8 @@ _ENGINE = {
     "memtableBytes": "Written and not yet in a file of their own.",
     "fileBytes": "In the files of the storage engine.",
     "pendingCompactionBytes": "Estimated to be rewritten before files are in order.",
+    "diskFreeBytes": "Free on the disk of the data directory.",
+    "diskTotalBytes": "Size of the disk of the data directory.",
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from docstore.storage import Batch, DiskFull, Family, Urgency
@@ -27,6 +29,21 @@ def test_documents_are_refused_while_the_reserve_is_not_free_and_removals_are_no
     room.check(removal)
     free[0] = RESERVE_BYTES
     room.check(insertion())
+
+
+def test_the_log_tells_when_writes_are_refused_and_when_they_are_taken_again(caplog: pytest.LogCaptureFixture) -> None:
+    free = [RESERVE_BYTES - 1]
+    room = DiskSpace("/", lambda _path: (free[0], TOTAL))
+    with caplog.at_level(logging.INFO, logger="docstore"):
+        for _ in range(2):
+            with pytest.raises(DiskFull):
+                room.check(insertion())
+        free[0] = RESERVE_BYTES
+        room.check(insertion())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "The disk is full: writes are refused"),
+        ("INFO", "The disk has room again: writes are taken"),
+    ]
 
 
 @pytest.mark.parametrize("family", [Family.RECORDS, Family.WIDE, Family.INDEXES])
