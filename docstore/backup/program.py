@@ -61,7 +61,8 @@ def _time(_context: click.Context, _parameter: click.Parameter, text: str | None
             return parse_timestamp(text)
         date = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        example = "SECONDS:INCREMENT of the oplog, or a date such as 2026-11-25T10:00:00Z"
+        raise click.BadParameter(f"{text!r} is no time: give {example}") from error
     if date.tzinfo is None:
         raise click.BadParameter("a date needs its time zone, as in 2026-11-25T10:00:00Z")
     return Timestamp(int(date.timestamp()), 0)
