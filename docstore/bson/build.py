@@ -9,6 +9,7 @@ from collections.abc import Iterable, Set
 
 import cython
 
+from docstore.bson.limits import MAX_BUILT_ARRAY_BYTES, MAX_BUILT_DOCUMENT_BYTES, MAX_CACHED_MEMBER_NAMES
 from docstore.bson.walk import EMPTY_DOCUMENT, Value, encoded_name
 from docstore.errors import Code, CommandError
 
@@ -20,7 +21,6 @@ if not cython.compiled:
 _members: list[bytes] = []
 """The encoded type and name of each element in an array of documents; grows with the longest array built."""
 
-_MOST_MEMBERS = 65_536
 
 _COPIED_FREELY = 16 * 1024
 """Up to this size, extra copies cost less than avoiding them."""
@@ -28,9 +28,6 @@ _COPIED_FREELY = 16 * 1024
 
 _SPENT_AT_ONCE = 16 * 1024
 
-_MOST_DOCUMENT = 64 * 1024 * 1024
-_MOST_ARRAY = 100 * 1024 * 1024
-"""Maximum bytes of a document or array during a computation; stored ones are much smaller."""
 
 _PIECE = 8192
 """Array parts joined before all are there: many small byte strings take more memory than one."""
@@ -79,7 +76,7 @@ def document_from(fields: Iterable[tuple[str, int, bytes]]) -> bytes:
     for name, code, value in fields:
         key = encoded_name(name)
         size += len(key) + len(value) + 2
-        if size > _MOST_DOCUMENT:
+        if size > MAX_BUILT_DOCUMENT_BYTES:
             raise _too_long(size)
         parts += (code.to_bytes(1, "little"), key, b"\0", value)
         if size > due:
@@ -105,7 +102,7 @@ def array_from(members: Iterable[Value]) -> bytes:
     for position, (code, value) in enumerate(members):
         key = b"%d\0" % position
         size += len(key) + len(value) + 1
-        if size > _MOST_ARRAY:
+        if size > MAX_BUILT_ARRAY_BYTES:
             raise _too_much(size)
         parts += (code.to_bytes(1, "little"), key, value)
         if len(parts) > _PIECE:
@@ -129,8 +126,8 @@ def _too_long(size: int) -> CommandError:
 def _too_much(size: int) -> CommandError:
     return CommandError(
         Code.ExceededMemoryLimit,
-        f"an array would use too much memory ({size} bytes) and cannot spill to disk. Memory limit: {_MOST_ARRAY}"
-        " bytes",
+        f"an array would use too much memory ({size} bytes) and cannot spill to disk. Memory limit:"
+        f" {MAX_BUILT_ARRAY_BYTES} bytes",
     )
 
 
@@ -190,7 +187,7 @@ def _add_members(parts: list[bytes], documents: Iterable[bytes], first: int) -> 
             member = _members[position]
         else:
             member = b"\x03%d\0" % position
-            if position == len(_members) < _MOST_MEMBERS:
+            if position == len(_members) < MAX_CACHED_MEMBER_NAMES:
                 _members.append(member)
         parts.append(member)
         parts.append(document)

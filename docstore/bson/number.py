@@ -10,6 +10,8 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 
 import cython
 
+from docstore.bson.limits import MAX_COEFFICIENT
+
 if not cython.compiled:
     from struct import pack
 
@@ -19,7 +21,6 @@ EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 """Wide enough for the difference of any decimal128 and any double; a rounded result raises."""
 
 _EXPONENT_BIAS = 6176
-_MAX_COEFFICIENT = 10**34 - 1
 
 
 def integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
@@ -52,7 +53,7 @@ def decimal_value(raw: bytes, at: int) -> Decimal:
     else:
         exponent = (bits >> 113) & 0x3FFF
         coefficient = bits & ((1 << 113) - 1)
-        if coefficient > _MAX_COEFFICIENT:
+        if coefficient > MAX_COEFFICIENT:
             coefficient = 0
     return Decimal((sign, tuple(map(int, str(coefficient))), exponent - _EXPONENT_BIAS))
 

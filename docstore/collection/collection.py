@@ -26,6 +26,7 @@ from docstore.collection.index.keys import REFUSALS, coverage_of, keys_of
 from docstore.collection.index.pieces import keys_in_pieces
 from docstore.collection.index.reads import places_read
 from docstore.collection.index.spec import IndexSpec
+from docstore.collection.limits import MAX_CACHED_FIELD_SETS
 from docstore.collection.oplog.entry import entry_head
 from docstore.collection.read.index_filters import IndexFilters
 from docstore.collection.read.plan_cache import PlanCache
@@ -61,8 +62,6 @@ pack_counters = struct.Struct(">qq").pack
 
 unpack_counters = struct.Struct(">qq").unpack
 
-_MOST_KEPT = 256
-"""Sets of changed fields for which a collection caches the affected indexes."""
 
 AFTER_RECORD_ID = b"\xff" * 9
 """Appended to a key without record id, this is above all entries of that key."""
@@ -319,7 +318,7 @@ class Collection:
         found = self._changing.get(changed)
         if found is None:
             found = tuple(index for index in self.secondary if index.may_change(changed))
-            if len(self._changing) < _MOST_KEPT:
+            if len(self._changing) < MAX_CACHED_FIELD_SETS:
                 self._changing[changed] = found
         return found
 

@@ -19,3 +19,11 @@ MAX_SMALL_DOCUMENTS = 1_000
 """Documents of a small collection."""
 MAX_SMALL_BYTES = 1 << 20
 MAX_REPORTED_ERRORS = 100
+MAX_STEP_ENTRIES = 1_000
+"""Entries that a step examines."""
+MAX_SINGLE_RANGE_ENTRIES = 16
+"""Up to this number, a multi-range iterator reads the entries of one range faster."""
+MAX_CACHED_SORT_BYTES = 1024
+"""A longer sort or hint is unlikely to be repeated."""
+MAX_CACHED_FIELD_SETS = 256
+"""Sets of changed fields for which a collection caches the affected indexes."""

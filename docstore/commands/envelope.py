@@ -27,7 +27,14 @@ from docstore.commands.concerns import (
 )
 from docstore.commands.context import Context, RequestFields, Services
 from docstore.commands.declaration import Command, Parameter, Role, Type, admin_only_error
-from docstore.commands.limits import MAX_INTERNAL_BYTES, MAX_REQUEST_DEPTH, batch_refused, check_internal_size
+from docstore.commands.limits import (
+    MAX_COMMAND_NAME_BYTES,
+    MAX_INTERNAL_BYTES,
+    MAX_REQUEST_DEPTH,
+    MAX_TIME_MS,
+    batch_refused,
+    check_internal_size,
+)
 from docstore.commands.request_templates import templates_of
 from docstore.commands.sessions.fields import Session, parse_lsid
 from docstore.commands.sessions.transactions import check_statement
@@ -38,10 +45,8 @@ from docstore.query.value.option_fields import option_fields, refuse_duplicate
 from docstore.wire.message import Message, Overfull
 
 _NO_FIELD = ("", 0, b"")
-_LONGEST_NAME = 256
 _OF_UNREAD = ("lsid", "txnNumber", "autocommit", "maxTimeMS", "$db")
 _ONE = (1).to_bytes(4, "little")
-_MAX_TIME_MS = 0x7FFFFFFF
 _UNLIMITED_LEVELS = frozenset((ReadLevel.LOCAL, ReadLevel.AVAILABLE))
 
 
@@ -96,7 +101,7 @@ def unread_context(
     and of the envelope the session, database and time limit if they are well formed. None if its command is unknown.
     """
     body = request.body
-    end = body.find(b"\0", 5, 5 + _LONGEST_NAME)
+    end = body.find(b"\0", 5, 5 + MAX_COMMAND_NAME_BYTES)
     command = None if end < 0 else services.table.find(body[5:end].decode("utf-8", "replace"))
     if command is None:
         return None
@@ -370,7 +375,7 @@ def _max_time_ms(envelope: Envelope, code: int, data: bytes) -> None:
     if code == DOUBLE and not float(number_of(code, data)).is_integer():
         raise CommandError(Code.BadValue, "maxTimeMS has non-integral value")
     milliseconds = integer_of(code, data)
-    if not 0 <= milliseconds <= _MAX_TIME_MS:
+    if not 0 <= milliseconds <= MAX_TIME_MS:
         raise CommandError(Code.BadValue, f"{milliseconds} value for maxTimeMS is out of range")
     envelope.fields["max_time_ms"] = milliseconds
 

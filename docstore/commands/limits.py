@@ -25,6 +25,14 @@ MAX_REQUEST_DEPTH = 200
 """Maximum nesting of documents and arrays in a request, checked before anything recurses into it."""
 MAX_CACHED_DECISIONS = 1024
 """Decisions of access control cached for a user."""
+MAX_COMMAND_NAME_BYTES = 256
+MAX_TIME_MS = 0x7FFFFFFF
+MAX_TEMPLATE_BYTES = 1024
+"""Longer requests carry data; comparing them does not pay."""
+MAX_TEMPLATE_KINDS = 8
+"""Kinds of requests for which a connection has templates."""
+MAX_KIND_TEMPLATES = 3
+"""Templates of one kind with different fields, such as the first and later requests of a transaction."""
 MAX_CAPPED_BYTES = 1 << 50
 MAX_CAPPED_DOCUMENTS = 0x7FFFFFFF
 

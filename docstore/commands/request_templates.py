@@ -20,16 +20,11 @@ from docstore.commands.client_connection import ClientConnection, RequestCache
 from docstore.commands.concerns import ReadConcern, ReadLevel, parse_read_concern
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
-from docstore.commands.limits import MAX_REQUEST_DEPTH
+from docstore.commands.limits import MAX_KIND_TEMPLATES, MAX_REQUEST_DEPTH, MAX_TEMPLATE_BYTES, MAX_TEMPLATE_KINDS
 from docstore.commands.sessions.fields import Session, plain_lsid
 from docstore.errors import CommandError
 from docstore.wire.message import EXHAUST_ALLOWED, Message
 
-_MOST_BYTES = 1024
-"""Longer documents carry data; comparing them does not pay."""
-_MOST_KINDS = 8
-_MOST_ALIKE = 3
-"""Templates of one kind with different fields, such as the first and later requests of a transaction."""
 _KIND = slice(4, 20)
 """The bytes with the command's name, and part of its value."""
 _FREE = frozenset(("$clusterTime", "lsid", "readConcern", "shardVersion", "txnNumber"))
@@ -239,7 +234,7 @@ class RequestTemplates(RequestCache):
     def keep(self, context: Context, arguments: Arguments) -> None:
         """Remember a fully parsed request that has not run yet."""
         body = context.raw
-        if len(body) > _MOST_BYTES:
+        if len(body) > MAX_TEMPLATE_BYTES:
             return
         names = [name for name, _, _ in elements(body)]
         if len(set(names)) < len(names):
@@ -248,11 +243,13 @@ class RequestTemplates(RequestCache):
         kind = _own_kind(body) if context.command.value is Type.STRING else body[_KIND]
         alike = self._by_kind.get(kind)
         if alike is None:
-            if len(self._by_kind) == _MOST_KINDS:
+            if len(self._by_kind) == MAX_TEMPLATE_KINDS:
                 self._by_kind.clear()
             alike = self._by_kind[kind] = []
         # A newer template replaces one with the same fields.
-        alike[:] = [template for template in alike if changed_fields(template.body, body) is None][1 - _MOST_ALIKE :]
+        alike[:] = [template for template in alike if changed_fields(template.body, body) is None][
+            1 - MAX_KIND_TEMPLATES :
+        ]
         alike.append(RequestTemplate(context, arguments, names))
 
     def forget(self) -> None:

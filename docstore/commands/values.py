@@ -13,9 +13,9 @@ from typing import Any
 from bson.decimal128 import Decimal128
 
 from docstore.bson import to_python
+from docstore.bson.limits import LONG_MAX
 from docstore.bson.walk import BOOL, DECIMAL, DOUBLE, INT32, INT64
 from docstore.errors import Code, CommandError
-from docstore.query.value.values import LONG_MAX
 
 NUMBERS = (INT32, INT64, DOUBLE, DECIMAL)
 

@@ -21,9 +21,10 @@ from inspect import isawaitable
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
+from docstore.js.limits import MAX_IDLE_THREADS
+
 _LOCAL = threading.local()
 _IDLE_SECONDS = 10.0
-_MOST_IDLE = 4
 
 
 class _Said(Enum):
@@ -144,7 +145,7 @@ class _Worker:
 
     def let_go(self) -> None:
         """Its work is done."""
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < MAX_IDLE_THREADS:
             self._idle.append(self)
         else:
             self._given.put(None)

@@ -6,7 +6,7 @@ MAX_CACHED_SPEC_BYTES = 1024
 MAX_CACHED_DESCRIPTION_BYTES = 1024
 """Of a collection's options and `_id` index."""
 MAX_INLINE_RESULT_BYTES = 1 << 20
-"""Results of a pipeline that is executed in one step."""
+"""Results of a pipeline or a sorted find that is executed in one step."""
 MAX_TEMPLATE_BYTES = 4096
 """Stages that a template is made of."""
 MAX_IMMEDIATE_FREE_BYTES = 64 * 1024

@@ -13,3 +13,7 @@ MAX_PREPARED_ARGUMENT_BYTES = 1024
 """Parsing a longer argument takes a while."""
 MAX_CACHED_POSITIONS = 8
 """Array positions for which an update caches its tree."""
+MAX_LAST_FIELD_RANGES = 2
+"""Of an index's last field in a prepared scan: strings, and regular expressions."""
+MAX_PATTERN_BYTES = 32_763
+"""Of a regular expression, as in the reference; PCRE2 itself takes one byte more."""

@@ -17,7 +17,7 @@ _BLOCK_BYTES = 32_768
 _HEADER = struct.Struct("<IHB")
 _HEADER_BYTES = _HEADER.size
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-_LARGEST_TYPE = 0x8F
+_LAST_RECORD_TYPE = 0x8F
 _BATCH_HEADER = struct.Struct("<QI")
 
 
@@ -90,7 +90,7 @@ def _fragment(data: Any, position: int, room: int) -> tuple[int, bytes] | None:
     if room < _HEADER_BYTES:
         return None
     checksum, length, kind = _HEADER.unpack(data[position : position + _HEADER_BYTES])
-    if not 0 < kind <= _LARGEST_TYPE or _HEADER_BYTES + length > room:
+    if not 0 < kind <= _LAST_RECORD_TYPE or _HEADER_BYTES + length > room:
         return None
     checked = bytes(data[position + 6 : position + _HEADER_BYTES + length])
     return (kind, checked[1:]) if _mask(crc32c(checked)) == checksum else None

@@ -40,14 +40,11 @@ from docstore.storage.engine import (
     Range,
     StorageError,
 )
+from docstore.storage.limits import MAX_INSERTED_KEYS, MAX_TOUCHED_KEYS
 
 _MISS = "key not found"
-MOST_TOUCHED = 4_096
-"""Maximum number of written keys recorded for open snapshots before iterators are pinned."""
 
 _CHUNK = 128
-_FEW_KEYS = 64
-"""Maximum number of keys inserted singly into a sorted list; more are sorted with it."""
 
 _key_of = itemgetter(0)
 
@@ -130,7 +127,7 @@ class Versions:
         version.written = True
         if version.pinned:
             return
-        if batch.ranges or version.count > MOST_TOUCHED:
+        if batch.ranges or version.count > MAX_TOUCHED_KEYS:
             version.pinned = tuple([family.iter() for family in self._families])
         else:
             version.count = note_keys(_touched(version), batch.changes)
@@ -212,7 +209,7 @@ class _Differences:
                 touched = step.touched[family]
                 fresh = len(touched) - self._seen.get(step.number, 0)
                 seen[step.number] = len(touched)
-                if fresh > _FEW_KEYS:
+                if fresh > MAX_INSERTED_KEYS:
                     keys = sorted({*keys, *islice(reversed(touched), fresh)})
                 else:
                     for key in islice(reversed(touched), fresh):

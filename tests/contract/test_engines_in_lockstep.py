@@ -25,8 +25,8 @@ class Lockstep(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.most_touched = rocks_snapshot.MOST_TOUCHED
-        rocks_snapshot.MOST_TOUCHED = 6
+        self.most_touched = rocks_snapshot.MAX_TOUCHED_KEYS
+        rocks_snapshot.MAX_TOUCHED_KEYS = 6
         self.path = tempfile.mkdtemp()
         self.engines: list[Engine] = [open_engine("inMemory", ""), open_engine("rocksdb", self.path)]
         self.snapshots: list[list[Snapshot]] = []
@@ -94,7 +94,7 @@ class Lockstep(RuleBasedStateMachine):
                     assert memory == rocks
 
     def teardown(self) -> None:
-        rocks_snapshot.MOST_TOUCHED = self.most_touched
+        rocks_snapshot.MAX_TOUCHED_KEYS = self.most_touched
         self.walks.clear()
         for snapshots in self.snapshots:
             for snapshot in snapshots:

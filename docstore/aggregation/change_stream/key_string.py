@@ -46,7 +46,7 @@ _INTEGERS = {INT32: 0, INT64: 2}
 _BITS = struct.Struct(">d")
 _TOP = 1 << 63
 _ZERO = 0x29
-_LEAST_PLAIN = 2.0**-255
+_MIN_PLAIN_MAGNITUDE = 2.0**-255
 """From here down a double is encoded in a larger scale, with one more bit of exponent."""
 
 _KINDS = {
@@ -188,6 +188,6 @@ def _double(number: float) -> bytes:
 
 
 def _small(magnitude: float) -> bytes:
-    if magnitude >= _LEAST_PLAIN:
+    if magnitude >= _MIN_PLAIN_MAGNITUDE:
         return (int.from_bytes(_BITS.pack(magnitude), "big") << 2).to_bytes(8, "big")
     return (int.from_bytes(_BITS.pack(math.ldexp(magnitude, 768)), "big") << 1).to_bytes(8, "big")

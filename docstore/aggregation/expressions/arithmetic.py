@@ -26,6 +26,7 @@ from docstore.aggregation.expressions.model import (
     stepwise,
     unary,
 )
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import DATE, DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.errors import Code, CommandError
 from docstore.query.value import arithmetic
@@ -34,8 +35,6 @@ from docstore.query.value.notation import display
 from docstore.query.value.summation import Summation
 from docstore.query.value.values import (
     INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
     NULL_VALUE,
     NUMBERS,
     decimal_of,

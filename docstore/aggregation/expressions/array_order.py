@@ -17,21 +17,13 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
 )
 from docstore.bson.build import array_value
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, UNDEFINED, Value, elements, get_path, values
 from docstore.errors import CommandError
 from docstore.query.sort import parse_sort_fields
 from docstore.query.value.notation import display
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import (
-    LONG_MAX,
-    LONG_MIN,
-    NULL_VALUE,
-    NUMBERS,
-    integral_of,
-    is_true,
-    truncated_of,
-    type_name,
-)
+from docstore.query.value.values import NULL_VALUE, NUMBERS, integral_of, is_true, truncated_of, type_name
 
 
 class Sorting:

@@ -26,6 +26,7 @@ from docstore.aggregation.expressions.model import (
     is_nullish,
     unary,
 )
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import (
     BOOL,
     CODE,
@@ -45,8 +46,6 @@ from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, to_de
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
     NULL_VALUE,
     NUMBERS,
     TYPE_CODES,

@@ -22,19 +22,11 @@ from docstore.aggregation.expressions.model import (
 )
 from docstore.aggregation.expressions.time_zones import ZONE_UTC, Zone, known_zone, zone_from
 from docstore.aggregation.limits import MAX_BIN_UNITS, MAX_KERNEL_BIN_UNITS
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, weekday
-from docstore.query.value.values import (
-    LONG_MAX,
-    LONG_MIN,
-    NULL_VALUE,
-    NUMBERS,
-    int64_value,
-    integral_of,
-    text_of,
-    type_name,
-)
+from docstore.query.value.values import NULL_VALUE, NUMBERS, int64_value, integral_of, text_of, type_name
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAYS = {"day": 1, "week": 7}

@@ -20,6 +20,7 @@ from docstore.aggregation.expressions.model import (
 )
 from docstore.aggregation.expressions.time_zones import known_zone, zone_from
 from docstore.bson.build import document_from
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import ARRAY, BOOL, DATE, OBJECT, OBJECT_ID, TIMESTAMP, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.compute.calendar import (
@@ -33,8 +34,6 @@ from docstore.kernel.compute.calendar import (
 )
 from docstore.query.value.notation import display
 from docstore.query.value.values import (
-    LONG_MAX,
-    LONG_MIN,
     NULL_VALUE,
     NUMBERS,
     int32_value,

@@ -23,9 +23,9 @@ _PRECISION = 60
 _WORK = Context(prec=_PRECISION, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _ONE = Decimal(1)
 _HALF = Decimal("0.5")
-_SMALLEST = Decimal((0, (0,), -6176))
+_MIN_POSITIVE = Decimal((0, (0,), -6176))
 _OVERFLOWS = 15_000
-_LEAST = -4900
+_MIN_EXPONENT = -4900
 """Decimal exponents below it are outside the range of the binary numbers."""
 
 _TINY = Decimal("1E-25")
@@ -195,7 +195,7 @@ def _arcsine(x: Decimal) -> Decimal:
 
 def _arccosine(x: Decimal) -> Decimal:
     if x == 1:
-        return _SMALLEST
+        return _MIN_POSITIVE
     if x > _HALF:
         complement = _WORK.multiply(_WORK.subtract(_ONE, x), _WORK.add(_ONE, x))
         return _arctangent(_WORK.divide(_WORK.sqrt(complement), x))
@@ -327,7 +327,7 @@ def _vanishing(function: Function, of_least: Function = rounded) -> Function:
     """Return the function with special results for numbers too small for the binary format."""
 
     def calculate(x: Decimal) -> Decimal:
-        if x.is_finite() and not x.is_zero() and x.adjusted() < _LEAST:
+        if x.is_finite() and not x.is_zero() and x.adjusted() < _MIN_EXPONENT:
             return of_least(x)
         return function(x)
 
@@ -349,10 +349,10 @@ hyperbolic_sine = _vanishing(_odd(_beyond_one(_through_binary(_hyperbolic_sine, 
 hyperbolic_cosine = _vanishing(_beyond_one(_through_binary(_hyperbolic_cosine, _one, "Infinity"), _large_cosine), _one)
 hyperbolic_tangent = _vanishing(_bounded_tangent)
 area_sine = _vanishing(
-    _odd(_through_binary(_area_sine, lambda x: _SMALLEST.copy_sign(x))), lambda x: Decimal(0).copy_sign(x)
+    _odd(_through_binary(_area_sine, lambda x: _MIN_POSITIVE.copy_sign(x))), lambda x: Decimal(0).copy_sign(x)
 )
 area_cosine = _through_binary(_area_cosine, None, "Infinity")
-area_tangent = _function(_area_tangent, lambda x: _SMALLEST.copy_sign(x))
+area_tangent = _function(_area_tangent, lambda x: _MIN_POSITIVE.copy_sign(x))
 
 
 _BINARY_LOG_E = _binary(_WORK.divide(_ONE, _WORK.ln(Decimal(10))))
@@ -371,12 +371,12 @@ def arctangent_of(y: Decimal, x: Decimal) -> Decimal:
     pi = _pi(_PRECISION)
     backwards = x.is_signed()
     if y.is_zero():
-        return rounded(pi).copy_sign(y) if backwards else _SMALLEST.copy_sign(y)
+        return rounded(pi).copy_sign(y) if backwards else _MIN_POSITIVE.copy_sign(y)
     if x.is_infinite() and y.is_infinite():
         return rounded(_WORK.multiply(pi, Decimal("0.75" if backwards else "0.25"))).copy_sign(y)
     if x.is_zero() or y.is_infinite():
         return rounded(_WORK.divide(pi, Decimal(2))).copy_sign(y)
     if x.is_infinite():
-        return rounded(pi).copy_sign(y) if backwards else _SMALLEST.copy_sign(y)
+        return rounded(pi).copy_sign(y) if backwards else _MIN_POSITIVE.copy_sign(y)
     angle = _arctangent(_binary(rounded(_WORK.divide(y, x).copy_abs())))
     return rounded(_binary(_WORK.subtract(pi, angle) if backwards else angle)).copy_sign(y)

@@ -18,10 +18,11 @@ from docstore.aggregation.expressions.model import (
     stepwise,
     unary,
 )
-from docstore.aggregation.limits import MAX_CONCATENATED_BYTES, MAX_REPLACED_BYTES
+from docstore.aggregation.limits import MAX_REPLACED_BYTES
 from docstore.bson.build import array_value
 from docstore.bson.walk import OBJECT, STRING, Value, elements
 from docstore.errors import CommandError
+from docstore.kernel.limits import MAX_RESULT_BYTES
 from docstore.query.value.notation import display
 from docstore.query.value.values import (
     INT_MAX,
@@ -52,7 +53,7 @@ def _concat(operands: Iterator[Value | None]) -> Value:
             raise CommandError(16702, f"$concat only supports strings, not {type_name(operand)}")
         parts.append(operand[1][4:-1])
     size = sum(map(len, parts))
-    if size > MAX_CONCATENATED_BYTES:
+    if size > MAX_RESULT_BYTES:
         raise CommandError(16493, "Tried to create string longer than 16MB")
     return STRING, b"".join((int32_bytes(size + 1), *parts, b"\0"))
 

@@ -17,6 +17,7 @@ from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup_result import with_array
 from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
+from docstore.bson.limits import LONG_MAX
 from docstore.bson.walk import OBJECT, STRING, Value
 from docstore.errors import Code, CommandError
 from docstore.query.filter.parse import parse_filter
@@ -24,15 +25,7 @@ from docstore.query.filter.tree import Exists, Filter
 from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
 from docstore.query.value.paths import check_field_path
-from docstore.query.value.values import (
-    LONG_MAX,
-    NUMBERS,
-    TRUE,
-    integral_of,
-    text_of,
-    truncated_of,
-    type_name,
-)
+from docstore.query.value.values import NUMBERS, TRUE, integral_of, text_of, truncated_of, type_name
 
 _REQUIRED = ("from", "as", "startWith", "connectFromField", "connectToField")
 _PATHS = ("as", "connectFromField", "connectToField", "depthField")

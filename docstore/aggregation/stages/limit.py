@@ -9,12 +9,13 @@ from docstore.aggregation.field_dependencies import FieldDependencies
 from docstore.aggregation.stage import Declaration, Environment, PlainStage, Stage
 from docstore.aggregation.streams import StageRun
 from docstore.bson.build import document_from
+from docstore.bson.limits import LONG_MAX
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
 from docstore.query.context import QueryContext
 from docstore.query.find import FindQuery
 from docstore.query.value.notation import display
-from docstore.query.value.values import LONG_MAX, NUMBERS, int64_value, integral_of
+from docstore.query.value.values import NUMBERS, int64_value, integral_of
 
 
 @dataclass(frozen=True, slots=True)

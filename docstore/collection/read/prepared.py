@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
+from docstore.collection.limits import MAX_CACHED_SORT_BYTES, MAX_SINGLE_RANGE_ENTRIES, MAX_STEP_ENTRIES
 from docstore.collection.read.covered import first_of_each, made_of_entries, tells
 from docstore.collection.read.fetch import fetching, identities_of
 from docstore.collection.read.near import nearest_documents
@@ -23,6 +24,7 @@ from docstore.collection.read.preparing import prepared_form
 from docstore.collection.read.taking import Clock, both, first_documents, first_pairs, is_small
 from docstore.errors import CommandError
 from docstore.kernel.geometry.nearby import Within
+from docstore.kernel.limits import MAX_STEP_BYTES
 from docstore.kernel.match.form import form_of
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
@@ -46,12 +48,6 @@ if TYPE_CHECKING:
     from docstore.storage import Reader
     from docstore.storage.engine import Range
 
-MOST_LOOKS = 1_000
-"""Entries that one step may examine."""
-_FEW = 16
-"""Up to this number of entries, a multi-range iterator reads one range faster."""
-_LONGEST_SORT = 1024
-_MOST_BYTES = 1 << 20
 _EXPRESSION = b"$expr\0"
 _INDEXES, _RECORDS = Family.INDEXES, Family.RECORDS
 
@@ -109,13 +105,13 @@ class BoundScan:
         """
         found: list[bytes] = []
         order = self.scan.order
-        whole = order is not None or wanted > MOST_LOOKS
+        whole = order is not None or wanted > MAX_STEP_ENTRIES
         if whole and self.coll.plans.takes_long(self.key):
             return None
         # Without predicates, entries are skipped without fetching their documents.
         passed = skip if order is None and self.predicate is None and owned is None and not self._once else 0
         # A sort needs all documents: one more than the limit of a step shows that there are too many.
-        most = MOST_LOOKS + 1 if order is not None else skip - passed + wanted
+        most = MAX_STEP_ENTRIES + 1 if order is not None else skip - passed + wanted
         if needs is not None and order is None and owned is None and self._tells(needs):
             ended = self._of_entries(reader, skip, wanted, found)
             passed = skip
@@ -151,11 +147,11 @@ class BoundScan:
     def counted(self, reader: Reader, owned: Predicate | None, clock: Clock, until: float) -> int | None:
         """Return the number of documents; None if it is unknown by `until`, or exceeds one step."""
         if self.predicate is not None or owned is not None or not self.parts:
-            documents = self.documents(reader, MOST_LOOKS + 1, owned)
+            documents = self.documents(reader, MAX_STEP_ENTRIES + 1, owned)
             return None if documents is None else len(documents)
         if self._once:
-            entries = list(islice(self._entries(reader, False), MOST_LOOKS + 1))
-            return len({each[-RECORD_ID_BYTES:] for each in entries}) if len(entries) <= MOST_LOOKS else None
+            entries = list(islice(self._entries(reader, False), MAX_STEP_ENTRIES + 1))
+            return len({each[-RECORD_ID_BYTES:] for each in entries}) if len(entries) <= MAX_STEP_ENTRIES else None
         found, exhausted = count_scan(self._entries(reader, False), None, clock, until)
         return found if exhausted else None
 
@@ -215,9 +211,9 @@ class BoundScan:
         """Append covered documents to `found`; True if all, or `wanted`, were read."""
         ((index, ranges),) = self.parts
         items = chain.from_iterable(reader.items(_INDEXES, low, high, self.scan.reverse) for low, high in ranges)
-        entries = islice(items, skip, min(skip + wanted, MOST_LOOKS + 1))
+        entries = islice(items, skip, min(skip + wanted, MAX_STEP_ENTRIES + 1))
         found += made_of_entries(self.coll, index, entries, reader)
-        return skip + len(found) <= MOST_LOOKS
+        return skip + len(found) <= MAX_STEP_ENTRIES
 
     def _fetch(
         self,
@@ -233,14 +229,14 @@ class BoundScan:
         if self.near is not None:
             return self._fetch_nearest(self.near, reader, wanted, owned, found, met, skip)
         scan, coll = self.scan, self.coll
-        most = min(scan.patience, MOST_LOOKS) if scan.patience else MOST_LOOKS
-        predicate, once, few = self.predicate, self._once, wanted + skip <= _FEW
+        most = min(scan.patience, MAX_STEP_ENTRIES) if scan.patience else MAX_STEP_ENTRIES
+        predicate, once, few = self.predicate, self._once, wanted + skip <= MAX_SINGLE_RANGE_ENTRIES
         if skip >= most:
             return False
         entries = self._entries(reader, few)
         if self.reach is not None:
             ((index, _),) = self.parts
-            entries = Within(entries, self.reach[0], len(index.prefix), self.reach[1], MOST_LOOKS)
+            entries = Within(entries, self.reach[0], len(index.prefix), self.reach[1], MAX_STEP_ENTRIES)
         if skip:
             most -= skip
             next(islice(entries, skip - 1, None), None)
@@ -254,7 +250,7 @@ class BoundScan:
         except CommandError:
             # An expression failed. The batched path fails likewise.
             return False
-        if not ended and most < MOST_LOOKS and isinstance(scan, PreparedUnion):
+        if not ended and most < MAX_STEP_ENTRIES and isinstance(scan, PreparedUnion):
             # The cache holds no plan for a union, only this scan: evict it, so that the plan is chosen anew.
             coll.plans.unprepare(self.key)
         return ended
@@ -270,10 +266,10 @@ class BoundScan:
         skip: int,
     ) -> bool:
         """Fetch by distance, otherwise as `_fetch`; `met` receives record ids instead of entries."""
-        predicate, examined, room = both(self.predicate, owned), Examined(), _MOST_BYTES
+        predicate, examined, room = both(self.predicate, owned), Examined(), MAX_STEP_BYTES
         asked = 0 if predicate is not None or self.scan.order is not None else skip + wanted
         try:
-            for rid, raw in nearest_documents(self.coll, near, reader, examined, asked, MOST_LOOKS):
+            for rid, raw in nearest_documents(self.coll, near, reader, examined, asked, MAX_STEP_ENTRIES):
                 room -= len(raw)
                 if room < 0:
                     return False
@@ -289,7 +285,7 @@ class BoundScan:
                     return True
         except CommandError:
             return False
-        return examined.keys <= MOST_LOOKS
+        return examined.keys <= MAX_STEP_ENTRIES
 
     def _look_at_all(
         self,
@@ -301,7 +297,7 @@ class BoundScan:
         skip: int,
     ) -> bool:
         """Scan the collection, otherwise as `_fetch`; `met` receives record keys instead of entries."""
-        if skip + wanted > MOST_LOOKS and not is_small(self.coll):
+        if skip + wanted > MAX_STEP_ENTRIES and not is_small(self.coll):
             return False
         predicate = both(self.predicate, owned)
         try:
@@ -370,8 +366,8 @@ def values_of_all(coll: Collection, path: str, reader: Reader, *, newest: bool) 
 def _first_of_each(
     coll: Collection, index: Index, fields: int, ranges: Sequence[Range], reader: Reader
 ) -> list[bytes] | None:
-    found = list(islice(first_of_each(coll, index, fields, ranges, reader), MOST_LOOKS + 1))
-    return found if len(found) <= MOST_LOOKS else None
+    found = list(islice(first_of_each(coll, index, fields, ranges, reader), MAX_STEP_ENTRIES + 1))
+    return found if len(found) <= MAX_STEP_ENTRIES else None
 
 
 def has_expression(filter_: bytes) -> bool:
@@ -407,7 +403,7 @@ def bound_scan(
     """
     if not evaluates and has_expression(filter_):
         return None
-    if len(sort) > _LONGEST_SORT or (hint is not None and len(hint[1]) > _LONGEST_SORT):
+    if len(sort) > MAX_CACHED_SORT_BYTES or (hint is not None and len(hint[1]) > MAX_CACHED_SORT_BYTES):
         return None
     formed = form_of(filter_, True)
     if formed is None:

@@ -15,8 +15,8 @@ cpdef enum:
 
 cdef unsigned long long _MASK
 cdef unsigned long long _SIGN
-cdef object _LOWEST
-cdef Py_ssize_t _LONGEST
+cdef object LONG_MIN
+cdef Py_ssize_t MAX_COLUMN_KEY_BYTES
 cdef bytes _END
 cdef bytes _ESCAPED
 cdef bytes _NAME

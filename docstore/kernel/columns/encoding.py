@@ -14,8 +14,10 @@ from collections.abc import Iterator
 
 import cython
 
+from docstore.bson.limits import LONG_MIN
 from docstore.kernel.columns.murmur3 import murmur3_place
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import BINARY, INT32, INT64, STRING, int32_at, part, uint64_at
@@ -39,8 +41,6 @@ if not cython.compiled:
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _SIGN = 0x8000000000000000
-_LOWEST = -(1 << 63)
-_LONGEST = 65535
 _END = b"\x00\x01"
 _ESCAPED = b"\x00\xff"
 _NAME = b"name\0"
@@ -66,7 +66,7 @@ def plain_row(code: cython.int, raw: bytes) -> bytes | None:
     row key.
     """
     key: bytes | None = plain_bytes(code, raw)
-    if key is None or len(key) == 0 or len(key) > _LONGEST:
+    if key is None or len(key) == 0 or len(key) > MAX_COLUMN_KEY_BYTES:
         return None
     return murmur3_place(key) + escape(key)
 
@@ -128,7 +128,7 @@ class ColumnForm:
             name = part(raw, 5, len(raw))
         else:
             return None
-        if len(name) == 0 or len(name) > _LONGEST or (self.kind == ASCII_NAMES and not name.isascii()):
+        if len(name) == 0 or len(name) > MAX_COLUMN_KEY_BYTES or (self.kind == ASCII_NAMES and not name.isascii()):
             return None
         return escape(name)
 
@@ -244,7 +244,7 @@ def take_columns(
     `hidden`: the timestamp of the deletion that covers the columns.
     """
     second: cython.longlong = now
-    below: cython.longlong = _LOWEST if hidden is None else hidden
+    below: cython.longlong = LONG_MIN if hidden is None else hidden
     free: cython.bint = hidden is None
     examined: cython.Py_ssize_t = 0
     dead: cython.Py_ssize_t = 0

@@ -6,7 +6,7 @@ from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.bson.walk cimport INT64, OBJECT, STRING, document_stop, name_end, part, same_bytes, value_end
 
 cdef bytes _COLUMNS
-cdef Py_ssize_t _LONGEST
+cdef Py_ssize_t MAX_COLUMN_KEY_BYTES
 cdef bytes _STATISTICS
 cdef KeyWriter _out
 

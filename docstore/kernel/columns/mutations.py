@@ -15,6 +15,7 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.columns.encoding import ColumnForm
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import INT64, OBJECT, STRING, document_stop, name_end, part, same_bytes, value_end
@@ -30,7 +31,6 @@ if not cython.compiled:
     )
 
 _COLUMNS = b"\x20"
-_LONGEST = 65535
 
 _STATISTICS = b"\x04"
 _out = KeyWriter()
@@ -114,7 +114,7 @@ class Plain:
             if _is(raw, at + 1, named, b"key") and not met & 1:
                 met |= 1
                 key = plain_bytes(raw[at], part(raw, named + 1, end))
-                if key is None or len(key) == 0 or len(key) > _LONGEST:
+                if key is None or len(key) == 0 or len(key) > MAX_COLUMN_KEY_BYTES:
                     return False
                 self.key = key
             elif _is(raw, at + 1, named, b"columnFamily") and not met & 2 and raw[at] == STRING:

@@ -14,6 +14,7 @@ from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_ARRAY_BYTES
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
@@ -33,10 +34,6 @@ if not cython.compiled:
     from docstore.kernel.compute.expressions import member_of, put_boolean
     from docstore.kernel.group.sources import put_result
 
-_MOST_BYTES = 1024 * 1024
-"""Most bytes that an operator here reads or writes; the general expression, which charges step by step, does
-the rest.
-"""
 
 _KEPT_ROOM = 1 << 16
 
@@ -72,7 +69,7 @@ class Members(Made):
             self._locate(position, document, one)
             if one.code == 0:
                 one.put(NULL, b"")
-            if out.size + one.end - one.at > _MOST_BYTES:
+            if out.size + one.end - one.at > MAX_ARRAY_BYTES:
                 return False
             out.put_member(one.code, position)
             out.put_part(one.raw, one.at, one.end)
@@ -93,7 +90,7 @@ class Joined(Made):
         first: cython.Py_ssize_t = out.begin_document()
         for operand in range(len(self._operands)):
             self._locate(operand, document, one)
-            if one.code != ARRAY or out.size + one.end - one.at > _MOST_BYTES:
+            if one.code != ARRAY or out.size + one.end - one.at > MAX_ARRAY_BYTES:
                 return False
             position = _put_members(out, one, 0, -1, position)
         out.end_document(first)
@@ -111,7 +108,7 @@ class Slice(Made):
         one: Place = self._one
         out: KeyWriter = self._out
         self._locate(0, document, one)
-        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+        if one.code != ARRAY or one.end - one.at > MAX_ARRAY_BYTES:
             return False
         self._locate(1, document, self._two)
         if self._two.code != INT32:
@@ -147,7 +144,7 @@ class Reversed(Made):
         first: cython.Py_ssize_t
         position: cython.Py_ssize_t
         self._locate(0, document, one)
-        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+        if one.code != ARRAY or one.end - one.at > MAX_ARRAY_BYTES:
             return False
         places = places_of(one)
         out.clear()
@@ -229,7 +226,7 @@ class MergedDocuments(Made):
             if one.code in (0, NULL, UNDEFINED):
                 continue
             size += one.end - one.at
-            if one.code != OBJECT or size > _MOST_BYTES:
+            if one.code != OBJECT or size > MAX_ARRAY_BYTES:
                 return False
             stop = document_stop(one.raw, one.at, one.end)
             at = one.at + 4
@@ -261,7 +258,7 @@ class Pairs(Made):
         one: Place = self._one
         out: KeyWriter = self._out
         self._locate(0, document, one)
-        if one.code != OBJECT or one.end - one.at > _MOST_BYTES:
+        if one.code != OBJECT or one.end - one.at > MAX_ARRAY_BYTES:
             return False
         stop = document_stop(one.raw, one.at, one.end)
         at = one.at + 4

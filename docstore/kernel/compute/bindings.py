@@ -13,6 +13,7 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.compute.arrays import Made
 from docstore.kernel.group.sources import Place, Source, Variable
+from docstore.kernel.limits import MAX_RESULT_BYTES
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
@@ -20,9 +21,6 @@ if not cython.compiled:
     from docstore.kernel.compute.expressions import UNKNOWN, truth_of
 
     _PER_MEMBER = 64
-
-_MOST_BYTES = 16 * 1024 * 1024
-"""Most bytes of a resulting array; the general expression makes larger ones."""
 
 
 class Bindings(Made):
@@ -94,7 +92,7 @@ class Mapped(OfElements):
     def _take(self, element: Place, made: Place, position: cython.Py_ssize_t) -> cython.int:
         if made.code == 0:
             made.put(NULL, b"")
-        if self._out.size + made.end - made.at > _MOST_BYTES:
+        if self._out.size + made.end - made.at > MAX_RESULT_BYTES:
             return UNKNOWN
         self._out.put_member(made.code, position)
         self._out.put_part(made.raw, made.at, made.end)

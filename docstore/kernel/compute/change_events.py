@@ -9,6 +9,7 @@ from __future__ import annotations
 import cython
 
 from docstore.bson.build import enclosed
+from docstore.kernel.limits import MAX_TYPE_BITS
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -44,7 +45,6 @@ transaction have neither `ts` nor `wall`, so these are 0 and empty.
 
 _END = 0x04
 _ZERO = 0x29
-_MOST_TYPES = 56
 _VERSION_AND_KIND = b"\x2b\x02\x2c\x01\x00"
 
 
@@ -229,7 +229,7 @@ def _put_value(
 def _put_number(writer: KeyWriter, is_long: cython.bint, number: cython.longlong, types: _Types) -> cython.bint:
     bit: cython.ulonglong
     # There must be room for one more bit.
-    if number >= 0x3FFFFFFFFFFFFFFF or number <= -0x3FFFFFFFFFFFFFFF or types.size > _MOST_TYPES:
+    if number >= 0x3FFFFFFFFFFFFFFF or number <= -0x3FFFFFFFFFFFFFFF or types.size > MAX_TYPE_BITS:
         return False
     if is_long:
         bit = 2
@@ -242,7 +242,7 @@ def _put_number(writer: KeyWriter, is_long: cython.bint, number: cython.longlong
 def _put_text(
     writer: KeyWriter, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, types: _Types
 ) -> cython.bint:
-    if types.size > _MOST_TYPES:
+    if types.size > MAX_TYPE_BITS:
         return False
     types.size += 1
     while at < end:

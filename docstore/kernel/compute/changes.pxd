@@ -5,7 +5,7 @@ from docstore.kernel.compute.elements cimport Equalities
 from docstore.kernel.compute.new_values cimport LARGEST_ARRAY, UNCHANGED, appended, is_element
 from docstore.kernel.keys.writer cimport KeyWriter
 
-cdef Py_ssize_t _FEW
+cdef Py_ssize_t MAX_COMPARED_VALUES
 cdef Py_ssize_t LARGE_ARRAY
 cdef int SET
 cdef int INC

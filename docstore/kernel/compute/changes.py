@@ -12,6 +12,7 @@ from docstore.bson.walk import Value, values
 from docstore.kernel.compute.elements import Equalities
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_COMPARED_VALUES
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
@@ -21,8 +22,6 @@ if not cython.compiled:
 
 LARGE_ARRAY = 1 << 16
 """Most bytes of an array whose members are all taken apart; the general update handles larger ones."""
-_FEW: cython.Py_ssize_t = 8
-"""Most values that are searched for one by one in an array."""
 
 # Kinds that change a value.
 SET = 0
@@ -93,7 +92,7 @@ def array_changed(
     if end - begin > LARGEST_ARRAY:
         return None
     spend(end - begin)
-    if _count_of(raw, begin, end) < 0 or (change.kind == ADD_TO_SET and len(change.members) > _FEW):
+    if _count_of(raw, begin, end) < 0 or (change.kind == ADD_TO_SET and len(change.members) > MAX_COMPARED_VALUES):
         if end - begin > LARGE_ARRAY:
             return None
         made = joined(change, values(part(raw, begin, end)))

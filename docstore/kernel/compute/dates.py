@@ -14,6 +14,7 @@ from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_CACHED_BINS, MAX_UNIT_MILLISECONDS, MAX_UNIT_MONTHS
 
 if not cython.compiled:
     from docstore.bson.walk import DATE, INT32, INT64, STRING, int32_at, int64_at
@@ -155,11 +156,6 @@ class DateText(OfDate):
         return True
 
 
-_LONGEST = 1 << 60
-_MOST_MONTHS = 1 << 24
-_MOST_BEGINS = 10_000
-
-
 def _is_far(milliseconds: cython.longlong) -> cython.bint:
     """True if sums with the number may overflow 64 bits."""
     return not -2_305_843_009_213_693_952 < milliseconds < 2_305_843_009_213_693_952
@@ -192,7 +188,7 @@ class OfUnit(Calculation):
         begin: int = 0,
     ) -> None:
         """Errors: ValueError for a unit too long to calculate with."""
-        if months > _MOST_MONTHS or length > _LONGEST:
+        if months > MAX_UNIT_MONTHS or length > MAX_UNIT_MILLISECONDS:
             raise ValueError("no such unit is calculated with")
         super().__init__(operands, otherwise)
         self._months = months
@@ -233,7 +229,7 @@ class DateBin(OfUnit):
             return shown
         known = self._begins.get(shown)
         if known is None:
-            if len(self._begins) >= _MOST_BEGINS:
+            if len(self._begins) >= MAX_CACHED_BINS:
                 self._begins.clear()
             known = self._clocks[1](shown)
             self._begins[shown] = known

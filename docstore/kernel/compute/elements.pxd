@@ -8,7 +8,7 @@ from docstore.kernel.compute.new_values cimport LARGEST_ARRAY
 
 cdef Py_ssize_t UNKNOWN
 cdef Py_ssize_t _NOWHERE
-cdef Py_ssize_t _MOST
+cdef Py_ssize_t MAX_ELEMENT_CONDITIONS
 cdef bytes _ITSELF
 cdef int _EQUALITY
 

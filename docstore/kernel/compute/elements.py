@@ -9,6 +9,7 @@ from __future__ import annotations
 import cython
 
 from docstore.bson.walk import Value
+from docstore.kernel.limits import MAX_ELEMENT_CONDITIONS
 
 if not cython.compiled:
     from docstore.bson.order import compare_at
@@ -35,7 +36,6 @@ if not cython.compiled:
 
 UNKNOWN = -2
 _NOWHERE = -1
-_MOST = 8
 _ITSELF = b""
 _EQUALITY = 1
 """Among conditions on several arrays, an equality has precedence over an `$elemMatch`."""
@@ -106,7 +106,7 @@ def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -
         names.append(name)
         values.append((raw[at], part(raw, named + 1, end)))
         at = end
-    return Equalities(names, values) if 0 < len(names) <= _MOST else None
+    return Equalities(names, values) if 0 < len(names) <= MAX_ELEMENT_CONDITIONS else None
 
 
 def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
@@ -132,7 +132,7 @@ def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
         names.append(rest)
         values.append((raw[at], part(raw, named + 1, end)))
         at = end
-    if given is None or not given.isalnum() or not given[:1].islower() or len(names) > _MOST:
+    if given is None or not given.isalnum() or not given[:1].islower() or len(names) > MAX_ELEMENT_CONDITIONS:
         return None
     return given, Equalities(names, values)
 
@@ -235,7 +235,7 @@ def matched_element(filter_: bytes) -> MatchedElement | None:
         named = name_end(filter_, at + 1, stop)
         end = value_end(filter_, filter_[at], named + 1, stop)
         path = part(filter_, at + 1, named)
-        if not all(path.split(b".")) or path.startswith(b"$") or len(conditions) == _MOST:
+        if not all(path.split(b".")) or path.startswith(b"$") or len(conditions) == MAX_ELEMENT_CONDITIONS:
             return None
         if path != b"_id":
             if is_plain_value(filter_[at]):

@@ -14,6 +14,7 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_RESULT_BYTES
 
 if not cython.compiled:
     from docstore.bson.number import double_bytes, integer_bytes
@@ -40,7 +41,6 @@ if not cython.compiled:
     from docstore.kernel.group.sources import put_result
 
     UNKNOWN = -2
-_MOST_CONCATENATED = 16 * 1024 * 1024
 _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
@@ -395,7 +395,7 @@ class Concatenation(Calculation):
         out.put_little(0, 4)
         for position in range(len(self._operands)):
             self._locate(position, document, one)
-            if one.code != STRING or out.size + one.end - one.at > _MOST_CONCATENATED:
+            if one.code != STRING or out.size + one.end - one.at > MAX_RESULT_BYTES:
                 return False
             out.put_part(one.raw, one.at + 4, one.end - 1)
         out.put(0)

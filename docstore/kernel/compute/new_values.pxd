@@ -4,8 +4,8 @@ from docstore.bson.walk cimport (
 )
 
 cdef bytes UNCHANGED
-cdef long long _LARGEST
-cdef long long _LARGEST_FACTOR
+cdef long long MAX_SAFE_SUMMAND
+cdef long long MAX_SAFE_FACTOR
 cdef Py_ssize_t LARGEST_ARRAY
 cdef Py_ssize_t _ELEMENT_DIGITS
 

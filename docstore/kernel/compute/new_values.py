@@ -6,6 +6,7 @@ import cython
 
 from docstore.bson.build import enclosed
 from docstore.bson.walk import Value
+from docstore.kernel.limits import MAX_SAFE_FACTOR, MAX_SAFE_SUMMAND
 
 if not cython.compiled:
     from docstore.bson.number import integer_at
@@ -23,9 +24,6 @@ if not cython.compiled:
 
 UNCHANGED = b""
 """Stands for an unchanged field or document."""
-_LARGEST = (1 << 62) - 1
-_LARGEST_FACTOR = (1 << 31) - 1
-"""Longs up to this absolute value cannot overflow when two are added, or multiplied."""
 LARGEST_ARRAY = 1 << 20
 """Most bytes of an array that is read member by member."""
 _ELEMENT_DIGITS = 7
@@ -44,7 +42,7 @@ def calculated(
     one: cython.longlong
     two: cython.longlong
     result: cython.longlong
-    largest: cython.longlong = _LARGEST_FACTOR if multiplies else _LARGEST
+    largest: cython.longlong = MAX_SAFE_FACTOR if multiplies else MAX_SAFE_SUMMAND
     if code not in (INT32, INT64, DOUBLE):
         return None
     name: bytes = part(raw, at + 1, begin - 1)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
+from docstore.bson.limits import LONG_MIN
 from docstore.bson.walk import Value
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Place, Source
@@ -44,7 +45,6 @@ if not cython.compiled:
         return copysign(round(number), number)
 
 
-_LEAST_LONG = -(1 << 63)
 _SAFE_LONG = 9.2e18
 """Doubles below this are longs."""
 
@@ -107,7 +107,7 @@ class Function(Calculation):
 
     def _absolute(self, found: Place) -> cython.bint:
         whole: cython.longlong = integer_of(found)
-        if whole == _LEAST_LONG:
+        if whole == LONG_MIN:
             return False
         put_integer(found, found.code, -whole if whole < 0 else whole)
         return True

@@ -7,7 +7,7 @@ from docstore.kernel.compute.changes cimport (
 )
 from docstore.kernel.compute.field_updates cimport FieldChanges
 
-cdef Py_ssize_t _MOST
+cdef Py_ssize_t MAX_UPDATED_FIELDS
 cdef int _DEEPEST
 cdef Py_ssize_t _POSITION_DIGITS
 

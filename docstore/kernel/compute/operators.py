@@ -20,6 +20,7 @@ from docstore.bson.walk import Value, elements, values
 from docstore.kernel.compute.changes import Change
 from docstore.kernel.compute.elements import Equalities, array_filter, equalities
 from docstore.kernel.compute.field_updates import FieldChanges
+from docstore.kernel.limits import MAX_UPDATED_FIELDS
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -56,7 +57,6 @@ if not cython.compiled:
         UNSET,
     )
 
-_MOST = 60
 _DEEPEST = 16
 _POSITION_DIGITS = 6
 _KINDS: dict[bytes, int] = {
@@ -188,7 +188,7 @@ def _gather(
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         name = part(raw, at + 1, named)
-        if not _is_plain(name) or len(changes) == _MOST:
+        if not _is_plain(name) or len(changes) == MAX_UPDATED_FIELDS:
             return False
         if kind in (INC, MUL) and raw[at] not in (INT32, INT64, DOUBLE):
             return False

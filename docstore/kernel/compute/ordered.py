@@ -13,6 +13,7 @@ from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.compute.arrays import Made
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_SORTED_ARRAY_BYTES
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
@@ -20,11 +21,6 @@ if not cython.compiled:
     from docstore.kernel.compute.arrays import places_of
     from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
-
-_MOST_BYTES = 64 * 1024
-"""Most bytes of an array: its keys take much more. The general expression, which charges step by step, does
-the rest.
-"""
 
 
 class Sorted(Made):
@@ -54,7 +50,7 @@ class Sorted(Made):
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
         self._locate(0, document, one)
-        if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+        if one.code != ARRAY or one.end - one.at > MAX_SORTED_ARRAY_BYTES:
             return False
         keyed = [(self._key(one.raw, begin, end), begin, end) for begin, end in places_of(one)]
         spend(one.end - one.at)
@@ -116,7 +112,7 @@ class MemberSet(Made):
         other: dict[bytes, Value]
         for operand in range(len(self._operands)):
             self._locate(operand, document, one)
-            if one.code != ARRAY or one.end - one.at > _MOST_BYTES:
+            if one.code != ARRAY or one.end - one.at > MAX_SORTED_ARRAY_BYTES:
                 return False
             other = self._members_of(one)
             if operand == 0:
@@ -131,7 +127,7 @@ class MemberSet(Made):
         first = out.begin_document()
         for position, key in enumerate(sorted(members)):
             code, raw = members[key]
-            if out.size + len(raw) > _MOST_BYTES:
+            if out.size + len(raw) > MAX_SORTED_ARRAY_BYTES:
                 return False
             out.put_member(code, position)
             out.put_bytes(raw)

@@ -13,14 +13,10 @@ import cython
 from docstore.bson.walk import encoded_name
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_COMPARED_NAMES, MAX_TRACKED_NAMES
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, same_bytes, value_end
-
-
-_MOST_WATCHED = 60
-MAX_COMPARED_NAMES = 16
-"""Up to this number, names are compared with a field's one by one; more are looked up by hash."""
 
 
 class TopFields:
@@ -62,7 +58,7 @@ class TopFields:
         self._positions = _positions_of(self._names)
         self._added_positions = _positions_of(self._added)
         self._placed = bytearray(len(added))
-        watched = not exclude and not added and 0 < len(self._names) <= _MOST_WATCHED
+        watched = not exclude and not added and 0 < len(self._names) <= MAX_TRACKED_NAMES
         self._all = (1 << len(self._names)) - 1 if watched else 0
         self._found = Place()
         self._out = KeyWriter()

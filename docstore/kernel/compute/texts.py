@@ -14,20 +14,19 @@ from docstore.kernel.compute.arrays import Made
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Place, Source
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_TEXT_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, BOOL, INT32, INT64, OBJECT_ID, STRING, part
     from docstore.kernel.compute.expressions import integer_of, put_integer
 
-_MOST_BYTES = 4 * 1024 * 1024
-"""Most bytes of a text; the general expression handles longer ones."""
 
 _SPACES = b"\0\t\n\v\f\r "
 
 
 def _is_short(place: Place) -> cython.bint:
     """True if the value is a string within the limit."""
-    return place.code == STRING and place.end - place.at < _MOST_BYTES
+    return place.code == STRING and place.end - place.at < MAX_TEXT_BYTES
 
 
 def _text(place: Place) -> bytes:
@@ -268,7 +267,7 @@ class Replaced(Made):
         if not _is_short(self._two) or not sought:
             return False
         other = _text(self._two)
-        if text.count(sought) * len(other) > _MOST_BYTES:
+        if text.count(sought) * len(other) > MAX_TEXT_BYTES:
             return False
         _put_text(found, self._out, text.replace(sought, other, self._count))
         return True

@@ -12,7 +12,7 @@ cdef unsigned long long _OF_FACE
 cdef double _QUARTER
 cdef double _PI
 cdef double _SLACK
-cdef int _SMALL
+cdef int _FLAT_LEVEL
 cdef double _HALF_DIAGONAL
 cdef double _AREA
 cdef double _ROUNDING

@@ -31,10 +31,10 @@ _OF_FACE: cython.ulonglong = 0x0FFFFFFFFFFFFFFF
 _QUARTER: cython.double = 3.141592653589793 / 4.0
 _PI: cython.double = 3.141592653589793
 _SLACK: cython.double = 1e-14
-_SMALL = 24
+_FLAT_LEVEL = 24
 _HALF_DIAGONAL: cython.double = 0.82
 """The half diagonal of a cell whose sides are 1, rounded up: the cells in the corners of a face have the longest. Cells
-of the level `_SMALL` are 60 cm wide; the excess of a circle at that size does not matter.
+of the level `_FLAT_LEVEL` are 60 cm wide; the excess of a circle at that size does not matter.
 """
 _AREA: cython.double = 4.0 * 3.141592653589793 / 6.0 / (1 << 60)
 """The area of a cell of the finest level, in radians squared, if all had one size."""
@@ -79,7 +79,7 @@ class CellCircle:
         low_slope: cython.double
         high_slope: cython.double
         farthest: cython.double
-        if level >= _SMALL:
+        if level >= _FLAT_LEVEL:
             self.radius = width * _QUARTER * _HALF_DIAGONAL
         else:
             left_slope = tan(left * _QUARTER)

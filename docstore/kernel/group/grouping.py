@@ -23,6 +23,7 @@ from docstore.kernel.group.sources import ConstantSource, PathSource, Place, Sou
 from docstore.kernel.group.states import Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_PROBED_SLOTS, MAX_TABLE_SLOTS
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, same_bytes, value_end
@@ -31,9 +32,6 @@ _PER_GROUP = 220
 _PER_STATE = 90
 """Bytes of memory charged for a group, and for each of its states, besides its key."""
 
-_MOST_TRIES = 16
-_MOST_SLOTS = 1 << 16
-"""Most slots of the table: rehashing a larger one, and its traversal by the garbage collector, would take too long."""
 
 Finish = Callable[[int, State, bool], Value]
 """Returns the result (with a third argument of True: the part to merge) of a field's state that has `extras`."""
@@ -91,7 +89,7 @@ class KnownKeys:
         """Return the group of the value at a place, or None."""
         mark: cython.longlong = _mark(found.raw, found.at, found.end)
         slot: cython.Py_ssize_t = mark & self._mask
-        left: cython.int = _MOST_TRIES
+        left: cython.int = MAX_PROBED_SLOTS
         known: KnownKey | None
         while left > 0:
             left -= 1
@@ -106,7 +104,7 @@ class KnownKeys:
     def keep(self, found: Place, group: Group) -> None:
         """Insert the group of the value at a place, which must not be in the table."""
         if 2 * self._count > self._mask:
-            if self._mask + 1 >= _MOST_SLOTS:
+            if self._mask + 1 >= MAX_TABLE_SLOTS:
                 return
             self._grow()
         raw = part(found.raw, found.at, found.end)
@@ -114,7 +112,7 @@ class KnownKeys:
 
     def _put(self, known: KnownKey) -> None:
         slot: cython.Py_ssize_t = known.mark & self._mask
-        left: cython.int = _MOST_TRIES
+        left: cython.int = MAX_PROBED_SLOTS
         while left > 0:
             left -= 1
             if self._slots[slot] is None:

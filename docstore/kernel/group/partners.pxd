@@ -3,8 +3,8 @@ from docstore.kernel.keys.pattern cimport KeyPattern
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef Py_ssize_t _LARGE
-cdef Py_ssize_t _FEW
-cdef Py_ssize_t _FEW_BYTES
+cdef Py_ssize_t MAX_REACHED_DOCUMENTS
+cdef Py_ssize_t MAX_STEP_BYTES
 cdef frozenset _NOT_BY_KEYS
 
 cdef class KeyedDocuments:

@@ -15,6 +15,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_REACHED_DOCUMENTS, MAX_STEP_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED, find
@@ -23,8 +24,6 @@ _CLOCK_EVERY = 128
 _LARGE = 16 * 1024 * 1024
 """Bytes of partners that do not fit into one document, and of a document to which no partners can be added."""
 
-_FEW = 256
-_FEW_BYTES = 1 << 20
 
 Leads = list[tuple[bytes, Value]]
 """Values that lead to documents, with their keys."""
@@ -232,8 +231,8 @@ def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order
     key: bytes
     node: tuple[bytes, bytes, Leads]
     depth: cython.Py_ssize_t = 0
-    left: cython.Py_ssize_t = _FEW
-    room: cython.Py_ssize_t = _FEW_BYTES
+    left: cython.Py_ssize_t = MAX_REACHED_DOCUMENTS
+    room: cython.Py_ssize_t = MAX_STEP_BYTES
     deepest: cython.Py_ssize_t = most
     several: cython.bint = in_order
     frontier: list[tuple[bytes, Value]] = []

@@ -6,7 +6,7 @@ from docstore.kernel.keys.folding cimport TextFolding
 from docstore.kernel.keys.writer cimport KeyWriter
 
 cdef int _UNKNOWN
-cdef Py_ssize_t _MOST_NAMES
+cdef Py_ssize_t MAX_PATH_NAMES
 
 cdef int append_directed(
     KeyWriter out, int code, bytes raw, Py_ssize_t at, Py_ssize_t end, bint descending, TextFolding fold

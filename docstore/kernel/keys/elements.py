@@ -11,6 +11,7 @@ import cython
 
 from docstore.kernel.keys.folding import TextFolding
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_PATH_NAMES
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -27,7 +28,6 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
 
 _UNKNOWN = -1
-_MOST_NAMES = 24
 
 
 def append_directed(
@@ -148,7 +148,7 @@ def element_keys(
     through: list[_Path] = []
     for place in range(len(names)):
         path = _Path(names[place], descending[place], fold)
-        if len(path.names) > _MOST_NAMES or path.follow(raw, OBJECT, 0, len(raw), 0) == _UNKNOWN:
+        if len(path.names) > MAX_PATH_NAMES or path.follow(raw, OBJECT, 0, len(raw), 0) == _UNKNOWN:
             return None
         if path.met:
             through.append(path)

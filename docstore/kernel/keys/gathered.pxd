@@ -15,7 +15,7 @@ cdef struct Source:
 ctypedef Entry* EntryPointer
 ctypedef Source* SourcePointer
 
-cdef Py_ssize_t _FEW
+cdef Py_ssize_t MAX_INSERTION_SORT_ENTRIES
 
 cdef class GatheredEntries:
     cdef readonly Py_ssize_t size

@@ -17,12 +17,11 @@ from typing import Any, TypeAlias
 import cython
 
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_INSERTION_SORT_ENTRIES
 
 RUN_ENTRIES = 16_384
 """Entries of a run, which is sorted in one step: a millisecond or two."""
 
-_FEW = 12
-"""Most entries that an insertion sort handles."""
 
 if not cython.compiled:
     Entry: TypeAlias = Any
@@ -289,7 +288,7 @@ def _sort(
     left: cython.Py_ssize_t = 0
     right: cython.Py_ssize_t = half
     moved: Entry
-    if count <= _FEW:
+    if count <= MAX_INSERTION_SORT_ENTRIES:
         for at in range(1, count):
             moved = entries[at]
             place = at

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_EVEN
 from hashlib import md5
 from struct import pack, unpack
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.number import EXACT, decimal_value
 from docstore.bson.walk import (
     ARRAY,
@@ -64,8 +65,6 @@ _CANONICAL = {
     CODE_WITH_SCOPE: 65,
     MAX_KEY: 127,
 }
-_LONG_MAX = (1 << 63) - 1
-_LONG_MIN = -(1 << 63)
 _END = b"\0\0\0\0"
 
 
@@ -107,8 +106,8 @@ def _whole(code: int, raw: bytes) -> int:
             return 0
         if number == 2.0**63:
             # The reference wraps around at exactly this number, and hashes must agree.
-            return _LONG_MIN
-        return max(_LONG_MIN, min(_LONG_MAX, int(number))) if abs(number) < 2.0**64 else _limit(number > 0)
+            return LONG_MIN
+        return max(LONG_MIN, min(LONG_MAX, int(number))) if abs(number) < 2.0**64 else _limit(number > 0)
     exact = decimal_value(raw, 0)
     if exact.is_nan():
         return 0
@@ -116,8 +115,8 @@ def _whole(code: int, raw: bytes) -> int:
         return _limit(exact > 0) if not exact.is_zero() else 0
     if exact.adjusted() < -1:
         return 0
-    return max(_LONG_MIN, min(_LONG_MAX, int(exact.to_integral_value(ROUND_HALF_EVEN, EXACT))))
+    return max(LONG_MIN, min(LONG_MAX, int(exact.to_integral_value(ROUND_HALF_EVEN, EXACT))))
 
 
 def _limit(positive: bool) -> int:
-    return _LONG_MAX if positive else _LONG_MIN
+    return LONG_MAX if positive else LONG_MIN

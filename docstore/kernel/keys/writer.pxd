@@ -25,7 +25,7 @@ cdef class KeyWriter:
     cdef int _grow(self, Py_ssize_t needed) except -1
     cdef Py_ssize_t _reserve(self, int width) except -1
 
-cdef Py_ssize_t _SMALL
+cdef Py_ssize_t MAX_SPARE_BUFFER_BYTES
 cdef list _spare
 
 cdef KeyWriter writer()

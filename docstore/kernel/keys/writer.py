@@ -6,9 +6,7 @@ import cython
 
 from docstore.bson.walk import too_deep
 from docstore.errors import CommandError
-
-_MOST_BYTES = 100 * 1024 * 1024
-"""More than the size of any stored document or key."""
+from docstore.kernel.limits import MAX_BUFFER_BYTES, MAX_SPARE_BUFFER_BYTES
 
 if not cython.compiled:
     from typing import Any
@@ -170,15 +168,14 @@ class KeyWriter:
         return at
 
     def _grow(self, needed: cython.Py_ssize_t) -> cython.int:
-        if self.size + needed > _MOST_BYTES:
+        if self.size + needed > MAX_BUFFER_BYTES:
             size = self.size + needed
             raise CommandError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
-        self._room = max(self.size + needed, min(2 * self._room + needed, _MOST_BYTES))
+        self._room = max(self.size + needed, min(2 * self._room + needed, MAX_BUFFER_BYTES))
         self._buffer.extend(bytes(self._room - len(self._buffer)))
         return 0
 
 
-_SMALL = 4096
 _spare: list[KeyWriter] = []
 """A free list of buffers that have not grown large."""
 
@@ -199,6 +196,6 @@ def taken(out: KeyWriter) -> bytes:
 
 def give_back(out: KeyWriter) -> cython.int:
     """Return the buffer to the free list."""
-    if out.size <= _SMALL:
+    if out.size <= MAX_SPARE_BUFFER_BYTES:
         _spare.append(out)
     return 0

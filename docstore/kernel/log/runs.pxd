@@ -8,7 +8,7 @@ cpdef enum:
     INSERT = 0x69
     UPDATE = 0x75
     DELETE = 0x64
-cdef Py_ssize_t _MOST_BYTES
+cdef Py_ssize_t MAX_RUN_BYTES
 cdef Py_ssize_t _UUID_BYTES
 cdef list[bytes] _FIELDS
 cdef list[int] _CODES

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import cython
 
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_RUN_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -48,8 +49,6 @@ if not cython.compiled:
     _OP, _UI, _O, _O2, _TS, _T, _WALL, _LSID, _TXN_NUMBER, _STMT_ID, _FROM_MIGRATE = range(11)
 _UUID_BYTES: cython.Py_ssize_t = 21
 """With its length and its subtype."""
-_MOST_BYTES: cython.Py_ssize_t = 262144
-"""Most bytes of a run."""
 
 
 class StatementsInRow(NamedTuple):
@@ -293,7 +292,7 @@ def entry_run(
     size: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = start
     entry: bytes
-    while at < end and at - start < most and size < _MOST_BYTES:
+    while at < end and at - start < most and size < MAX_RUN_BYTES:
         entry = entries[at]
         if not run.take(entry):
             break

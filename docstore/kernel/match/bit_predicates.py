@@ -13,15 +13,13 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 import cython
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.number import exact_value
 from docstore.kernel.match.predicate import PathPredicate
 
 if not cython.compiled:
     from docstore.bson.number import integer_at
     from docstore.bson.walk import BINARY, DECIMAL, DOUBLE, INT32, INT64
-
-_LEAST = -(1 << 63)
-_BEYOND = 1 << 63
 
 
 class Bits(PathPredicate):
@@ -80,10 +78,10 @@ class Bits(PathPredicate):
 def _whole(number: Decimal, rounded: bool) -> int | None:
     """Return the 64-bit number that a double or a decimal represents; None if it represents none."""
     if not number.is_finite():
-        return _LEAST if rounded else None
+        return LONG_MIN if rounded else None
     if number.adjusted() > 19:
-        return _LEAST if rounded else None
+        return LONG_MIN if rounded else None
     whole = int(number.to_integral_value(ROUND_HALF_EVEN))
-    if not _LEAST <= whole < _BEYOND:
-        return _LEAST if rounded else None
+    if not LONG_MIN <= whole <= LONG_MAX:
+        return LONG_MIN if rounded else None
     return whole if rounded or whole == number else None

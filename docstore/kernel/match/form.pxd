@@ -21,10 +21,10 @@ cdef bint _searches
 cdef int _TOP
 cdef int _IN_BRANCH
 cdef int _OF_OPERATORS
-cdef Py_ssize_t _MOST_BYTES
-cdef Py_ssize_t _LONGEST_FORM
-cdef int _MOST_LISTED
-cdef Py_ssize_t _MOST_VALUES
+cdef Py_ssize_t MAX_FILTER_BYTES
+cdef Py_ssize_t MAX_FORM_BYTES
+cdef int MAX_LIST_MEMBERS
+cdef Py_ssize_t MAX_FORM_VALUES
 
 cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int place, list values) except -1
 cdef bint _filters(bytes raw, Py_ssize_t start, Py_ssize_t limit, int mark, int place, list values) except -1

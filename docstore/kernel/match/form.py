@@ -24,6 +24,7 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import MAX_FILTER_BYTES, MAX_FORM_BYTES, MAX_FORM_VALUES, MAX_LIST_MEMBERS
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -65,12 +66,6 @@ if not cython.compiled:
 _TOP = 0
 _IN_BRANCH = 1
 _OF_OPERATORS = 2
-_MOST_BYTES = 32 * 1024
-_LONGEST_FORM = 1024
-"""Longer forms hold data, which rarely recurs."""
-_MOST_VALUES = 16
-_MOST_LISTED = 1_000
-"""Most members of a list: the number of ranges that a step reads."""
 _out: KeyWriter = KeyWriter()
 _searches: cython.bint = False
 
@@ -82,10 +77,10 @@ def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Valu
     global _searches
     values: list[Value] = []
     _searches = searches
-    if len(raw) > _MOST_BYTES:
+    if len(raw) > MAX_FILTER_BYTES:
         return None
     _out.clear()
-    if not _fields(raw, 0, len(raw), _TOP, values) or _out.size > _LONGEST_FORM:
+    if not _fields(raw, 0, len(raw), _TOP, values) or _out.size > MAX_FORM_BYTES:
         return None
     return _out.taken(), values
 
@@ -112,7 +107,7 @@ def _fields(
         end = value_end(raw, code, named + 1, stop)
         compared = _is_comparison(raw, at + 1, named) if operators else raw[at + 1] != 0x24
         if compared and _is_value(code, raw, named + 1):
-            if len(values) == _MOST_VALUES:
+            if len(values) == MAX_FORM_VALUES:
                 return False
             _out.put_part(raw, at, named + 1)
             values.append((code, part(raw, named + 1, end)))
@@ -134,7 +129,7 @@ def _fields(
             if not _filters(raw, named + 1, end, mark, _IN_BRANCH if mark == _BRANCH else _TOP, values):
                 return False
         elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
-            if len(values) == _MOST_VALUES:
+            if len(values) == MAX_FORM_VALUES:
                 return False
             _out.put(_LISTED)
             _out.put_part(raw, at + 1, named + 1)
@@ -168,7 +163,7 @@ def _special(
         kind = _kind_of_pattern(raw, start, limit, code, at + 1, named, operators)
         if kind == 0:
             return 0
-        if len(values) == _MOST_VALUES:
+        if len(values) == MAX_FORM_VALUES:
             return -1
         _out.put(kind)
         _out.put_part(raw, at, named + 1)
@@ -184,7 +179,7 @@ def _special(
         count = _size_of_values(raw, named + 1, end)
         if count == 0:
             return 0
-        if len(values) + count > _MOST_VALUES:
+        if len(values) + count > MAX_FORM_VALUES:
             return -1
         _out.put(_EVERY)
         _members(raw, named + 1, end, values)
@@ -278,7 +273,7 @@ def _search(
     stop: cython.Py_ssize_t = document_stop(raw, named + 1, end)
     first: cython.Py_ssize_t
     behind: cython.Py_ssize_t
-    if not _searches or len(values) == _MOST_VALUES:
+    if not _searches or len(values) == MAX_FORM_VALUES:
         return False
     _out.put(_SEARCH)
     _out.put_part(raw, at, named + 1)
@@ -352,7 +347,7 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     another value, none or too many.
     """
     stop: cython.Py_ssize_t
-    left: cython.int = _MOST_LISTED
+    left: cython.int = MAX_LIST_MEMBERS
     types: cython.int = 0
     if named - at != 3 or raw[at + 1] != 0x69 or raw[at + 2] != 0x6E:
         return 0

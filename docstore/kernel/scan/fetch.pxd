@@ -7,7 +7,7 @@ cdef Py_ssize_t _FIRST_CHUNK
 cdef Py_ssize_t _READ_AHEAD_BYTES
 cdef Py_ssize_t _SHORTEST_WALK
 cdef Py_ssize_t _WIDEST_GAP
-cdef Py_ssize_t _FEW_BYTES
+cdef Py_ssize_t MAX_STEP_BYTES
 cdef Py_ssize_t _WIDEST_ORDER
 cpdef enum:
     LARGEST_CHUNK = 256

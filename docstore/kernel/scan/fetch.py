@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import cython
 
+from docstore.kernel.limits import MAX_STEP_BYTES
 from docstore.kernel.match.predicate import Predicate
 
 if not cython.compiled:
@@ -22,7 +23,6 @@ _READ_AHEAD_BYTES = 1 << 18
 _SHORTEST_WALK = 8
 _WIDEST_GAP = 2
 
-_FEW_BYTES = 1 << 20
 
 Walk = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 
@@ -301,7 +301,7 @@ def fetch_few(
     record: object
     left: cython.Py_ssize_t = wanted
     looks: cython.Py_ssize_t = most
-    room: cython.Py_ssize_t = _FEW_BYTES
+    room: cython.Py_ssize_t = MAX_STEP_BYTES
     seen: set[bytes] | None = set() if once else None
     if left <= 0:
         return True
@@ -344,7 +344,7 @@ def fetch_several(
     """Fetch as `fetch_few` does, with the read-ahead of `fetching`, which is bare: for more than single reads suit."""
     raw: bytes
     left: cython.Py_ssize_t = wanted
-    room: cython.Py_ssize_t = _FEW_BYTES
+    room: cython.Py_ssize_t = MAX_STEP_BYTES
     if left <= 0:
         return True
     for raw in fetching:  # type: ignore[assignment]

@@ -1,5 +1,5 @@
 cdef Py_ssize_t _OVERHEAD
-cdef Py_ssize_t _LARGEST_PART
+cdef Py_ssize_t MIN_CACHED_VALUES
 
 cdef class KeptValues:
     cdef object _read

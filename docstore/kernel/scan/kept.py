@@ -11,10 +11,10 @@ from typing import Any
 
 import cython
 
+from docstore.kernel.limits import MIN_CACHED_VALUES
+
 _OVERHEAD: cython.Py_ssize_t = 150
 """Bytes charged for an entry besides its key and its value."""
-_LARGEST_PART: cython.Py_ssize_t = 64
-"""A value that takes more than this part of the capacity is not cached: it would evict many others."""
 
 
 class KeptValues:
@@ -38,7 +38,7 @@ class KeptValues:
     def __init__(self, read: Callable[[bytes], bytes | None], most_bytes: cython.Py_ssize_t) -> None:
         self._read = read
         self._most = most_bytes
-        self._largest = most_bytes // _LARGEST_PART
+        self._largest = most_bytes // MIN_CACHED_VALUES
         self.forget()
 
     def get(self, key: bytes) -> bytes | None:

@@ -1,6 +1,6 @@
 from docstore.bson.order cimport compare_bytes
 
-cdef Py_ssize_t _FEWEST
+cdef Py_ssize_t MIN_MERGED_PAIRS
 cdef Py_ssize_t _SHORTEST_RUN
 
 cdef class _Merging:

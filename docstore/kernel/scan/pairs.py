@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 
 import cython
 
+from docstore.kernel.limits import MIN_MERGED_PAIRS
+
 if not cython.compiled:
     from docstore.bson.order import compare_bytes
 
-_FEWEST = 24
-"""Fewest pairs for the merge sort: the interpreter sorts fewer ones faster."""
 
 _SHORTEST_RUN = 8
 
@@ -28,7 +28,7 @@ Pair = TypeVar("Pair", bound=tuple[Any, ...])
 def sorted_pairs(pairs: list[Pair]) -> list[Pair]:
     """Return the pairs in the order of their keys; it may be the same list."""
     count: cython.Py_ssize_t = len(pairs)
-    if count < _FEWEST or not cython.compiled:
+    if count < MIN_MERGED_PAIRS or not cython.compiled:
         return sorted(pairs, key=_key)
     return cast("list[Pair]", _Merging(pairs).sorted())
 

@@ -3,7 +3,7 @@ from docstore.kernel.scan.covered cimport Covering
 from docstore.kernel.scan.fetch cimport Examined
 
 cdef Py_ssize_t _ID_BYTES
-cdef int _MOST_LEFT_OUT
+cdef int MAX_SKIPPED_ENTRIES
 
 cdef class Sifted:
     cdef object _items

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import cython
 
+from docstore.kernel.limits import MAX_SKIPPED_ENTRIES
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
 
 OPAQUE = b"\xff"
 _ID_BYTES = 8
-_MOST_LEFT_OUT = 255
 
 
 class Sifted:
@@ -70,7 +70,7 @@ class Sifted:
             raw = self._covering.document_of(pair[0], marks)
             if self._predicate.test(raw, 0, len(raw)):
                 return entry
-            if self._left_out == _MOST_LEFT_OUT:
+            if self._left_out == MAX_SKIPPED_ENTRIES:
                 self._left_out = 0
                 return entry
             self._left_out += 1

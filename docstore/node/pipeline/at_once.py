@@ -26,7 +26,8 @@ from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, STRING, Value, ele
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView, resolve_view
 from docstore.collection.collection import Collection
-from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan
+from docstore.collection.limits import MAX_STEP_ENTRIES
+from docstore.collection.read.prepared import BoundScan, bound_scan
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded
@@ -295,7 +296,7 @@ class _Step:
                 raise _More
             return self.through(behind.counted.documents(count), behind.pipeline)
         find = behind.find
-        most = find.limit or MOST_LOOKS + 1
+        most = find.limit or MAX_STEP_ENTRIES + 1
         documents = bound.documents(self._reader, most, owned, skip=find.skip, needs=behind.needs)
         if documents is None:
             raise _More
@@ -303,7 +304,7 @@ class _Step:
 
     def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
         """Return the `wanted` nearest documents by distance (0: all)."""
-        documents = bound.documents(self._reader, wanted or MOST_LOOKS + 1, owned)
+        documents = bound.documents(self._reader, wanted or MAX_STEP_ENTRIES + 1, owned)
         if documents is None:
             raise _More
         self._bound.append(bound)
@@ -419,7 +420,7 @@ class _Step:
         bound = bound_scan(collection, filter_, self._reader, sort=find.sort)
         if bound is None or not (bound.parts or self._state.newest):
             raise _More
-        documents = bound.documents(self._reader, find.limit or MOST_LOOKS + 1, predicate, skip=find.skip)
+        documents = bound.documents(self._reader, find.limit or MAX_STEP_ENTRIES + 1, predicate, skip=find.skip)
         if documents is None:
             raise _More
         self._bound.append(bound)

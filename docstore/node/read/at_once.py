@@ -13,16 +13,19 @@ from typing import Any, NamedTuple
 
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.known_projections import known_projection
+from docstore.aggregation.limits import MAX_CACHED_PROJECTION_BYTES
 from docstore.bson.build import bytes_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.collection.collection import Collection
-from docstore.collection.read.prepared import MOST_LOOKS, BoundScan, bound_scan, values_of_all
+from docstore.collection.limits import MAX_STEP_ENTRIES
+from docstore.collection.read.prepared import BoundScan, bound_scan, values_of_all
 from docstore.collection.read.taking import ScanSource, Taking, both
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded
 from docstore.errors import CommandError
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
+from docstore.node.limits import MAX_INLINE_RESULT_BYTES
 from docstore.node.node import DataNode
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
 from docstore.node.read.distinct import DistinctValues
@@ -43,10 +46,6 @@ _OF_FIND = frozenset(
         "filter", "sort", "projection", "skip", "limit", "batchSize", "batchBytes", "singleBatch", "hint", "collation",
     )
 )  # fmt: skip
-_LONGEST = 1024
-"""Maximum bytes of a cached projection; longer ones are rarely repeated."""
-_MOST_KEPT_BYTES = 1 << 20
-"""Maximum bytes of result documents that a cursor keeps."""
 _TEXT = b"$text\0"
 _OF_DISTINCT = frozenset(("key", "query", "collation"))
 _OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
@@ -198,8 +197,8 @@ def _sorted(
     """Return the reply of a find with a blocking sort; a cursor keeps the documents beyond the first batch."""
     bound, state = scan
     batch = wanted.batch
-    found = bound.documents(state.reader, wanted.limit or MOST_LOOKS + 1, state.owned, skip=wanted.skip)
-    if found is None or bytes_of(found) > min(_MOST_KEPT_BYTES, wanted.room):
+    found = bound.documents(state.reader, wanted.limit or MAX_STEP_ENTRIES + 1, state.owned, skip=wanted.skip)
+    if found is None or bytes_of(found) > min(MAX_INLINE_RESULT_BYTES, wanted.room):
         return None
     made = found if projection is None else _projected(found, projection)
     if made is None:
@@ -320,7 +319,7 @@ def _documents_with(
     bound, state = scan
     documents = None if state.owned is not None or collation is not None else bound.values_at(path, state.reader)
     if documents is None:
-        documents = bound.documents(state.reader, MOST_LOOKS + 1, state.owned)
+        documents = bound.documents(state.reader, MAX_STEP_ENTRIES + 1, state.owned)
     if documents is not None:
         bound.used()
     return documents
@@ -344,7 +343,7 @@ def values_at_once(context: Context, collection: Collection, path: str) -> tuple
 def _projection_with_score(raw: bytes, bound: BoundScan) -> Projection | None:
     """Return the projection of a text search if it needs nothing of the request but the text score; else None."""
     first = bound.scan.first if isinstance(bound.scan, PreparedSearch) else None
-    if not isinstance(first, TextSearch) or len(raw) > _LONGEST:
+    if not isinstance(first, TextSearch) or len(raw) > MAX_CACHED_PROJECTION_BYTES:
         return None
     return _projection_by(first.matcher, raw)
 

@@ -14,9 +14,10 @@ from docstore.aggregation.stages.match import parts_of
 from docstore.aggregation.stages.unpack_bucket import UnpackBucket
 from docstore.bson.build import array_value, bytes_of, document_from
 from docstore.bson.walk import OBJECT, OBJECT_ID, Value, elements, encoded_name
+from docstore.collection.limits import MAX_STEP_ENTRIES
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.plan_cache import ScanKey
-from docstore.collection.read.prepared import MOST_LOOKS, bound_scan
+from docstore.collection.read.prepared import bound_scan
 from docstore.kernel.keys.bounds import behind
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.scan.documents import EXHAUSTED, scan
@@ -112,18 +113,18 @@ class Asking:
     def _clustered(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
         coll, ends = self.series.buckets, self.bound.ends
         low, high = coll.id_prefix, coll.id_index.end
-        if ends is None and coll.count > MOST_LOOKS:
+        if ends is None and coll.count > MAX_STEP_ENTRIES:
             return None
         if ends is not None:
             low, high = (
                 low + encode_key((OBJECT_ID, ends[0])), behind(low + encode_key((OBJECT_ID, ends[1]))),
             )  # fmt: skip
         examined = Examined()
-        entries: Iterator[bytes] = islice(reader.values(Family.INDEXES, low, high), MOST_LOOKS + 1)
+        entries: Iterator[bytes] = islice(reader.values(Family.INDEXES, low, high), MAX_STEP_ENTRIES + 1)
         reading = cast("Iterator[bytes]", fetching(coll, entries, reader, examined, None, bare=True))
         buckets: list[bytes] = []
-        status = scan(reading, self.bound.buckets, buckets, MOST_LOOKS + 1, MAX_UNPACKED_BYTES, clock, until)
-        return buckets if status == EXHAUSTED and examined.keys <= MOST_LOOKS else None
+        status = scan(reading, self.bound.buckets, buckets, MAX_STEP_ENTRIES + 1, MAX_UNPACKED_BYTES, clock, until)
+        return buckets if status == EXHAUSTED and examined.keys <= MAX_STEP_ENTRIES else None
 
     def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
         """Return the buckets by an index on their greatest or least times; a bound on both would need two fields."""
@@ -141,7 +142,7 @@ class Asking:
                 break
         else:
             return None
-        most = min(max(1, MAX_UNPACKED_BYTES * coll.count // max(coll.size, 1)), MOST_LOOKS)
+        most = min(max(1, MAX_UNPACKED_BYTES * coll.count // max(coll.size, 1)), MAX_STEP_ENTRIES)
         buckets = scan.documents(reader, most + 1, self.bound.buckets)
         if buckets is None or len(buckets) > most:
             return None

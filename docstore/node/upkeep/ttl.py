@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from docstore.bson.limits import LONG_MIN
 from docstore.bson.walk import DATE, OBJECT_ID
 from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
@@ -24,7 +25,6 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Comparison, Op
 from docstore.query.plan.intervals import Range, compound
 from docstore.query.plan.value_ranges import class_range
-from docstore.query.value.values import LONG_MIN
 from docstore.storage import Family
 
 _UNIT_DOCUMENTS = 50

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from docstore.bson.limits import LONG_MAX
 from docstore.bson.walk import ARRAY, BINARY, Value, values
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import Bits, Filter
 from docstore.query.value.notation import display
-from docstore.query.value.values import INT_MAX, LONG_MAX, NUMBERS, integral_of
+from docstore.query.value.values import INT_MAX, NUMBERS, integral_of
 
 
 def _parser(name: str, every: bool, ones: bool) -> Callable[[str, Value], Filter]:

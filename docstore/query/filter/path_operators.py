@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import (
     ARRAY,
     DECIMAL,
@@ -27,8 +28,6 @@ from docstore.query.value.packed import PackedValues
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
     NUMBERS,
     TYPE_CODES,
     TYPE_NAMES,

@@ -18,6 +18,7 @@ import pcre2
 
 from docstore.bson.allowance import spend
 from docstore.errors import Code, CommandError
+from docstore.query.limits import MAX_PATTERN_BYTES
 
 Search = Callable[[str], bool]
 """Returns a truthy value if a string matches."""
@@ -39,8 +40,6 @@ _ANCHORED = re.compile(rf"\^(?:{_UNIT})*\.[*+]\??(?:{_UNIT})*\$?")
 _LITERAL = re.compile(rf"(\^?)((?:{_CHARACTER})+)(\$?)")
 _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
-_MAX_FILTER_BYTES = 32763
-"""The longest pattern of a filter, as in the reference; PCRE2 itself takes one byte more."""
 _PER_PATTERN = 2048
 """Units of work charged for compiling one, in bytes of values."""
 
@@ -104,7 +103,7 @@ class Literal(NamedTuple):
 
 def check_regex(pattern: str, options: str) -> None:
     """Raise the errors of `compile_regex`, without compiling a pattern that is a literal text; 51091 for a long one."""
-    if len(pattern.encode()) > _MAX_FILTER_BYTES:
+    if len(pattern.encode()) > MAX_PATTERN_BYTES:
         raise CommandError(51091, "Regular expression is invalid: regular expression is too large")
     if literal_of(pattern, options) is None:
         compile_regex(pattern, options)

@@ -33,6 +33,7 @@ from docstore.query.filter.tree import (
     Or,
     RegexMatch,
 )
+from docstore.query.limits import MAX_LAST_FIELD_RANGES
 from docstore.query.plan.access import IndexScan, Plan, Union
 from docstore.query.plan.bounds import MAX_RANGES
 from docstore.query.plan.free_conditions import FreeTest, Tests, compared, free_test, places_of, tests_of
@@ -49,8 +50,6 @@ from docstore.query.plan.wildcard import path_key
 
 _IN = "$in"
 _OR = "$or"
-_FEW_RANGES = 2
-"""Strings, and regular expressions."""
 _LOW = {Op.GT: True, Op.GTE: False}
 _HIGH = {Op.LT: False, Op.LTE: True}
 """True if the end of a range sorts after the keys of the value."""
@@ -306,7 +305,9 @@ def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
     if not access.checked:
         return access.ranges
     last = access.bounds[-1]
-    if not all(item.is_point for item in access.bounds[:-1]) or not (last.points or len(last.ranges) <= _FEW_RANGES):
+    if not all(item.is_point for item in access.bounds[:-1]) or not (
+        last.points or len(last.ranges) <= MAX_LAST_FIELD_RANGES
+    ):
         return ()
     return compound([(item.ranges, item.direction) for item in access.bounds], MAX_RANGES)[0]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_DOWN, Context, Decimal, localcontext
 
 from docstore.bson.build import array_from, document_from
+from docstore.bson.limits import LONG_MAX
 from docstore.bson.walk import ARRAY, BOOL, DECIMAL, DOUBLE, OBJECT, STRING, Value, elements, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.encoding import encode_key
@@ -15,7 +16,6 @@ from docstore.kernel.match.schema_predicates import Among, Different, Length, Li
 from docstore.query.filter.regex import compile_regex
 from docstore.query.value.notation import display
 from docstore.query.value.values import (
-    LONG_MAX,
     NUMBERS,
     decimal_of,
     double_of,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from docstore.bson.build import array_value, document_from
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, OBJECT, REGEX, Value, elements, get_field, values
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.pattern import KeyPattern
@@ -20,7 +21,7 @@ from docstore.query.value.long_lists import paced
 from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
 from docstore.query.value.ordering import BINARY, Ordering
-from docstore.query.value.values import LONG_MAX, LONG_MIN, NUMBERS, integral_of, type_name
+from docstore.query.value.values import NUMBERS, integral_of, type_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from decimal import Context, Decimal
 
 from bson.decimal128 import Decimal128, create_decimal128_context
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.query.value.values import (
-    LONG_MAX,
-    LONG_MIN,
     decimal_of,
     decimal_value,
     double_of,

@@ -12,13 +12,12 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import DECIMAL, DOUBLE, INT32, INT64, Value
 from docstore.query.value.arithmetic import DECIMAL_CONTEXT, from_decimal, widest
 from docstore.query.value.values import (
     INT_MAX,
     INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
     decimal_of,
     double_of,
     double_value,

@@ -12,6 +12,7 @@ from typing import Final
 
 from bson.decimal128 import Decimal128
 
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.bson.walk import (
     ARRAY,
     BINARY,
@@ -65,8 +66,6 @@ NUMBERS: Final = frozenset((DOUBLE, INT32, INT64, DECIMAL))
 
 INT_MIN: Final = -(1 << 31)
 INT_MAX: Final = (1 << 31) - 1
-LONG_MIN: Final = -(1 << 63)
-LONG_MAX: Final = (1 << 63) - 1
 
 NULL_VALUE: Final[Value] = (NULL, b"")
 TRUE: Final[Value] = (BOOL, b"\x01")

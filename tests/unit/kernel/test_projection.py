@@ -6,6 +6,7 @@ from typing import Any
 
 import bson
 
+from docstore.kernel.limits import MAX_COMPARED_NAMES
 from tests.unit.kernel.kernels import Kernel
 from tests.unit.kernel.samples import int32, string
 
@@ -61,7 +62,7 @@ def test_a_tree_looks_into_documents_and_arrays_of_arrays(kernel: Kernel) -> Non
 
 def test_many_names_are_kept_left_out_and_put_in_place_as_few_are(kernel: Kernel) -> None:
     projection = kernel.compute.projection
-    names = [f"f{number}" for number in range(3 * projection.MAX_COMPARED_NAMES)]
+    names = [f"f{number}" for number in range(3 * MAX_COMPARED_NAMES)]
     document = {name: number for number, name in enumerate(names)} | {"other": 1, "f": 2}
     raw = bson.encode(document)
     half = names[::2]

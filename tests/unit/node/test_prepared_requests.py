@@ -8,6 +8,7 @@ from typing import Any
 import bson
 import pytest
 
+from docstore.collection.limits import MAX_STEP_ENTRIES
 from docstore.collection.read import prepared
 from docstore.node.commands import aggregate as aggregate_command
 from docstore.node.pipeline import at_once as pipelines_at_once
@@ -255,14 +256,14 @@ def test_what_takes_long_is_left_to_steps(monkeypatch: pytest.MonkeyPatch) -> No
     async def work() -> None:
         node = LocalNode()
         await node.run({"createIndexes": "c", "indexes": [INDEXES[0]]})
-        await node.insert("c", *({"_id": number, "a": 1, "z": number} for number in range(prepared.MOST_LOOKS + 5)))
+        await node.insert("c", *({"_id": number, "a": 1, "z": number} for number in range(MAX_STEP_ENTRIES + 5)))
         collection = node.node.store.collection("test.c")
         assert collection is not None
-        bound = prepared.bound_scan(collection, bson.encode({"a": 1, "z": prepared.MOST_LOOKS + 2}), node.node.engine)
+        bound = prepared.bound_scan(collection, bson.encode({"a": 1, "z": MAX_STEP_ENTRIES + 2}), node.node.engine)
         assert bound is not None
         assert bound.documents(node.node.engine, 1, None) is None
-        found = await node.documents("c", {"a": 1, "z": prepared.MOST_LOOKS + 2})
-        assert [each["_id"] for each in found] == [prepared.MOST_LOOKS + 2]
+        found = await node.documents("c", {"a": 1, "z": MAX_STEP_ENTRIES + 2})
+        assert [each["_id"] for each in found] == [MAX_STEP_ENTRIES + 2]
 
     loop(work())
 

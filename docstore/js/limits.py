@@ -1,0 +1,3 @@
+"""Limits of scripts and their threads."""
+
+MAX_IDLE_THREADS = 4
