@@ -28,11 +28,12 @@ from docstore.collection.index.entries import Entries, Grown, Marked
 from docstore.collection.oplog.diff import Paths, make_update
 from docstore.collection.oplog.document_key import document_key
 from docstore.collection.oplog.entry import StatementIds, entry_head
-from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal, ManyChanged
+from docstore.collection.oplog.journal import NOOP_HEAD, Image, Journal
 from docstore.collection.read.overlay import PendingReader
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.new_documents import record_ids
 from docstore.kernel.log.entries import id_document
+from docstore.kernel.log.undo import DocumentChanges
 from docstore.key_layout import UNLOGGED, record_id_bytes
 from docstore.optime import OpTime
 from docstore.storage import DiskFull, Family
@@ -178,7 +179,7 @@ class WriteUnitOfWork(PendingReader):
         self._entries.add_each(found)
         coll.newest_id = max(coll.newest_id or b"", *found.id_keys)
         if journal is not None:
-            changed = ManyChanged(documents, record_keys, documents, made=found.made, stmt_ids=stmt_ids)
+            changed = DocumentChanges(documents, record_keys, documents, made=found.made, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
@@ -252,7 +253,7 @@ class WriteUnitOfWork(PendingReader):
         if journal is not None:
             if journal.replaying or operations is None:
                 operations = [] if journal.replaying else list(map(make_update, before, after, repeat(paths)))
-            logged = ManyChanged(operations, record_keys, after, before, made, removed, stmt_ids)
+            logged = DocumentChanges(operations, record_keys, after, before, made, removed, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [
@@ -308,7 +309,7 @@ class WriteUnitOfWork(PendingReader):
         self._count(coll, -len(befores), -sum(map(len, befores)))
         if journal is not None:
             operations = [] if journal.replaying else [document_key(self._keys, coll.ns, raw) for raw in befores]
-            logged = ManyChanged(operations, record_keys, before=befores, removed=removed, stmt_ids=stmt_ids)
+            logged = DocumentChanges(operations, record_keys, before=befores, removed=removed, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["d"], logged, None, coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "d", before, None, self.from_migrate) for before in befores]

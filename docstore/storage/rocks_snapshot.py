@@ -31,7 +31,7 @@ from rocksdict import ReadOptions
 
 from docstore.kernel.log.batches import note_keys
 from docstore.kernel.scan.kept import CurrentValues
-from docstore.kernel.scan.watched import Moved, Sought, Walk
+from docstore.kernel.scan.watched import Moved, Sought, Walk, WalkChecks
 from docstore.storage.engine import (
     Batch,
     DataCorrupted,
@@ -166,9 +166,8 @@ class Versions:
             end,
             reverse,
             yields,
-            check_status,
             partial(_newest_walk, self, self.writes, source, options, yields, reverse),
-            _check_end,
+            _WALK_CHECKS,
         )
 
     def close(self) -> None:
@@ -426,3 +425,6 @@ def sought(source: Any, end: bytes, *, pairs: bool) -> Sought:
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
     return Sought(source.iter(options), options, pairs, check_status)
+
+
+_WALK_CHECKS = WalkChecks(check_status, _check_end)

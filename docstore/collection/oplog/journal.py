@@ -38,7 +38,7 @@ from docstore.kernel.log.entries import (
     optime_field,
     session_head,
 )
-from docstore.kernel.log.undo import undo_absent, undo_document, undo_key, undo_record
+from docstore.kernel.log.undo import DocumentChanges, LogBatch, undo_absent, undo_document, undo_key, undo_record
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, pre_image_key, timestamp_key
 from docstore.optime import OpTime
 from docstore.storage import Family
@@ -68,22 +68,6 @@ class Image(NamedTuple):
 
     field: str
     document: bytes
-
-
-class ManyChanged(NamedTuple):
-    """Changed documents of one collection, in parallel sequences.
-
-    The `o` of each entry; the record keys; the post-images and pre-images, None if there are none; the index keys
-    added; the index entries removed; and the statements, if a session wrote them.
-    """
-
-    operations: list[bytes]
-    record_keys: list[bytes]
-    documents: list[bytes] | None = None
-    before: list[bytes] | None = None
-    made: list[list[bytes]] | None = None
-    removed: list[dict[bytes, bytes]] | None = None
-    stmt_ids: list[int] | None = None
 
 
 class Journal:
@@ -228,7 +212,7 @@ class Journal:
         else:
             self._statements.update(dict.fromkeys(statement_ids(stmt_id), optime))
 
-    def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
+    def log_each(self, head: bytes, changed: DocumentChanges, key: DocumentKey | None, ident: int) -> None:
         """Log one entry per inserted, changed or removed document of one collection, as `log` does.
 
         `key`: set if the collection is known to be sharded; for removed documents `o` is the document key. Errors:
@@ -238,7 +222,7 @@ class Journal:
             raise _not_writable()
         assert self.logs_each, "there is more to look at, or to say"
         assert not self._reserved, "nobody waits for one of the timestamps"
-        documents, stmt_ids = changed.documents, changed.stmt_ids
+        stmt_ids = changed.stmt_ids
         count, term = len(changed.record_keys), self._oplog.term
         first = self._oplog.next_timestamps(count)
         session = None
@@ -247,13 +231,11 @@ class Journal:
             session = SessionSteps(
                 *self._session, stmt_ids, self._row_key, self._row, previous.timestamp, previous.term
             )
-        named = None if key is None or documents is None else [key.of(raw, b"o2") for raw in documents]
+        if key is not None and changed.documents is not None:
+            changed.named = [key.of(raw, b"o2") for raw in changed.documents]
         changes = self._batch.changes
-        entry_bytes, undo_bytes = document_entries(
-            changes[_OPLOG], changes[_UNDO], (_RECORDS, _INDEXES, _META), head, changed.operations, documents,
-            changed.before, named, changed.record_keys, changed.made, changed.removed, ident, first, term,
-            self._wall_ms, session,
-        )  # fmt: skip
+        log = LogBatch(changes[_OPLOG], changes[_UNDO], (_RECORDS, _INDEXES, _META))
+        entry_bytes, undo_bytes = document_entries(log, changed, head, ident, first, term, self._wall_ms, session)
         self.last = OpTime(term, first + count - 1)
         self._logged += count
         self._logged_bytes += entry_bytes

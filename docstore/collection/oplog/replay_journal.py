@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from docstore.bson import get_field
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.entry import StatementIds, previous_optime
-from docstore.collection.oplog.journal import Image, Journal, ManyChanged
+from docstore.collection.oplog.journal import Image, Journal
 from docstore.collection.oplog.operations import ABORT, PREPARE, commit_timestamp
 from docstore.collection.oplog.oplog import Oplog
 from docstore.collection.oplog.sessions import (
@@ -26,7 +26,7 @@ from docstore.collection.oplog.sessions import (
 )
 from docstore.collection.oplog.undo import NOTHING_COUNTED, undo_as_of, undo_head, undo_sums
 from docstore.kernel.log.runs import EntryRun, StatementsInRow
-from docstore.kernel.log.undo import undo_key
+from docstore.kernel.log.undo import DocumentChanges, LogBatch, undo_key
 from docstore.key_layout import PREPARED_PREFIX, SESSION_PREFIX, timestamp_key
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.storage import Batch, Family
@@ -93,7 +93,7 @@ class ReplayJournal(Journal):
     ) -> None:
         self._counted.append(counted)
 
-    def log_each(self, head: bytes, changed: ManyChanged, key: DocumentKey | None, ident: int) -> None:
+    def log_each(self, head: bytes, changed: DocumentChanges, key: DocumentKey | None, ident: int) -> None:
         """Log the existing entries of the run unchanged."""
         run, changes = self._run, self._batch.changes
         assert run is not None, "a run has begun"
@@ -103,11 +103,8 @@ class ReplayJournal(Journal):
         assert first.term >= newest.term, f"a log's terms never fall: {first} after {newest}"
         lsids = {lsid for lsid in run.lsids if lsid is not None}
         rows = {SESSION_PREFIX + lsid: self._rows.get(lsid) or self._sessions.state(lsid).row for lsid in lsids}
-        entry_bytes, undo_bytes = run.put(
-            changes[Family.OPLOG], changes[Family.UNDO], (Family.RECORDS, Family.INDEXES, Family.META),
-            changed.documents, changed.before, changed.record_keys, changed.made, changed.removed, ident,
-            SESSION_PREFIX, rows,
-        )  # fmt: skip
+        log = LogBatch(changes[Family.OPLOG], changes[Family.UNDO], (Family.RECORDS, Family.INDEXES, Family.META))
+        entry_bytes, undo_bytes = run.put(log, changed, ident, SESSION_PREFIX, rows)
         changes[Family.META].update(rows)
         for each in run.statements():
             self._note_statements(run.term, each)

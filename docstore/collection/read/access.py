@@ -153,7 +153,7 @@ def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pai
     if isinstance(access, Merge):
         stats.branches = [Examined() for _ in access.branches]
         entries = merged_entries(coll, access, reader, stats.branches)
-        return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), ahead=1))
+        return cast("Iterator[Pair]", fetching(coll, entries, reader, stats.examined, set(), read_ahead=ReadAhead(1)))
     if isinstance(access, IndexScan):
         condition = told_condition(stats.plan)
         pairs = fetched(coll, access, reader, stats.examined, read_ahead=ReadAhead(stats.ahead), condition=condition)

@@ -17,7 +17,7 @@ from docstore.collection.collection import Collection, Index
 from docstore.collection.read.index_access import items_of
 from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
-from docstore.kernel.scan.index_bounds import Bounded
+from docstore.kernel.scan.index_bounds import Bounded, FieldBounds
 from docstore.kernel.scan.sifted import Sifted
 from docstore.key_layout import IDENT_BYTES
 from docstore.query.filter.compile import compile_filter
@@ -178,7 +178,8 @@ def first_of_each(coll: Collection, index: Index, fields: int, ranges: Iterable[
 
     def within(low: bytes, high: bytes) -> Bounded:
         sought = seeking(reader, _INDEXES, high, pairs=True)
-        return Bounded(read, index.prefix, high, (), descending, False, True, Examined(), fields, sought, low)
+        bounds = FieldBounds(index.prefix, high, (), descending)
+        return Bounded(read, bounds, False, True, Examined(), fields, sought, low)
 
     return made_of_entries(coll, index, chain.from_iterable(within(low, high) for low, high in ranges), reader)
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from docstore.aggregation.stage import Spill
-from docstore.buffers import OperationBuffers
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats, count_uses, counted_documents, documents_of, predicate_of
 from docstore.collection.read.covered import covers_query
@@ -44,19 +42,17 @@ def open_find(
     owned: Predicate | None = None,
     clock: Clock,
     exact: bool = False,
-    spill: Spill | None = None,
-    buffers: OperationBuffers | None = None,
+    memory: SortMemory = IN_MEMORY,
     indexes: Sequence[Index] | None = None,
 ) -> Source:
     """Return a source for the query. `owned`: an additional predicate, the shard's owned ranges.
 
     `clock` and the deadlines of `next_batch` have one unit. `exact`: `plan_stats` also counts the documents of a
-    collection scan, and reads nothing ahead, which is slower. `spill`, `buffers`: as in `SortMemory`.
-    `indexes`: the indexes in the reader's state. Planning a long filter may yield to other tasks: an index built
-    meanwhile is not used, and a dropped one still exists in that state.
+    collection scan, and reads nothing ahead, which is slower. `indexes`: the indexes in the reader's state. Planning a
+    long filter may yield to other tasks: an index built meanwhile is not used, and a dropped one still exists in that
+    state.
     Errors: BadValue for a hint that names no index.
     """
-    memory = SortMemory(spill, buffers)
     if indexes is None:
         plan = plan_query(coll, query, reader, owned)
         return Source(coll, query, plan, reader, owned, clock, memory, measured=exact)

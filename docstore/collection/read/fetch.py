@@ -30,6 +30,9 @@ class ReadAhead(NamedTuple):
     documents: int = 0
 
 
+DEFAULT_READ_AHEAD = ReadAhead()
+
+
 def fetched(
     coll: Collection,
     access: IndexScan,
@@ -50,14 +53,14 @@ def fetched(
     if seen is None and (access.index.multikey or access.checked or len(access.ranges) > 1):
         seen = set()
     # A caller without read-ahead wants exact counters.
-    entry_count, document_count = read_ahead
+    counted = read_ahead.entries == 1
     if condition is not None:
-        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=entry_count == 1)
+        entries: Iterator[bytes] = sifted(coll, access, reader, examined, condition, counted=counted)
         # Filtered entries are expensive to find: read few ahead.
-        entry_count = min(entry_count, _AHEAD_OF_SIFTED)
+        read_ahead = ReadAhead(min(read_ahead.entries, _AHEAD_OF_SIFTED), read_ahead.documents)
     else:
-        entries = entries_of(coll, access, reader, examined, counted=entry_count == 1)
-    return fetching(coll, entries, reader, examined, seen, bare=bare, ahead=entry_count, wanted=document_count)
+        entries = entries_of(coll, access, reader, examined, counted=counted)
+    return fetching(coll, entries, reader, examined, seen, bare=bare, read_ahead=read_ahead)
 
 
 def identities_of(reader: Reader, keys: Iterable[bytes]) -> Iterator[bytes]:
@@ -91,12 +94,11 @@ def fetching(
     seen: set[bytes] | None,
     *,
     bare: bool = False,
-    ahead: int = LARGEST_CHUNK,
-    wanted: int = 0,
+    read_ahead: ReadAhead = DEFAULT_READ_AHEAD,
 ) -> Fetching:
     """Return the documents of the entries; each once if `seen` is a set."""
     get, walks = getter_of(reader, Family.RECORDS), partial(_walk, reader, coll.end)
-    return Fetching(entries, get, walks, coll.prefix, seen, bare, examined, ahead, wanted)
+    return Fetching(entries, get, walks, coll.prefix, seen, bare, examined, read_ahead)
 
 
 def _walk(reader: Reader, end: bytes) -> Walk:

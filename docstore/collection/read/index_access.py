@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from docstore.collection.collection import Collection, Index
 from docstore.kernel.scan.fetch import Examined
-from docstore.kernel.scan.index_bounds import Bounded, field_end
+from docstore.kernel.scan.index_bounds import Bounded, FieldBounds, field_end
 from docstore.key_layout import IDENT_BYTES
 from docstore.query.plan.access import IndexScan, Merge
 from docstore.query.value.long_lists import paced
@@ -104,12 +104,15 @@ def _opened(
             else [(field.path, field.direction) for field in access.bounds]
         )
         descending = [direction < 0 for _, direction in fields]
-        ranges = access.field_ranges()
-        once = access.once
         return Bounded(
             lambda lo, hi: read(lo, hi, reverse),
-            prefix, end, ranges, descending, reverse, pairs, examined, once, sought,
-        )  # fmt: skip
+            FieldBounds(prefix, end, access.field_ranges(), descending),
+            reverse,
+            pairs,
+            examined,
+            access.once,
+            sought,
+        )
     if len(access.ranges) == 1:
         lo, hi = access.ranges[0]
         return read(prefix + lo, prefix + hi, reverse)

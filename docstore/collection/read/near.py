@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.limits import MAX_NEAR_SCAN_DOCUMENTS
-from docstore.collection.read.fetch import fetching
+from docstore.collection.read.fetch import ReadAhead, fetching
 from docstore.collection.read.index_access import entries_of
 from docstore.kernel.geometry.nearby import Nearby
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
@@ -88,7 +88,9 @@ def nearest_documents(
             read = Examined()
             next_entries = nearby.entries(wanted)
             wanted = min(2 * wanted, LARGEST_CHUNK)
-            documents = fetching(coll, iter(next_entries), reader, read, record_ids, wanted=len(next_entries))
+            documents = fetching(
+                coll, iter(next_entries), reader, read, record_ids, read_ahead=ReadAhead(documents=len(next_entries))
+            )
             nearby.add(documents, distances, otherwise)
             examined.documents += read.documents
         if radius >= farthest:

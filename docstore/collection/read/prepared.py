@@ -16,7 +16,7 @@ from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.limits import MAX_CACHED_SORT_BYTES, MAX_SINGLE_RANGE_ENTRIES, MAX_STEP_ENTRIES
 from docstore.collection.read.covered import first_of_each, made_of_entries, tells
-from docstore.collection.read.fetch import fetching, identities_of
+from docstore.collection.read.fetch import ReadAhead, fetching, identities_of
 from docstore.collection.read.near import nearest_documents
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
@@ -245,7 +245,15 @@ class BoundScan:
                 get = getter_of(reader, _RECORDS)
                 ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
             else:
-                reading = fetching(coll, entries, reader, Examined(), set() if once else None, bare=True, wanted=wanted)
+                reading = fetching(
+                    coll,
+                    entries,
+                    reader,
+                    Examined(),
+                    set() if once else None,
+                    bare=True,
+                    read_ahead=ReadAhead(documents=wanted),
+                )
                 ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
         except CommandError:
             # An expression failed. The batched path fails likewise.
@@ -391,18 +399,14 @@ def bound_scan(
     counted: bool = False,
     hint: Value | None = None,
     collation: Collation | None = None,
-    evaluates: bool = True,
     special: bool = False,
 ) -> BoundScan | None:
     """Return the scan for a filter, a sort and a hint as a request has them; None if none can be prepared.
 
     `collation`: the effective collation, by default the collection's. `counted`: only the number of documents is
-    requested. `reader`: for a trial among several plans, the first time. `evaluates`: the caller can be interrupted
-    while an `$expr` is evaluated. `special`: the scan may be a geo or text search, whose documents have their own order
-    or metadata.
+    requested. `reader`: for a trial among several plans, the first time. `special`: the scan may be a geo or text
+    search, whose documents have their own order or metadata.
     """
-    if not evaluates and has_expression(filter_):
-        return None
     if len(sort) > MAX_CACHED_SORT_BYTES or (hint is not None and len(hint[1]) > MAX_CACHED_SORT_BYTES):
         return None
     formed = form_of(filter_, True)
@@ -430,3 +434,17 @@ def bound_scan(
     # Plans of a collection use its `Index` objects.
     parts = cast("Sequence[tuple[Index, Sequence[Range]]]", bound[0])
     return BoundScan(coll, key, scan, parts, *bound[1:])
+
+
+def bound_scan_of_write(
+    coll: Collection,
+    filter_: bytes,
+    reader: Reader,
+    *,
+    sort: bytes = EMPTY_DOCUMENT,
+    collation: Collation | None = None,
+) -> BoundScan | None:
+    """Return the scan as `bound_scan`; None for a filter with an `$expr`, whose evaluation cannot be interrupted in a
+    write.
+    """
+    return None if has_expression(filter_) else bound_scan(coll, filter_, reader, sort=sort, collation=collation)

@@ -1,6 +1,6 @@
 from docstore.kernel.keys.writer cimport KeyWriter, give_back, taken, writer
 from docstore.bson.walk cimport find, value_end
-from docstore.kernel.log.undo cimport put_document_undo, put_undo
+from docstore.kernel.log.undo cimport DocumentChanges, LogBatch, put_undo
 
 cdef int _put_session(KeyWriter out, bytes lsid, long long txn_number) except -1
 cdef int _put_optime(KeyWriter out, bytes name, unsigned long long timestamp, long long term) except -1

@@ -8,11 +8,12 @@ from __future__ import annotations
 import cython
 
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.log.undo import DocumentChanges, LogBatch
 
 if not cython.compiled:
     from docstore.bson.walk import find, value_end
     from docstore.kernel.keys.writer import give_back, taken, writer
-    from docstore.kernel.log.undo import put_document_undo, put_undo
+    from docstore.kernel.log.undo import put_undo
 
 
 def build_entry(
@@ -144,17 +145,9 @@ def session_row(
 
 
 def document_entries(
-    entries: dict[bytes, bytes | None],
-    undo: dict[bytes, bytes | None],
-    families: tuple[int, int, int],
+    log: LogBatch,
+    changes: DocumentChanges,
     head: bytes,
-    operations: list[bytes],
-    documents: list[bytes] | None,
-    before: list[bytes] | None,
-    named: list[bytes] | None,
-    record_keys: list[bytes],
-    made: list[list[bytes]] | None,
-    removed: list[dict[bytes, bytes]] | None,
     ident: cython.ulonglong,
     timestamp: cython.ulonglong,
     term: cython.longlong,
@@ -163,40 +156,32 @@ def document_entries(
 ) -> tuple[int, int]:
     """Add an entry and an undo record for each of many documents, by timestamps that rise by one.
 
-    Return (bytes of the entries, of the undo records).
-
-    - `families` are those of records, indexes and sessions' rows.
-    - `operations` are the fields `o`; `named` the fields `o2`, None if they contain only the `_id`.
-    - `documents` are the new documents; None if they were deleted, and then the entries have no `o2`.
-    - `before` are the old documents; None if they were inserted.
-    - `made` are the new keys in indexes, `removed` the deleted ones with their values.
+    Return (bytes of the entries, of the undo records). `head`, `ident`: the encoded beginning of the entries, and the
+    number of the collection.
     """
     out: KeyWriter = writer()
-    place: cython.Py_ssize_t
+    position: cython.Py_ssize_t
     entry_bytes: cython.Py_ssize_t = 0
     undo_bytes: cython.Py_ssize_t = 0
-    stood: bytes | None
-    stands: bytes | None
-    for place in range(len(record_keys)):
+    document: bytes
+    named: bytes
+    for position in range(len(changes.record_keys)):
         key = _timestamp_key(out, timestamp)
-        stands = None if documents is None else documents[place]
-        _put_head(out, head, operations[place], session)
-        if stands is not None:
-            _put_named(out, stands, b"" if named is None else named[place])
-        _put_rest(out, timestamp, term, wall_ms, session, place)
+        _put_head(out, head, changes.operations[position], session)
+        if changes.documents is not None:
+            document = changes.documents[position]
+            named = b"" if changes.named is None else changes.named[position]
+            _put_named(out, document, named)
+        _put_rest(out, timestamp, term, wall_ms, session, position)
         entry_bytes += out.size
-        entries[key] = out.taken()
+        log.entries[key] = out.taken()
         out.clear()
-        stood = None if before is None else before[place]
-        put_document_undo(
-            out, families[0], families[1], ident, record_keys[place], stands, stood,
-            None if removed is None else removed[place], None if made is None else made[place],
-        )  # fmt: skip
+        changes.put_undo(out, position, log, ident)
         if session is not None:
-            session.put_undo(out, families[2])
+            session.put_undo(out, log.sessions)
             session.move(timestamp, term, wall_ms)
         undo_bytes += out.size
-        undo[key] = out.taken()
+        log.undo[key] = out.taken()
         timestamp += 1
     give_back(out)
     return entry_bytes, undo_bytes

@@ -1,7 +1,7 @@
 from docstore.bson.walk cimport BINARY, BOOL, DATE, INT32, INT64, OBJECT, STRING, TIMESTAMP, document_stop, find, int32_at, int64_at, name_end, part, uint64_at, value_end
 from docstore.kernel.keys.writer cimport KeyWriter, give_back, writer
 from docstore.kernel.log.entries cimport _timestamp_key, session_row
-from docstore.kernel.log.undo cimport put_document_undo, put_undo
+from docstore.kernel.log.undo cimport DocumentChanges, LogBatch, put_undo
 
 cdef long long _NO_TERM
 cpdef enum:

@@ -12,6 +12,7 @@ import cython
 
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_RUN_BYTES
+from docstore.kernel.log.undo import DocumentChanges, LogBatch
 
 if not cython.compiled:
     from docstore.bson.walk import (
@@ -34,7 +35,7 @@ if not cython.compiled:
     )
     from docstore.kernel.keys.writer import give_back, writer
     from docstore.kernel.log.entries import _timestamp_key, session_row
-    from docstore.kernel.log.undo import put_document_undo, put_undo
+    from docstore.kernel.log.undo import put_undo
 
 _NO_TERM: cython.longlong = -1
 if not cython.compiled:
@@ -232,52 +233,39 @@ class EntryRun:
 
     def put(
         self,
-        entries: dict[bytes, bytes | None],
-        undo: dict[bytes, bytes | None],
-        families: tuple[int, int, int],
-        documents: list[bytes] | None,
-        before: list[bytes] | None,
-        record_keys: list[bytes],
-        made: list[list[bytes]] | None,
-        removed: list[dict[bytes, bytes]] | None,
+        log: LogBatch,
+        changes: DocumentChanges,
         ident: cython.ulonglong,
         rows_prefix: bytes,
         rows: dict[bytes, bytes | None],
     ) -> tuple[int, int]:
         """Add the entries unchanged, and an undo record for each; return (bytes of the entries, of the undo records).
 
-        The parameters from `families` to `ident` are as in `document_entries`. `rows` are the sessions' rows by key
-        (the prefix and a session's id); they are updated to the state after the last entry.
+        `ident`: the collection's number. `rows` are the sessions' rows by key (the prefix and a session's id); they are
+        updated to the state after the last entry.
         """
         out: KeyWriter = writer()
-        place: cython.Py_ssize_t
+        position: cython.Py_ssize_t
         entry_bytes: cython.Py_ssize_t = 0
         undo_bytes: cython.Py_ssize_t = 0
-        stood: bytes | None
-        stands: bytes | None
         lsid: bytes | None
         row_key: bytes
         entry: bytes
-        for place in range(len(self.entries)):
-            entry = self.entries[place]
-            key = _timestamp_key(out, self.timestamps[place])
-            entries[key] = entry
+        for position in range(len(self.entries)):
+            entry = self.entries[position]
+            key = _timestamp_key(out, self.timestamps[position])
+            log.entries[key] = entry
             entry_bytes += len(entry)
-            stands = None if documents is None else documents[place]
-            stood = None if before is None else before[place]
-            put_document_undo(
-                out, families[0], families[1], ident, record_keys[place], stands, stood,
-                None if removed is None else removed[place], None if made is None else made[place],
-            )  # fmt: skip
-            lsid = self.lsids[place]
+            changes.put_undo(out, position, log, ident)
+            lsid = self.lsids[position]
             if lsid is not None:
                 row_key = rows_prefix + lsid
-                put_undo(out, families[2], row_key, rows[row_key])
+                put_undo(out, log.sessions, row_key, rows[row_key])
                 rows[row_key] = session_row(
-                    self.txn_numbers[place], self.term, self.timestamps[place], self.walls[place]
+                    self.txn_numbers[position], self.term, self.timestamps[position], self.walls[position]
                 )
             undo_bytes += out.size
-            undo[key] = out.taken()
+            log.undo[key] = out.taken()
         give_back(out)
         return entry_bytes, undo_bytes
 

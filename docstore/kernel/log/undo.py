@@ -86,25 +86,78 @@ def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> b
     return taken(out)
 
 
-def put_document_undo(
-    out: KeyWriter,
-    records: cython.int,
-    indexes: cython.int,
-    ident: cython.ulonglong,
-    record_key: bytes,
-    stands: bytes | None,
-    stood: bytes | None,
-    removed: dict[bytes, bytes] | None,
-    made: list[bytes] | None,
-) -> cython.int:
-    """Write the beginning of an undo record: the parts of one document, and of its index entries."""
-    _put_counted(out, ident, stands, stood)
-    _put_undo_change(out, records, record_key, stood, stands)
-    if removed is not None:
-        _put_removed(out, indexes, removed)
-    if made is not None:
-        _put_made(out, indexes, made)
-    return 0
+class LogBatch:
+    """The part of a write batch that logging fills: `entries` and `undo` records, by timestamp.
+
+    `families` are those of records, indexes and sessions' rows.
+    """
+
+    entries: dict[bytes, bytes | None]
+    undo: dict[bytes, bytes | None]
+    records: cython.int
+    indexes: cython.int
+    sessions: cython.int
+
+    def __init__(
+        self, entries: dict[bytes, bytes | None], undo: dict[bytes, bytes | None], families: tuple[int, int, int]
+    ) -> None:
+        self.entries = entries
+        self.undo = undo
+        self.records, self.indexes, self.sessions = families
+
+
+class DocumentChanges:
+    """Changed documents of one collection, in parallel lists.
+
+    - `operations` are the fields `o` of the entries; `named` the fields `o2`, None if they contain only the `_id`.
+    - `documents` are the post-images; None if the documents were deleted, and then the entries have no `o2`.
+    - `before` are the pre-images; None if the documents were inserted.
+    - `made` are the new keys in indexes, `removed` the deleted ones with their values.
+    - `stmt_ids` are the statements, if a session wrote the documents.
+    """
+
+    operations: list[bytes]
+    record_keys: list[bytes]
+    documents: list[bytes] | None
+    before: list[bytes] | None
+    made: list[list[bytes]] | None
+    removed: list[dict[bytes, bytes]] | None
+    named: list[bytes] | None
+    stmt_ids: list[int] | None
+
+    def __init__(
+        self,
+        operations: list[bytes],
+        record_keys: list[bytes],
+        documents: list[bytes] | None = None,
+        before: list[bytes] | None = None,
+        made: list[list[bytes]] | None = None,
+        removed: list[dict[bytes, bytes]] | None = None,
+        named: list[bytes] | None = None,
+        stmt_ids: list[int] | None = None,
+    ) -> None:
+        self.operations = operations
+        self.record_keys = record_keys
+        self.documents = documents
+        self.before = before
+        self.made = made
+        self.removed = removed
+        self.named = named
+        self.stmt_ids = stmt_ids
+
+    def put_undo(
+        self, out: KeyWriter, position: cython.Py_ssize_t, log: LogBatch, ident: cython.ulonglong
+    ) -> cython.int:
+        """Write the beginning of an undo record: the parts of one document, and of its index entries."""
+        after: bytes | None = None if self.documents is None else self.documents[position]
+        before: bytes | None = None if self.before is None else self.before[position]
+        _put_counted(out, ident, after, before)
+        _put_undo_change(out, log.records, self.record_keys[position], before, after)
+        if self.removed is not None:
+            _put_removed(out, log.indexes, self.removed[position])
+        if self.made is not None:
+            _put_made(out, log.indexes, self.made[position])
+        return 0
 
 
 def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None, before: bytes | None) -> cython.int:

@@ -35,8 +35,8 @@ cdef bint _is_value(int code, bytes raw, Py_ssize_t at) noexcept
 cdef _members(bytes raw, Py_ssize_t start, Py_ssize_t limit, list values)
 cdef Py_ssize_t _size_of_values(bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
 cdef int _special(
-    bytes raw, Py_ssize_t start, Py_ssize_t limit, int code, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end,
-    bint operators, list values,
+    bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end, bint operators,
+    list values,
 ) except -2
 cdef bint _is_search(bytes raw, int code, Py_ssize_t at, Py_ssize_t named) noexcept
 cdef bint _begins_search(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1

@@ -121,7 +121,7 @@ def _fields(
                 return False
             _out.put(0)
         elif (code == REGEX or operators) and (
-            special := _special(raw, start, limit, code, at, named, end, operators, values)
+            special := _special(raw, start, limit, at, named, end, operators, values)
         ):
             if special < 0:
                 return False
@@ -147,7 +147,6 @@ def _special(
     raw: bytes,
     start: cython.Py_ssize_t,
     limit: cython.Py_ssize_t,
-    code: cython.int,
     at: cython.Py_ssize_t,
     named: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -159,6 +158,7 @@ def _special(
     """
     kind: cython.int
     count: cython.Py_ssize_t
+    code: cython.int = raw[at]
     if code in (REGEX, STRING):
         kind = _kind_of_pattern(raw, start, limit, code, at + 1, named, operators)
         if kind == 0:

@@ -7,7 +7,7 @@ examined only when the consumer reaches it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import cython
 
@@ -61,7 +61,8 @@ class Fetching:
     - `prefix` begins the key of every record.
     - `seen` are the record ids yielded so far, if later entries of a document are to be skipped.
     - A document deleted between the reads of its entry and its record is skipped, too.
-    - Read-ahead is at most `ahead` entries (no more than 256), and at most `wanted`, the number needed (0: not known).
+    - `read_ahead` limits (the entries read ahead, no more than 256; those of the first step: the number of documents
+      that are needed, 0: unknown).
     - `entry` is the entry of the document yielded last.
     """
 
@@ -95,8 +96,7 @@ class Fetching:
         seen: set[bytes] | None,
         bare: bool,
         examined: Examined,
-        ahead: int = LARGEST_CHUNK,
-        wanted: int = 0,
+        read_ahead: Sequence[int] = (LARGEST_CHUNK, 0),
     ) -> None:
         self._entries = entries
         self._get = get
@@ -111,8 +111,8 @@ class Fetching:
         self._found = []
         self._order = []
         self._at = 0
-        self._largest = min(ahead, LARGEST_CHUNK)
-        self._size = min(wanted or _FIRST_CHUNK, self._largest)
+        self._largest = min(read_ahead[0], LARGEST_CHUNK)
+        self._size = min(read_ahead[1] or _FIRST_CHUNK, self._largest)
 
     def __iter__(self) -> Fetching:
         return self

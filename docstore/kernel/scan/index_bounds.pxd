@@ -17,6 +17,12 @@ cdef Py_ssize_t _PASSED_BY_READING
 cdef Py_ssize_t _SOUGHT_BLINDLY
 cdef Py_ssize_t _TRIED_AGAIN
 
+cdef class FieldBounds:
+    cdef bytes prefix
+    cdef bytes end
+    cdef object ranges
+    cdef object descending
+
 cdef class Bounded:
     cdef object _opened
     cdef object _source

@@ -55,14 +55,36 @@ over up to `_TRIED_AGAIN` entries again.
 """
 
 
+class FieldBounds:
+    """The bounds of an index's leading fields.
+
+    `prefix` begins every key of the index, `end` is after them all. `ranges` are, for each field, the sorted half-open
+    ranges (lowest, highest) of its key bytes; `descending` are the fields inverted in the index.
+    """
+
+    prefix: bytes
+    end: bytes
+    ranges: Sequence[Sequence[tuple[bytes, bytes]]]
+    descending: Sequence[bool]
+
+    def __init__(
+        self,
+        prefix: bytes,
+        end: bytes,
+        ranges: Sequence[Sequence[tuple[bytes, bytes]]],
+        descending: Sequence[bool],
+    ) -> None:
+        self.prefix = prefix
+        self.end = end
+        self.ranges = ranges
+        self.descending = descending
+
+
 class Bounded:
     """An iterator over the entries, keys or (key, value) `pairs`, that lie within the bounds of every field.
 
     - `opened(start, end)` iterates over the entries between two keys in the direction of the scan.
     - `sought`, an iterator that can seek forwards, is used instead if there is one.
-    - `prefix` begins every key, `end` is after them all.
-    - `ranges` are, for each of the leading fields, the sorted half-open ranges (lowest, highest) of its key bytes in
-      the index; `descending` are the fields inverted there.
     - With `once` only the first entry for each key of that many leading fields is yielded.
     - `begin` is the key from which entries are requested.
     """
@@ -88,10 +110,7 @@ class Bounded:
     def __init__(
         self,
         opened: Callable[[bytes, bytes], Iterator[Any]],
-        prefix: bytes,
-        end: bytes,
-        ranges: Sequence[Sequence[tuple[bytes, bytes]]],
-        descending: Sequence[bool],
+        bounds: FieldBounds,
         reverse: bool,
         pairs: bool,
         examined: Examined,
@@ -104,12 +123,12 @@ class Bounded:
         self._blindly = 0
         self._once = once
         self._opened = opened
-        self._skipped = len(prefix)
-        self._start = prefix
-        self._end = end
-        self._lows = [[lo for lo, _ in field] for field in ranges]
-        self._highs = [[hi for _, hi in field] for field in ranges]
-        self._masks = [0xFF if each else 0 for each in descending]
+        self._skipped = len(bounds.prefix)
+        self._start = bounds.prefix
+        self._end = bounds.end
+        self._lows = [[lo for lo, _ in field] for field in bounds.ranges]
+        self._highs = [[hi for _, hi in field] for field in bounds.ranges]
+        self._masks = [0xFF if is_descending else 0 for is_descending in bounds.descending]
         self._reverse = reverse
         self._pairs = pairs
         self._examined = examined
@@ -117,7 +136,7 @@ class Bounded:
         self._done = not all(self._lows)
         self._source = iter(())
         if not self._done:
-            self._open_at(begin or prefix + (self._last_of(0) if reverse else self._first_of(0)))
+            self._open_at(begin or bounds.prefix + (self._last_of(0) if reverse else self._first_of(0)))
 
     def __iter__(self) -> Bounded:
         return self

@@ -1,3 +1,7 @@
+cdef class WalkChecks:
+    cdef object status
+    cdef object end
+
 cdef class Walk:
     cdef object _walk
     cdef object _options
@@ -7,9 +11,8 @@ cdef class Walk:
     cdef str _yields
     cdef bint _keys
     cdef bint _values
-    cdef object _check
     cdef object _take_over
-    cdef object _check_end
+    cdef WalkChecks _checks
     cdef int _count
     cdef object _fast_walk
     cdef object _newest

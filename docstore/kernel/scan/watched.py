@@ -17,17 +17,30 @@ _MANY = 128
 """The number of items after which an iterator that yields by itself is worth its creation."""
 
 
+class WalkChecks:
+    """An engine's checks of its iterators: `status(walk)` raises the error of an iterator.
+
+    `end(walk, yields, start, end, reverse, last item)` raises an error if an iteration that ended after that item has
+    missed one; it looks by `walk`.
+    """
+
+    status: Callable[[Any], None]
+    end: Callable[[Any, str, bytes, bytes, bool, Any], None]
+
+    def __init__(self, status: Callable[[Any], None], end: Callable[[Any, str, bytes, bytes, bool, Any], None]) -> None:
+        self.status = status
+        self.end = end
+
+
 class Walk:
     """Yields the entries of `[start, end)` in the state in which it was made, downwards if `reverse`.
 
     `yields` names what it yields: `keys`, `values` or `items`, which are (key, value). `walk` is an iterator that is
-    moved by calls, with the options `options`, whose bound is `end`; they must live as long. `check(walk)` raises its
-    error.
+    moved by calls, with the options `options`, whose bound is `end`; they must live as long.
 
     After many items an iterator takes over that yields by itself, which takes a fifth less time. `take_over(key)`
     returns it, from that key on; None if the state is not the newest any more. Downwards it yields (key, value) instead
-    of values, and those below `start` too. It ends silently at damage, so at its end
-    `check_end(walk, yields, start, end, reverse, last item)` looks by `walk` whether that was the last of the range.
+    of values, and those below `start` too. It ends silently at damage, so its end is checked.
     """
 
     _walk: Any
@@ -38,9 +51,8 @@ class Walk:
     _yields: str
     _keys: cython.bint
     _values: cython.bint
-    _check: Callable[[Any], None]
     _take_over: Callable[[bytes], Iterator[Any] | None]
-    _check_end: Callable[[Any, str, bytes, bytes, bool, Any], None]
+    _checks: WalkChecks
     _count: cython.int
     _fast_walk: Iterator[Any] | None
     _newest: object
@@ -54,9 +66,8 @@ class Walk:
         end: bytes,
         reverse: bool,
         yields: str,
-        check: Callable[[Any], None],
         take_over: Callable[[bytes], Iterator[Any] | None],
-        check_end: Callable[[Any, str, bytes, bytes, bool, Any], None],
+        checks: WalkChecks,
     ) -> None:
         self._walk = walk
         self._options = options
@@ -66,9 +77,8 @@ class Walk:
         self._yields = yields
         self._keys = yields == "keys"
         self._values = yields == "values"
-        self._check = check
         self._take_over = take_over
-        self._check_end = check_end
+        self._checks = checks
         self._count = 0
         self._fast_walk = None
         self._newest = None
@@ -111,7 +121,7 @@ class Walk:
         key = walk.key()
         if key is None:
             self._ended = True
-            self._check(walk)
+            self._checks.status(walk)
         elif self._reverse and key < self._start:
             self._ended = True
             return None
@@ -124,7 +134,7 @@ class Walk:
             return item[1] if self._values and self._reverse else item
         self._fast_walk = None
         self._ended = True
-        self._check_end(self._walk, self._yields, self._start, self._end, self._reverse, self._newest)
+        self._checks.end(self._walk, self._yields, self._start, self._end, self._reverse, self._newest)
         self._newest = None
         raise StopIteration
 

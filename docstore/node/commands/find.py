@@ -15,6 +15,7 @@ from docstore.collection.catalog.views import ResolvedView
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.execute import open_find
+from docstore.collection.read.sorter import SortMemory
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded, Response
@@ -111,8 +112,7 @@ def _run(context: Context, arguments: Arguments) -> Steps[Encoded]:
                 owned=view.owned,
                 clock=node.clock,
                 exact=execution.exact,
-                spill=spill,
-                buffers=buffers,
+                memory=SortMemory(spill, buffers),
                 indexes=indexes,
             )
             execution.add(source.plan_stats)

@@ -161,7 +161,7 @@ def _at_once(
         near = nearness_of(stages, halves=halves) if collation is None else None
         return None if near is None else _by_distance(context, node, collection, near, batch)
     filter_, piece, unions = pieces
-    scan = _found(context, node, collection, filter_, piece, collation)
+    scan = _found(context, collection, filter_, piece, collation)
     if scan is None:
         return None
     source, state = scan
@@ -216,7 +216,7 @@ def _by_distance(
     if path is None or any(name == path for name, _, _ in query):
         return None
     filter_ = document_from([(path, *stage.near.argument), *query])
-    scan = scan_at_once(context, node, collection, filter_, special=True)
+    scan = scan_at_once(context, collection, filter_, special=True)
     if scan is None or scan[0].near is None:
         return None
     near, state = scan
@@ -238,7 +238,6 @@ def _only_path(collection: Collection) -> str | None:
 
 def _found(
     context: Context,
-    node: DataNode,
     collection: Collection,
     filter_: bytes,
     behind: Piece,
@@ -253,7 +252,7 @@ def _found(
         return values_at_once(context, collection, distinct)
     counted = behind.counted is not None
     sort = behind.find.sort
-    scan = scan_at_once(context, node, collection, filter_, sort=sort, counted=counted, collation=collation)
+    scan = scan_at_once(context, collection, filter_, sort=sort, counted=counted, collation=collation)
     if scan is None or distinct is None:
         return scan
     bound, state = scan

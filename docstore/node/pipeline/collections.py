@@ -23,6 +23,7 @@ from docstore.collection.read.access import PlanStats, count_uses
 from docstore.collection.read.execute import open_find
 from docstore.collection.read.fetch import fetched_by_keys
 from docstore.collection.read.planning import plan_query
+from docstore.collection.read.sorter import SortMemory
 from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
@@ -150,8 +151,7 @@ class LocalCollections:
             owned=owned,
             clock=self._node.clock,
             exact=execution.exact,
-            spill=self._spill,
-            buffers=self._buffers,
+            memory=SortMemory(self._spill, self._buffers),
             indexes=indexes_of(self._context, collection),
         )
         execution.add(source.plan_stats)

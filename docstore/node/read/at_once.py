@@ -26,7 +26,7 @@ from docstore.commands.declaration import Encoded
 from docstore.errors import CommandError
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.node.limits import MAX_INLINE_RESULT_BYTES
-from docstore.node.node import DataNode
+from docstore.node.node import DataNode, node_of
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, MAX_BATCH_BYTES, opened_reply, whole_reply
 from docstore.node.read.distinct import DistinctValues
 from docstore.node.read.snapshot import StepState, newest, state_at_once
@@ -58,7 +58,6 @@ def is_apart(context: Context) -> bool:
 
 def scan_at_once(
     context: Context,
-    node: DataNode,
     collection: Collection,
     filter_: bytes,
     *,
@@ -75,7 +74,14 @@ def scan_at_once(
     if is_profiled(context) or is_apart(context):
         return None
     bound = bound_scan(
-        collection, filter_, node.engine, sort=sort, counted=counted, hint=hint, collation=collation, special=special
+        collection,
+        filter_,
+        node_of(context).engine,
+        sort=sort,
+        counted=counted,
+        hint=hint,
+        collation=collation,
+        special=special,
     )
     if bound is None:
         return None
@@ -114,7 +120,7 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         projection = known_projection(told)
         if projection is None and _TEXT not in given.get("filter", EMPTY_DOCUMENT):
             return None
-    scan = _scan_of_find(context, node, collection, given, projection)
+    scan = _scan_of_find(context, collection, given, projection)
     if scan is None:
         return None
     bound, state = scan
@@ -165,7 +171,6 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
 
 def _scan_of_find(
     context: Context,
-    node: DataNode,
     collection: Collection,
     given: Mapping[str, Any],
     projection: Projection | None,
@@ -176,7 +181,7 @@ def _scan_of_find(
         return None
     sort = given.get("sort", EMPTY_DOCUMENT)
     filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
-    return scan_at_once(context, node, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
+    return scan_at_once(context, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
 
 
 class _Wanted(NamedTuple):
@@ -249,7 +254,7 @@ def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> in
     if not known:
         return None
     filter_ = given.get("query", EMPTY_DOCUMENT)
-    scan = scan_at_once(context, node, collection, filter_, counted=True, collation=collation)
+    scan = scan_at_once(context, collection, filter_, counted=True, collation=collation)
     if scan is None:
         return None
     bound, state = scan
@@ -295,7 +300,7 @@ def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) ->
         every = values_at_once(context, collection, path)
         documents = None if every is None else every[0]
     else:
-        documents = _documents_with(context, node, collection, path, filter_, collation)
+        documents = _documents_with(context, collection, path, filter_, collation)
     if documents is None:
         return None
     found = DistinctValues(path, collation)
@@ -310,10 +315,10 @@ def _may_be_told(collection: Collection, path: str, filter_: bytes) -> bool:
 
 
 def _documents_with(
-    context: Context, node: DataNode, collection: Collection, path: str, filter_: bytes, collation: Collation | None
+    context: Context, collection: Collection, path: str, filter_: bytes, collation: Collation | None
 ) -> list[bytes] | None:
     """Return the documents of a filter, or others with the same values at a path."""
-    scan = scan_at_once(context, node, collection, filter_, collation=collation)
+    scan = scan_at_once(context, collection, filter_, collation=collation)
     if scan is None:
         return None
     bound, state = scan

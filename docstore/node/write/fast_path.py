@@ -23,7 +23,7 @@ from docstore.collection.collection import Collection
 from docstore.collection.index.ahead import keys_take_long
 from docstore.collection.oplog.journal import Image
 from docstore.collection.oplog.sessions import SessionWrite
-from docstore.collection.read.prepared import NOTHING, bound_scan
+from docstore.collection.read.prepared import NOTHING, bound_scan_of_write
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.arguments import Arguments
@@ -56,13 +56,13 @@ from docstore.query.filter.parse import parse_filter
 from docstore.query.projection.projection import Projection
 from docstore.query.scripts import ScriptsWanted
 
-_SAID_ANYWAY = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
-_MOSTLY_SAID = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
+_SINGLE_OPTIONS = frozenset((("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")))
+_USUAL_OPTIONS = [("multi", BOOL, b"\0"), ("upsert", BOOL, b"\0")]
 """Fields that drivers send with most updates."""
 _UPSERT = ("upsert", BOOL, b"\1")
-_SAID_OF_UPSERTS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
+_UPSERT_OPTIONS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _MANY = ("multi", BOOL, b"\1")
-_SAID_OF_MANY = frozenset((_MANY, ("upsert", BOOL, b"\0")))
+_MANY_OPTIONS = frozenset((_MANY, ("upsert", BOOL, b"\0")))
 _ONE = ("limit", INT32, b"\1\0\0\0")
 _OF_FIND_AND_MODIFY = frozenset(
     ("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters", "collation")
@@ -112,7 +112,7 @@ class _Place:
         if "within" in arguments or "statementCounts" in arguments:
             # The router ensures that a moving document is visited once.
             return None
-        bound = bound_scan(self.collection, filter_, engine, sort=sort, collation=collation, evaluates=False)
+        bound = bound_scan_of_write(self.collection, filter_, engine, sort=sort, collation=collation)
         return None if bound is None else bound.first(engine, owned)
 
     def search_many(self, arguments: Arguments, filter_: bytes) -> list[Match] | None:
@@ -124,7 +124,7 @@ class _Place:
             return None
         if identity_in(filter_) is not None:
             return None
-        bound = bound_scan(self.collection, filter_, self.node.engine, evaluates=False)
+        bound = bound_scan_of_write(self.collection, filter_, self.node.engine)
         found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1, self.owned)
         if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
             return None
@@ -191,10 +191,10 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
     given = elements(statements[0])
     if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][0] != "u":
         return None
-    said, filters = _filters_apart(given[2:])
-    upsert, many = _UPSERT in said, _MANY in said
-    allowed = _SAID_OF_MANY if many else _SAID_OF_UPSERTS if upsert else _SAID_ANYWAY
-    if (said != _MOSTLY_SAID and not allowed.issuperset(said)) or (many and node.shard_filter is not None):
+    options, filters = _filters_apart(given[2:])
+    upsert, many = _UPSERT in options, _MANY in options
+    allowed = _MANY_OPTIONS if many else _UPSERT_OPTIONS if upsert else _SINGLE_OPTIONS
+    if (options != _USUAL_OPTIONS and not allowed.issuperset(options)) or (many and node.shard_filter is not None):
         return None
     update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters, upsert=upsert)
     place = None
@@ -259,15 +259,17 @@ def _update_many(context: Context, place: _Place, update: Modification, found: l
     return acknowledge_counts(context, place.concern, len(found), len(modified), last)
 
 
-def _filters_apart(said: list[tuple[str, int, bytes]]) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
+def _filters_apart(
+    options: list[tuple[str, int, bytes]],
+) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
     """Return (the statement's other fields, its array filters); the filters are None if invalid."""
-    for place, (name, code, data) in enumerate(said):
+    for place, (name, code, data) in enumerate(options):
         if name == "arrayFilters":
             filters = values(data) if code == ARRAY else None
             if filters is None or any(each[0] != OBJECT for each in filters):
-                return said, None
-            return said[:place] + said[place + 1 :], tuple([each[1] for each in filters])
-    return said, ()
+                return options, None
+            return options[:place] + options[place + 1 :], tuple([each[1] for each in filters])
+    return options, ()
 
 
 def _refused(

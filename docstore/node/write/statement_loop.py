@@ -10,7 +10,7 @@ from docstore.bson import Value, get_field
 from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite, incomplete_history
-from docstore.collection.read.prepared import bound_scan
+from docstore.collection.read.prepared import bound_scan_of_write
 from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
@@ -143,7 +143,7 @@ class WriteTarget:
             return None, None
         is_valid, rules = collation_of(collection, collation)
         reader = self.reader
-        bound = bound_scan(collection, filter_, reader, collation=rules, evaluates=False) if is_valid else None
+        bound = bound_scan_of_write(collection, filter_, reader, collation=rules) if is_valid else None
         matches = None if bound is None else bound.pairs(reader, UNIT_DOCUMENTS + 1 if multi else 1, owned)
         if bound is None or matches is None or len(matches) > UNIT_DOCUMENTS:
             return None, None

@@ -115,7 +115,7 @@ def test_nothing_is_read_ahead_where_the_figures_are_to_be_exact(kernel: Kernel)
 
     records = Records(dict.fromkeys(range(10), b"x"))
     pairs = kernel.scan.fetch.Fetching(
-        entries(), records.get, records.walks, PREFIX, None, True, kernel.scan.fetch.Examined(), 1
+        entries(), records.get, records.walks, PREFIX, None, True, kernel.scan.fetch.Examined(), (1, 0)
     )
 
     next(pairs)

@@ -71,9 +71,8 @@ def test_bounds_hold_what_looking_at_all_finds(kernel: Kernel, seed: int) -> Non
     source = Entries(entries, reverse=reverse, pairs=pairs)
 
     sought = None if reverse or rng.random() < 0.5 else kernel.Sought(Cursor(entries), None, pairs, lambda _: None)
-    bounded = kernel.scan.index_bounds.Bounded(
-        source.open, PREFIX, END, ranges, descending, reverse, pairs, examined, min(once, fields), sought
-    )
+    bounds = kernel.scan.index_bounds.FieldBounds(PREFIX, END, ranges, descending)
+    bounded = kernel.scan.index_bounds.Bounded(source.open, bounds, reverse, pairs, examined, min(once, fields), sought)
     found = [item[0] if pairs else item for item in bounded]
 
     expected = [key for key in entries if _is_within(kernel, key, ranges, descending)]
@@ -135,11 +134,8 @@ def test_few_entries_are_looked_at(kernel: Kernel) -> None:
     source = Entries(entries, reverse=False, pairs=False)
 
     everything, point = [(b"\1", b"\xfe")], [(second, second[:-1] + b"\1")]
-    found = list(
-        kernel.scan.index_bounds.Bounded(
-            source.open, PREFIX, END, [everything, point], [False] * 2, False, False, examined
-        )
-    )
+    bounds = kernel.scan.index_bounds.FieldBounds(PREFIX, END, [everything, point], [False] * 2)
+    found = list(kernel.scan.index_bounds.Bounded(source.open, bounds, False, False, examined))
 
     assert len(found) == 5
     assert (examined.keys, examined.seeks, source.opened) == (10, 10, 11)
@@ -152,7 +148,8 @@ def test_an_iterator_is_moved_about_once_for_each_of_many_entries(kernel: Kernel
     walk = Cursor(entries)
     sought = kernel.Sought(walk, None, False, lambda _: None)
     source, examined = Entries(entries, reverse=False, pairs=False), kernel.scan.fetch.Examined()
-    bounded = kernel.scan.index_bounds.Bounded(source.open, PREFIX, END, [], [False], False, False, examined, 1, sought)
+    bounds = kernel.scan.index_bounds.FieldBounds(PREFIX, END, [], [False])
+    bounded = kernel.scan.index_bounds.Bounded(source.open, bounds, False, False, examined, 1, sought)
     assert list(bounded) == entries[::each]
     assert (source.opened, examined.keys) == (0, 0)
     assert walk.moved <= most_moved

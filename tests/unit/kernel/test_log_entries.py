@@ -132,10 +132,9 @@ def test_many_inserts_are_logged_as_each_by_itself(kernel: Kernel, in_session: b
     logged: dict[bytes, bytes | None] = {}
     undone: dict[bytes, bytes | None] = {}
 
-    found = entries.document_entries(
-        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), head, documents, documents, None, o2,
-        record_keys, made, None, 9, stamp, term, wall, session,
-    )  # fmt: skip
+    log = kernel.log.undo.LogBatch(logged, undone, (Family.RECORDS, Family.INDEXES, Family.META))
+    changes = kernel.log.undo.DocumentChanges(documents, record_keys, documents, made=made, named=o2)
+    found = entries.document_entries(log, changes, head, 9, stamp, term, wall, session)
 
     for number, raw in enumerate(documents):
         key = timestamp_key(stamp + number)
@@ -171,10 +170,9 @@ def test_many_updates_are_logged_as_each_by_itself(kernel: Kernel) -> None:
     logged: dict[bytes, bytes | None] = {}
     undone: dict[bytes, bytes | None] = {}
 
-    entries.document_entries(
-        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), b"", operations, documents, before, None,
-        record_keys, None, None, 9, 1, -1, 2, None,
-    )  # fmt: skip
+    log = kernel.log.undo.LogBatch(logged, undone, (Family.RECORDS, Family.INDEXES, Family.META))
+    changes = kernel.log.undo.DocumentChanges(operations, record_keys, documents, before)
+    entries.document_entries(log, changes, b"", 9, 1, -1, 2, None)
 
     for number, raw in enumerate(documents):
         o2 = entries.id_document(raw, b"o2")
@@ -195,10 +193,9 @@ def test_many_deletes_are_logged_as_each_by_itself(kernel: Kernel) -> None:
     logged: dict[bytes, bytes | None] = {}
     undone: dict[bytes, bytes | None] = {}
 
-    entries.document_entries(
-        logged, undone, (Family.RECORDS, Family.INDEXES, Family.META), b"", operations, None, before, None,
-        record_keys, None, removed, 9, 1, -1, 2, None,
-    )  # fmt: skip
+    log = kernel.log.undo.LogBatch(logged, undone, (Family.RECORDS, Family.INDEXES, Family.META))
+    changes = kernel.log.undo.DocumentChanges(operations, record_keys, before=before, removed=removed)
+    entries.document_entries(log, changes, b"", 9, 1, -1, 2, None)
 
     for number, raw in enumerate(before):
         o = bson.encode({"_id": number})

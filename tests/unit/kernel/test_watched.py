@@ -59,9 +59,8 @@ class Walked:
             b"y",
             reverse,
             yields,
-            lambda _: None,
             self._take_over,
-            lambda _, *judged: self.ends.append(judged),
+            kernel.WalkChecks(lambda _: None, lambda _, *judged: self.ends.append(judged)),
         )
 
     def _take_over(self, key: bytes) -> Any:
@@ -104,7 +103,8 @@ def test_an_iterator_that_took_over_and_ended_early_is_noticed(kernel: Kernel) -
 
     keys = [b"%03d" % number for number in range(200)]
     cursor = Cursor(keys)
-    walk = kernel.Walk(cursor, None, b"", b"9", False, "keys", lambda _: None, lambda _: iter([b"127", b"128"]), refuse)
+    checks = kernel.WalkChecks(lambda _: None, refuse)
+    walk = kernel.Walk(cursor, None, b"", b"9", False, "keys", lambda _: iter([b"127", b"128"]), checks)
     assert [next(walk) for _ in range(129)] == keys[:129]
     with pytest.raises(ValueError, match="b'128' is not the last"):
         next(walk)
@@ -114,8 +114,9 @@ def test_a_walk_says_why_it_has_ended(kernel: Kernel) -> None:
     def damaged(_walk: object) -> None:
         raise ValueError("damaged")
 
+    checks = kernel.WalkChecks(damaged, lambda *_: None)
     for reverse in (False, True):
-        walk = kernel.Walk(Cursor([b"a"]), None, b"", b"b", reverse, "keys", damaged, lambda _: None, lambda *_: None)
+        walk = kernel.Walk(Cursor([b"a"]), None, b"", b"b", reverse, "keys", lambda _: None, checks)
         assert next(walk) == b"a"
         with pytest.raises(ValueError, match="damaged"):
             next(walk)

@@ -11,7 +11,7 @@ from docstore.bson.walk import elements, get_field
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS
 from docstore.collection.read.plan_cache import ScanKey
-from docstore.collection.read.prepared import NOTHING, BoundScan, bound_scan
+from docstore.collection.read.prepared import NOTHING, BoundScan, bound_scan_of_write
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.kernel.keys.entry_source import LARGE_BYTES
@@ -160,7 +160,7 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             return False
         if update.changed is None or b"_id" in update.changed:
             return False
-        bound = bound_scan(collection, statement.filter, target.reader, evaluates=False)
+        bound = bound_scan_of_write(collection, statement.filter, target.reader)
         rules = target.post_images()
         if bound is None or not bound.parts or changed.concerns(bound, statement.filter):
             # Without an index each scan takes long and gets a step of its own.
