@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from configsvr.catalog.cluster import OWN_DATABASES
+from configsvr.catalog_command import catalog_command
 from configsvr.server import ConfigServer, server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.errors import Code, CommandError
 
 _SECONDS = 10.0
@@ -115,12 +116,9 @@ async def _identify(server: ConfigServer, target: str, name: str) -> None:
         raise CommandError(Code.OperationFailed, f"'{target}' cannot be added: {reason}") from error
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrAddShard",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(Parameter("name", Type.STRING, internal=True),),
     help="add a replica set as a shard",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.sharding.version import DatabaseVersion
 
 
@@ -21,12 +22,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrCommitMovePrimary",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(
         Parameter("databaseVersion", Type.OBJECT, required=True, internal=True),

@@ -11,11 +11,12 @@ from typing import Any
 
 from bson.binary import Binary
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -31,12 +32,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrCommitRename",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.NAMESPACE,
     parameters=(
         Parameter("to", Type.NAMESPACE, required=True, internal=True),

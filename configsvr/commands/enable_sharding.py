@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -22,12 +23,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"primary": database.primary, "partitioned": True}
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrEnableSharding",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(
         Parameter("primaryShard", Type.STRING, internal=True),

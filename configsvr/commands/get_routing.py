@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import (
     append_fields,
@@ -23,7 +24,7 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.kernel.compute.projection import TopFields
 from docstore.namespace import split_namespace
 from docstore.sharding.version import ShardVersion
@@ -70,12 +71,9 @@ async def run(context: Context, arguments: Arguments) -> bytes:
         release()
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrGetRouting",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(Parameter("since", Type.OBJECT, internal=True),),
     help="where a namespace lives",

@@ -8,10 +8,11 @@ from bson.int64 import Int64
 
 from configsvr.catalog.leases import DEFAULT_TTL_MS
 from configsvr.catalog.records import date_of
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -35,12 +36,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrLease",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(
         Parameter("action", Type.STRING, required=True, internal=True),

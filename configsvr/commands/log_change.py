@@ -6,10 +6,11 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 
 
 def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -25,12 +26,9 @@ def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrLogChange",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     parameters=(
         Parameter("ns", Type.STRING, required=True, internal=True),

@@ -6,10 +6,11 @@ from typing import Any
 
 from bson.int64 import Int64
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Role, Type
+from docstore.commands.declaration import Type
 from docstore.errors import Code, CommandError
 
 
@@ -40,12 +41,9 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return reply
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrRemoveShard",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.STRING,
     help="empty and remove a shard",
 )

@@ -6,11 +6,12 @@ from typing import Any
 
 from bson.binary import Binary
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import ConfigServer, server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
+from docstore.commands.declaration import Parameter, Type
 from docstore.sharding.key import ShardKey
 from docstore.sharding.version import DatabaseVersion
 
@@ -38,12 +39,9 @@ def _candidates(server: ConfigServer) -> list[str]:
     return [shard.name for shard in server.cluster.shards() if not shard.draining]
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrShardCollection",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     value=Type.NAMESPACE,
     parameters=(
         Parameter("key", Type.OBJECT, required=True, internal=True),
