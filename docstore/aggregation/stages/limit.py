@@ -19,7 +19,9 @@ from docstore.query.value.values import NUMBERS, int64_value, integral_of
 
 
 @dataclass(frozen=True, slots=True)
-class Limit(PlainStage):
+class _PositionalStage(PlainStage):
+    """A stage that selects documents by their positions, whatever they contain."""
+
     count: int
 
     keeps_documents = True
@@ -29,6 +31,9 @@ class Limit(PlainStage):
     def field_dependencies(self) -> FieldDependencies:
         return FieldDependencies(frozenset())
 
+
+@dataclass(frozen=True, slots=True)
+class Limit(_PositionalStage):
     def join_with(self, following: Stage) -> Stage | None:
         return Limit(min(self.count, following.count)) if isinstance(following, Limit) else None
 
@@ -63,16 +68,7 @@ class _LimitRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip(PlainStage):
-    count: int
-
-    keeps_documents = True
-    counts_documents = True
-
-    @property
-    def field_dependencies(self) -> FieldDependencies:
-        return FieldDependencies(frozenset())
-
+class Skip(_PositionalStage):
     def join_with(self, following: Stage) -> Stage | None:
         total = self.count + following.count if isinstance(following, Skip) else LONG_MAX + 1
         return Skip(total) if total <= LONG_MAX else None

@@ -84,11 +84,11 @@ class Entries:
         grown: Grown = []
         for index in coll.secondary:
             tolerant = not self._enforce
-            keys, places, marks = (
+            keys, positions, marks = (
                 index.marked_keys(raw, tolerant=tolerant) if ahead is None else ahead.of(index, raw, tolerant=tolerant)
             )
-            if places & ~index.places:
-                grown.append((index, places))
+            if positions & ~index.places:
+                grown.append((index, positions))
             for key in keys:
                 entry = index.prefix + key
                 if index.unique:
@@ -100,14 +100,14 @@ class Entries:
         """Add the secondary entries of new documents; return (the entries, the multikey positions added). Errors:
         DuplicateKey.
         """
-        made: list[bytes] = []
+        entries: list[bytes] = []
         grown: Grown = []
         pending, claims, tolerant = self._pending, self._claims, not self._enforce
         for index in coll.secondary:
-            prefix, unique, marked_keys, met = index.prefix, index.unique, index.marked_keys, 0
+            prefix, unique, marked_keys, all_positions = index.prefix, index.unique, index.marked_keys, 0
             for raw, rid in zip(documents, rids, strict=True):
-                keys, places, marks = marked_keys(raw, tolerant=tolerant)
-                met |= places
+                keys, positions, marks = marked_keys(raw, tolerant=tolerant)
+                all_positions |= positions
                 for key in keys:
                     entry = prefix + key
                     if unique:
@@ -115,10 +115,10 @@ class Entries:
                         claims[entry] = rid
                     entry += rid
                     pending[entry] = marks
-                    made.append(entry)
-            if met & ~index.places:
-                grown.append((index, met))
-        return made, grown
+                    entries.append(entry)
+            if all_positions & ~index.places:
+                grown.append((index, all_positions))
+        return entries, grown
 
     def of_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> NewEntries | None:
         """Return the entries of new documents; None if one is refused, or if they cannot be checked together."""
@@ -127,27 +127,27 @@ class Entries:
         identities = dict(zip(id_keys, values, strict=True))
         if len(identities) < len(id_keys) or self._any_taken(id_keys, newest):
             return None
-        made = [[key] for key in id_keys]
+        document_entries = [[key] for key in id_keys]
         marked: Marked = {}
         grown: Grown = []
         claims: dict[bytes, bytes] = {}
         try:
             for index in coll.secondary:
-                own: list[list[bytes]] = [[] for _ in rids] if index.unique else made
-                met = _add_each(index, documents, rids, own, marked, tolerant=not self._enforce)
-                if met & ~index.places:
-                    grown.append((index, met))
+                index_entries: list[list[bytes]] = [[] for _ in rids] if index.unique else document_entries
+                positions = _add_each(index, documents, rids, index_entries, marked, tolerant=not self._enforce)
+                if positions & ~index.places:
+                    grown.append((index, positions))
                 if index.unique:
-                    if not self._claim_each(index, own, rids, claims):
+                    if not self._claim_each(index, index_entries, rids, claims):
                         return None
-                    for entries_of, added in zip(made, own, strict=True):
+                    for entries_of, added in zip(document_entries, index_entries, strict=True):
                         entries_of += added
         except CommandError:
             return None
-        entries = dict.fromkeys(chain.from_iterable(made), b"") if coll.secondary else {}
+        entries = dict.fromkeys(chain.from_iterable(document_entries), b"") if coll.secondary else {}
         entries.update(marked)
         entries.update(identities)
-        return NewEntries(id_keys, made, entries, grown, claims)
+        return NewEntries(id_keys, document_entries, entries, grown, claims)
 
     def add_each(self, new: NewEntries) -> None:
         """Add the entries to the batch."""
@@ -163,13 +163,15 @@ class Entries:
         """
         if not (index.ready and self._enforce):
             return False
-        taken = {entry[:-RECORD_ID_BYTES]: rid for of_one, rid in zip(entries, rids, strict=True) for entry in of_one}
-        if len(taken) < sum(map(len, entries)) or not self._claims.keys().isdisjoint(taken):
+        new_claims = {
+            entry[:-RECORD_ID_BYTES]: rid for of_one, rid in zip(entries, rids, strict=True) for entry in of_one
+        }
+        if len(new_claims) < sum(map(len, entries)) or not self._claims.keys().isdisjoint(new_claims):
             return False
-        ranges = [(key, key + AFTER_RECORD_ID) for key in sorted(taken)]
+        ranges = [(key, key + AFTER_RECORD_ID) for key in sorted(new_claims)]
         if next(keys_of_ranges(self._engine, _INDEXES, ranges), None) is not None:
             return False
-        claims.update(taken)
+        claims.update(new_claims)
         return True
 
     def _any_taken(self, id_keys: list[bytes], newest: bytes) -> bool:
@@ -209,13 +211,13 @@ class Entries:
 
     def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
         """Return the secondary entries of a stored document."""
-        found: Marked = {}
+        entries: Marked = {}
         for index in coll.secondary:
             marked = index.marked_keys if ahead is None else partial(ahead.of, index)
             keys, _, marks = marked(raw, tolerant=not self._enforce)
             for key in keys:
-                found[index.prefix + key + rid] = marks
-        return found
+                entries[index.prefix + key + rid] = marks
+        return entries
 
     def changed_keys(
         self,
@@ -237,22 +239,22 @@ class Entries:
         for index in coll.indexes_of(changed):
             marked = index.marked_keys if ahead is None else partial(ahead.of, index)
             old, _, old_marks = marked(before, tolerant=not self._enforce)
-            new, places, marks = marked(after, tolerant=not self._enforce)
-            if places & ~index.places:
-                grown.append((index, places))
+            new, positions, marks = marked(after, tolerant=not self._enforce)
+            if positions & ~index.places:
+                grown.append((index, positions))
             if old == new and old_marks == marks:
                 continue
-            gone = set(old)
+            obsolete = set(old)
             for key in new:
-                if key in gone and old_marks == marks:
-                    gone.discard(key)
+                if key in obsolete and old_marks == marks:
+                    obsolete.discard(key)
                     continue
                 entry = index.prefix + key
-                if index.unique and key not in gone:
+                if index.unique and key not in obsolete:
                     self._check(coll, index, after, entry, rid)
                 added[entry + rid] = marks
-            for key in old if gone else ():
-                if key in gone:
+            for key in old if obsolete else ():
+                if key in obsolete:
                     removed[index.prefix + key + rid] = old_marks
         return removed, added, grown
 
@@ -271,40 +273,40 @@ class Entries:
         without it, such an addition is refused too.
         """
         moved: dict[bytes, bytes | None] = {}
-        all_made: list[list[bytes]] = [[] for _ in rids]
+        all_added: list[list[bytes]] = [[] for _ in rids]
         all_removed: list[Marked] = [{} for _ in rids]
         grown: Grown = []
         try:
             for index in indexes:
-                prefix, add, met = index.prefix, index.adder(tolerant=not self._enforce), 0
-                for rid, old_raw, new_raw, made, removed in zip(
-                    rids, before, after, all_made, all_removed, strict=True
+                prefix, add, positions = index.prefix, index.adder(tolerant=not self._enforce), 0
+                for rid, old_raw, new_raw, added, removed in zip(
+                    rids, before, after, all_added, all_removed, strict=True
                 ):
                     old: list[bytes] = []
                     new: list[bytes] = []
                     old_marks: Marked = {}
                     marks: Marked = {}
                     add(prefix, old_raw, rid, old, old_marks)
-                    met |= add(prefix, new_raw, rid, new, marks)
+                    positions |= add(prefix, new_raw, rid, new, marks)
                     if old == new and old_marks == marks:
                         continue
-                    gone = set(old)
+                    obsolete = set(old)
                     for key in new:
                         mark = marks.get(key, b"")
-                        if key not in gone:
-                            made.append(key)
+                        if key not in obsolete:
+                            added.append(key)
                         elif mark == old_marks.get(key, b""):
                             continue
                         else:
                             removed[key] = old_marks.get(key, b"")
                         moved[key] = mark
-                    gone.difference_update(new)
-                    for key in old if gone else ():
-                        if key in gone:
+                    obsolete.difference_update(new)
+                    for key in old if obsolete else ():
+                        if key in obsolete:
                             removed[key] = old_marks.get(key, b"")
                             moved[key] = None
-                if met & ~index.places:
-                    grown.append((index, met))
+                if positions & ~index.places:
+                    grown.append((index, positions))
         except CommandError:
             return None, None
         if grown:
@@ -312,7 +314,7 @@ class Entries:
                 return None, None
             grow(grown)
         self._pending.update(moved)
-        return all_made, all_removed
+        return all_added, all_removed
 
     def remove_each(self, coll: Collection, documents: list[bytes], rids: list[bytes]) -> list[Marked]:
         """Remove the entries of stored documents from the batch; return those of each, from all indexes."""
@@ -369,15 +371,15 @@ def _add_each(
     index: Index,
     documents: list[bytes],
     rids: list[bytes],
-    made: list[list[bytes]],
+    document_entries: list[list[bytes]],
     marked: dict[bytes, bytes],
     *,
     tolerant: bool,
 ) -> int:
     """Append the entries of many documents, each to its own list, as `Index.adder`."""
     if not tolerant and index.is_of_values:
-        return index.key_pattern.add_each(index.prefix, documents, rids, made, marked)
-    add, met = index.adder(tolerant=tolerant), 0
-    for raw, rid, entries in zip(documents, rids, made, strict=True):
-        met |= add(index.prefix, raw, rid, entries, marked)
-    return met
+        return index.key_pattern.add_each(index.prefix, documents, rids, document_entries, marked)
+    add, positions = index.adder(tolerant=tolerant), 0
+    for raw, rid, entries in zip(documents, rids, document_entries, strict=True):
+        positions |= add(index.prefix, raw, rid, entries, marked)
+    return positions

@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from docstore.collection.collection import Collection, Index
+from docstore.collection.read.batching import both
 from docstore.collection.read.covered import covered, told_condition
 from docstore.collection.read.fetch import ReadAhead, fetched, fetching
 from docstore.collection.read.index_access import merged_entries
 from docstore.collection.read.near import nearest_documents
-from docstore.collection.read.taking import both
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.fetch import LARGEST_CHUNK, Examined
 from docstore.key_layout import RECORD_ID_BYTES, record_id_bytes

@@ -32,12 +32,12 @@ class DocumentBatch:
     exhausted: bool
 
 
-class Taking:
+class DocumentBatches:
     """Batches of those `documents` that satisfy `predicate`, projected. A document that does not fit waits for the
     next.
     """
 
-    __slots__ = ("_clock", "_held", "_projection", "documents", "predicate")
+    __slots__ = ("_clock", "_postponed", "_projection", "documents", "predicate")
 
     def __init__(
         self,
@@ -50,45 +50,45 @@ class Taking:
         self.predicate = predicate
         self._projection = projection
         self._clock = clock
-        self._held: bytes | None = None
+        self._postponed: bytes | None = None
 
-    def take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
-        """Return up to `wanted` documents, and the status of the scan (`docstore.kernel.scan.documents.scan`)."""
+    def take(self, max_documents: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
+        """Return at most `max_documents`, and the status of the scan (`docstore.kernel.scan.documents.scan`)."""
         if self._projection is None:
-            return self._take(wanted, max_bytes, deadline)
-        return self._take_projected(self._projection, wanted, max_bytes, deadline)
+            return self._take(max_documents, max_bytes, deadline)
+        return self._take_projected(self._projection, max_documents, max_bytes, deadline)
 
-    def _take(self, wanted: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
+    def _take(self, max_documents: int, max_bytes: int, deadline: float) -> tuple[list[bytes], int]:
         """Return documents as stored, otherwise as `take`."""
         documents: list[bytes] = []
         room = max_bytes
-        if self._held is not None:
-            documents.append(self._held)
-            room -= len(self._held)
-            self._held = None
+        if self._postponed is not None:
+            documents.append(self._postponed)
+            room -= len(self._postponed)
+            self._postponed = None
         status: int = FULL
-        if len(documents) < wanted and room > 0:
+        if len(documents) < max_documents and room > 0:
             status = scan(
-                self.documents, self.predicate, documents, wanted - len(documents), room, self._clock, deadline
+                self.documents, self.predicate, documents, max_documents - len(documents), room, self._clock, deadline
             )
             if status == FULL and len(documents) > 1 and bytes_of(documents) > max_bytes:
-                self._held = documents.pop()
+                self._postponed = documents.pop()
         return documents, status
 
     def _take_projected(
-        self, apply: Callable[[list[bytes]], list[bytes]], wanted: int, max_bytes: int, deadline: float
+        self, apply: Callable[[list[bytes]], list[bytes]], max_documents: int, max_bytes: int, deadline: float
     ) -> tuple[list[bytes], int]:
         """Return projected documents, otherwise as `take`. Projects in chunks and checks the deadline after each."""
         documents: list[bytes] = []
         room = max_bytes
         while True:
-            batch, status = self._take(min(wanted - len(documents), _PROJECTED_AHEAD), room, deadline)
+            batch, status = self._take(min(max_documents - len(documents), _PROJECTED_AHEAD), room, deadline)
             size = bytes_of(batch)
             if documents and size > room:
-                self._held = batch.pop()
+                self._postponed = batch.pop()
             room -= size
             documents += apply(batch)
-            if status != FULL or self._held is not None or len(documents) >= wanted or room <= 0:
+            if status != FULL or self._postponed is not None or len(documents) >= max_documents or room <= 0:
                 return documents, status
             if self._clock() >= deadline:
                 return documents, status
@@ -96,7 +96,7 @@ class Taking:
     def close(self) -> None:
         """Drop the documents."""
         self.documents = iter(())
-        self._held = None
+        self._postponed = None
 
 
 def both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
@@ -110,37 +110,37 @@ def is_small(coll: Collection) -> bool:
 
 
 def first_documents(
-    coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
+    coll: Collection, reader: Reader, predicate: Predicate | None, limit: int, skip: int
 ) -> list[bytes]:
-    """Return the first `wanted` matches after `skip`. Errors: CommandError of an expression."""
-    documents, most = reader.values(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
+    """Return the first `limit` matches after `skip`. Errors: CommandError of an expression."""
+    documents, end = reader.values(Family.RECORDS, coll.prefix, coll.end), min(skip + limit, NO_LIMIT)
     if predicate is None:
-        return list(islice(documents, min(skip, NO_LIMIT), most))
+        return list(islice(documents, min(skip, NO_LIMIT), end))
     matches: list[bytes] = []
-    scan(documents, predicate, matches, most, NO_LIMIT, lambda: 0.0, inf)
+    scan(documents, predicate, matches, end, NO_LIMIT, lambda: 0.0, inf)
     return matches[skip:]
 
 
 def first_pairs(
-    coll: Collection, reader: Reader, predicate: Predicate | None, wanted: int, skip: int
+    coll: Collection, reader: Reader, predicate: Predicate | None, limit: int, skip: int
 ) -> list[tuple[bytes, bytes]]:
     """Return (record key, document) pairs, otherwise as `first_documents`."""
-    items, most = reader.items(Family.RECORDS, coll.prefix, coll.end), min(skip + wanted, NO_LIMIT)
+    items, end = reader.items(Family.RECORDS, coll.prefix, coll.end), min(skip + limit, NO_LIMIT)
     if predicate is None:
-        return list(islice(items, min(skip, NO_LIMIT), most))
+        return list(islice(items, min(skip, NO_LIMIT), end))
     pairs: list[tuple[bytes, bytes]] = []
-    scan_pairs(items, predicate, pairs, most, NO_LIMIT, lambda: 0.0, inf)
+    scan_pairs(items, predicate, pairs, end, NO_LIMIT, lambda: 0.0, inf)
     return pairs[skip:]
 
 
 class ScanSource:
     """A source over a scan, with at most `limit` documents (0: no limit)."""
 
-    __slots__ = ("_left", "_taking")
+    __slots__ = ("_batches", "_remaining")
 
-    def __init__(self, taking: Taking, limit: int) -> None:
-        self._taking = taking
-        self._left = limit or NO_LIMIT
+    def __init__(self, batches: DocumentBatches, limit: int) -> None:
+        self._batches = batches
+        self._remaining = limit or NO_LIMIT
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """Return a batch of at most `max_docs` documents and `max_bytes`, at least one document; fewer after
@@ -149,14 +149,14 @@ class ScanSource:
         return pausing_between(self._next_batch, max_docs, max_bytes, deadline)
 
     def _next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
-        documents, status = self._taking.take(min(max_docs, self._left), max_bytes, deadline)
-        self._left -= len(documents)
-        return DocumentBatch(documents, status == EXHAUSTED or self._left == 0)
+        documents, status = self._batches.take(min(max_docs, self._remaining), max_bytes, deadline)
+        self._remaining -= len(documents)
+        return DocumentBatch(documents, status == EXHAUSTED or self._remaining == 0)
 
     def close(self) -> None:
         """Drop the iterators. The reader belongs to the caller."""
-        self._taking.close()
-        self._left = 0
+        self._batches.close()
+        self._remaining = 0
 
 
 def pausing_between(

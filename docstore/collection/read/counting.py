@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats, count_uses, counted_documents, documents_of, predicate_of
+from docstore.collection.read.batching import Clock
 from docstore.collection.read.covered import covers_filter
 from docstore.collection.read.index_access import entries_of
 from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
-from docstore.collection.read.taking import Clock
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import count_scan
 from docstore.kernel.scan.fetch import Examined

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.read.access import PlanStats, count_uses, counted_documents, documents_of, predicate_of
+from docstore.collection.read.batching import NO_LIMIT, Clock, DocumentBatch, DocumentBatches, pausing_between
 from docstore.collection.read.covered import covers_query
 from docstore.collection.read.output import find_output
 from docstore.collection.read.plan_ranking import ENOUGH
 from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import IN_MEMORY, Sorter, SortMemory
-from docstore.collection.read.taking import NO_LIMIT, Clock, DocumentBatch, Taking, pausing_between
 from docstore.deferred_free import free_later
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan
@@ -116,7 +116,7 @@ class Source:
         if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
             documents = counted_documents(documents, self._stats)
         batch_projection = None if projection is None else applied_to_all(projection)
-        self._taking = Taking(documents, predicate, batch_projection, self._clock)
+        self._batches = DocumentBatches(documents, predicate, batch_projection, self._clock)
 
     def next_batch(self, max_docs: int, max_bytes: int, deadline: float) -> DocumentBatch:
         """Return a batch of at most `max_docs` documents and `max_bytes`, at least one document; fewer after
@@ -134,7 +134,7 @@ class Source:
                 self._looked_in_vain(0, ended=False)
             return DocumentBatch([], False)
         limit = min(max_docs, self._left)
-        documents, status = self._taking.take(limit, max_bytes, deadline)
+        documents, status = self._batches.take(limit, max_bytes, deadline)
         if self._patience and self._looked_in_vain(len(documents), ended=status != TIME_IS_UP):
             return DocumentBatch([], False)
         self._left -= len(documents)
@@ -166,11 +166,11 @@ class Source:
 
     def _gather(self, sorter: Sorter[bytes], deadline: float) -> bool:
         """Read the input of the sort; True when it is complete and sorted."""
-        taking = self._taking
+        batches = self._batches
         status = FULL
         while status == FULL:
             batch: list[bytes] = []
-            status = scan(taking.documents, taking.predicate, batch, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
+            status = scan(batches.documents, batches.predicate, batch, _SORT_AHEAD, NO_LIMIT, self._clock, deadline)
             size = sum(map(len, batch))
             sorter.add(keyed_by(sorter.pattern, batch), size)
             self._stats.matched += len(batch)
@@ -180,18 +180,18 @@ class Source:
         if status == TIME_IS_UP:
             return False
         self._stats.exhausted = True
-        taking.documents = sorter.result()
-        taking.predicate = None
+        batches.documents = sorter.result()
+        batches.predicate = None
         self._sorter = None
         return True
 
     def _pass_over(self, deadline: float) -> bool:
         """Skip `skip` documents; True when done."""
         batch: list[bytes] = []
-        taking = self._taking
+        batches = self._batches
         while self._skip:
             most = min(self._skip, _SORT_AHEAD)
-            status = scan(taking.documents, taking.predicate, batch, most, NO_LIMIT, self._clock, deadline)
+            status = scan(batches.documents, batches.predicate, batch, most, NO_LIMIT, self._clock, deadline)
             self._skip -= len(batch)
             self._stats.skipped += len(batch)
             batch.clear()
@@ -209,7 +209,7 @@ class Source:
     def close(self) -> None:
         """Drop the iterators. The reader belongs to the caller."""
         if self._stats.sorts:
-            free_later([self._sorter, self._taking.documents])
+            free_later([self._sorter, self._batches.documents])
         self._sorter = None
-        self._taking.close()
+        self._batches.close()
         self._left = 0

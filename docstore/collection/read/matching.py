@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from docstore.collection.collection import Collection
 from docstore.collection.read.access import Pair, PlanStats, count_uses, counted_documents, pairs_of, predicate_of
+from docstore.collection.read.batching import NO_LIMIT, Clock
 from docstore.collection.read.plan_ranking import ENOUGH
 from docstore.collection.read.planning import plan_query, usable_indexes
 from docstore.collection.read.script_filter import has_scripts, screened
 from docstore.collection.read.sorter import Sorter
-from docstore.collection.read.taking import NO_LIMIT, Clock
 from docstore.kernel.match.predicate import Predicate
 from docstore.kernel.scan.documents import EXHAUSTED, FULL, TIME_IS_UP, scan_pairs
 from docstore.key_layout import long_of

@@ -47,12 +47,12 @@ _MORE = 1.5
 
 
 def nearest_documents(
-    coll: Collection, access: NearScan, reader: Reader, examined: Examined, wanted: int = 0, most: int = -1
+    coll: Collection, access: NearScan, reader: Reader, examined: Examined, expected: int = 0, max_entries: int = -1
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (8 bytes of the record id, document) by distance. `wanted`: documents likely to be requested, if known.
-    `most`: entries to examine at most, after which it ends; -1: no limit.
+    """Yield (8 bytes of the record id, document) by distance.
 
-    Errors: 16433 for a point outside the index's square.
+    `expected`: documents likely to be requested, if known. `max_entries`: ends after examining that many; -1: no
+    limit. Errors: 16433 for a point outside the index's square.
     """
     near, index = access.near, cast("Index", access.index)
     masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]
@@ -63,8 +63,8 @@ def nearest_documents(
     farthest = _farthest(access)
     radius = farthest
     if coll.count > MAX_NEAR_SCAN_DOCUMENTS:
-        radius = _radius_of_few(coll, access, reader, nearby, farthest, wanted or _FEW)
-    wanted = min(wanted or _FIRST_READ, LARGEST_CHUNK)
+        radius = _radius_of_few(coll, access, reader, nearby, farthest, expected or _FEW)
+    read_size = min(expected or _FIRST_READ, LARGEST_CHUNK)
     record_ids: set[bytes] = set()
     distances, otherwise = distance_from(near), partial(nearest, near)
     while True:
@@ -76,18 +76,18 @@ def nearest_documents(
             if nearer is not None:
                 radius = nearer
                 continue
-            further = nearby.gather(entries, max(most + 1, _MANY) if most >= 0 else -1, radius)
+            further = nearby.gather(entries, max(max_entries + 1, _MANY) if max_entries >= 0 else -1, radius)
             examined.keys += further
             entry_count += further
-        if 0 <= most < examined.keys:
+        if 0 <= max_entries < examined.keys:
             return
         while waiting and (waiting[0][0] <= radius or radius >= farthest):
             if waiting[0][1]:
                 yield heapq.heappop(waiting)[3]
                 continue
             read = Examined()
-            next_entries = nearby.entries(wanted)
-            wanted = min(2 * wanted, LARGEST_CHUNK)
+            next_entries = nearby.entries(read_size)
+            read_size = min(2 * read_size, LARGEST_CHUNK)
             documents = fetching(
                 coll, iter(next_entries), reader, read, record_ids, read_ahead=ReadAhead(documents=len(next_entries))
             )
@@ -119,9 +119,9 @@ def _narrower(waiting: list[Any], radius: float) -> float | None:
 
 
 def _radius_of_few(
-    coll: Collection, access: NearScan, reader: Reader, nearby: Nearby, farthest: float, wanted: int
+    coll: Collection, access: NearScan, reader: Reader, nearby: Nearby, farthest: float, documents: int
 ) -> float:
-    """Return a radius expected to contain `wanted` entries, assuming the density of the entries that follow the
+    """Return a radius expected to contain that number of documents, at the density of the entries that follow the
     point.
     """
     index, near = cast("Index", access.index), access.near
@@ -151,7 +151,7 @@ def _radius_of_few(
         if isinstance(index.geometry, PlaneKeys):
             unit *= math.pi / 180
             density /= max(math.cos(math.radians(near.centre[1])), 0.01)
-    expected = _MORE * wanted + _NEIGHBOURS / 2
+    expected = _MORE * documents + _NEIGHBOURS / 2
     if near.least:
         expected += density * math.pi * (near.least / unit) ** 2
     radius = math.sqrt(expected / (density * math.pi)) * unit

@@ -13,11 +13,11 @@ cdef class BoundScan:
     cdef bint _once
 
     cdef bint _fetch(
-        self, object reader, object wanted, object owned, list found, list met, object skip=*
+        self, object reader, object limit, object owned, list documents, list visited, object skip=*
     ) except -1
-    cdef object _entries(self, object reader, bint few)
+    cdef object _entries(self, object reader, bint is_short)
     cpdef list documents(
-        self, object reader, object wanted, object owned, list met=*, object skip=*, object needs=*
+        self, object reader, object limit, object owned, list visited=*, object skip=*, object needs=*
     )
     cpdef tuple first(self, object reader, object owned)
     cpdef object used(self)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, cast
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.limits import MAX_CACHED_SORT_BYTES, MAX_SINGLE_RANGE_ENTRIES, MAX_STEP_ENTRIES
+from docstore.collection.read.batching import Clock, both, first_documents, first_pairs, is_small
 from docstore.collection.read.covered import first_of_each, made_of_entries, tells
 from docstore.collection.read.fetch import ReadAhead, fetching, identities_of
 from docstore.collection.read.near import nearest_documents
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
-from docstore.collection.read.taking import Clock, both, first_documents, first_pairs, is_small
 from docstore.errors import CommandError
 from docstore.kernel.geometry.nearby import Within
 from docstore.kernel.limits import MAX_STEP_BYTES
@@ -92,57 +92,57 @@ class BoundScan:
     def documents(
         self,
         reader: Reader,
-        wanted: int,
+        limit: int,
         owned: Predicate | None,
-        met: list[bytes] | None = None,
+        visited: list[bytes] | None = None,
         skip: int = 0,
         needs: frozenset[str] | None = None,
     ) -> list[bytes] | None:
-        """Return the first `wanted` documents after `skip`, in order; None if that exceeds one step.
+        """Return the first `limit` documents after `skip`, in order; None if that exceeds one step.
 
-        `met`: a list that receives the entries of all documents examined, for `rest`. `needs`: the only paths requested
-        of the documents; the scan may then be covered.
+        `visited`: a list that receives the entries of all documents returned, for `rest`. `needs`: the only paths
+        requested of the documents; the scan may then be covered.
         """
-        found: list[bytes] = []
+        documents: list[bytes] = []
         order = self.scan.order
-        whole = order is not None or wanted > MAX_STEP_ENTRIES
-        if whole and self.coll.plans.takes_long(self.key):
+        reads_all = order is not None or limit > MAX_STEP_ENTRIES
+        if reads_all and self.coll.plans.takes_long(self.key):
             return None
         # Without predicates, entries are skipped without fetching their documents.
-        passed = skip if order is None and self.predicate is None and owned is None and not self._once else 0
+        skipped = skip if order is None and self.predicate is None and owned is None and not self._once else 0
         # A sort needs all documents: one more than the limit of a step shows that there are too many.
-        most = MAX_STEP_ENTRIES + 1 if order is not None else skip - passed + wanted
-        if needs is not None and order is None and owned is None and self._tells(needs):
-            ended = self._of_entries(reader, skip, wanted, found)
-            passed = skip
+        fetch_limit = MAX_STEP_ENTRIES + 1 if order is not None else skip - skipped + limit
+        if needs is not None and order is None and owned is None and self._covers(needs):
+            is_complete = self._read_covered(reader, skip, limit, documents)
+            skipped = skip
         else:
-            ended = self._fetch(reader, most, owned, found, met, passed)
-        if not ended:
-            if whole:
+            is_complete = self._fetch(reader, fetch_limit, owned, documents, visited, skipped)
+        if not is_complete:
+            if reads_all:
                 self.coll.plans.took_long(self.key)
             return None
-        skip -= passed
+        skip -= skipped
         if order is not None:
-            put_in_order(found, order)
-            del found[skip + wanted :]
-        return found[skip:] if skip else found
+            put_in_order(documents, order)
+            del documents[skip + limit :]
+        return documents[skip:] if skip else documents
 
     def first(self, reader: Reader, owned: Predicate | None) -> tuple[int, bytes] | None:
         """Return (record id, document) of the first document, or `NOTHING`; None if that exceeds one step."""
-        found: list[bytes] = []
-        met: list[bytes] = []
-        if self.scan.order is not None or not self._fetch(reader, 1, owned, found, met):
+        documents: list[bytes] = []
+        visited: list[bytes] = []
+        if self.scan.order is not None or not self._fetch(reader, 1, owned, documents, visited):
             return None
         self.used()
-        return (long_of(met[0][-RECORD_ID_BYTES:]), found[0]) if found else NOTHING
+        return (long_of(visited[0][-RECORD_ID_BYTES:]), documents[0]) if documents else NOTHING
 
-    def pairs(self, reader: Reader, wanted: int, owned: Predicate | None) -> list[tuple[int, bytes]] | None:
+    def pairs(self, reader: Reader, limit: int, owned: Predicate | None) -> list[tuple[int, bytes]] | None:
         """Return (record id, document) pairs, otherwise as `documents`."""
-        found: list[bytes] = []
-        met: list[bytes] = []
-        if self.scan.order is not None or not self._fetch(reader, wanted, owned, found, met):
+        documents: list[bytes] = []
+        visited: list[bytes] = []
+        if self.scan.order is not None or not self._fetch(reader, limit, owned, documents, visited):
             return None
-        return [(long_of(entry[-RECORD_ID_BYTES:]), raw) for entry, raw in zip(met, found, strict=True)]
+        return [(long_of(entry[-RECORD_ID_BYTES:]), raw) for entry, raw in zip(visited, documents, strict=True)]
 
     def counted(self, reader: Reader, owned: Predicate | None, clock: Clock, until: float) -> int | None:
         """Return the number of documents; None if it is unknown by `until`, or exceeds one step."""
@@ -151,12 +151,12 @@ class BoundScan:
             return None if documents is None else len(documents)
         if self._once:
             entries = list(islice(self._entries(reader, False), MAX_STEP_ENTRIES + 1))
-            return len({each[-RECORD_ID_BYTES:] for each in entries}) if len(entries) <= MAX_STEP_ENTRIES else None
-        found, exhausted = count_scan(self._entries(reader, False), None, clock, until)
-        return found if exhausted else None
+            return len({entry[-RECORD_ID_BYTES:] for entry in entries}) if len(entries) <= MAX_STEP_ENTRIES else None
+        count, exhausted = count_scan(self._entries(reader, False), None, clock, until)
+        return count if exhausted else None
 
-    def rest(self, reader: Reader, found: list[bytes], met: list[bytes]) -> Iterator[bytes] | None:
-        """Yield the documents after those `found` by `documents` through the entries `met`, without applying
+    def rest(self, reader: Reader, documents: list[bytes], visited: list[bytes]) -> Iterator[bytes] | None:
+        """Yield the documents after those that `documents` returned with the entries `visited`, without applying
         predicates.
 
         The state must be the same. Return None if no entry marks the position: sorted, by distance, or a union with
@@ -165,24 +165,24 @@ class BoundScan:
         if self.scan.order is not None or self.near is not None:
             return None
         if not self.parts:
-            return reader.values(_RECORDS, met[-1] + b"\0", self.coll.end)
+            return reader.values(_RECORDS, visited[-1] + b"\0", self.coll.end)
         by_id = self.parts[0][0].is_id
         if len(self.parts) > 1 and any(index.is_id for index, _ in self.parts):
             return None
-        last = self.coll.id_key(found[-1]) if by_id else met[-1]
-        ranges, reverse = [each for _, ranges in self.parts for each in ranges], self.scan.reverse
+        last = self.coll.id_key(documents[-1]) if by_id else visited[-1]
+        ranges, reverse = [bounds for _, ranges in self.parts for bounds in ranges], self.scan.reverse
         if reverse and self._is_list:
             ranges.reverse()
             reverse = False
-        (low, high), *others = _behind(ranges, last, reverse)
+        (low, high), *later_ranges = _remaining_ranges(ranges, last, reverse)
         if by_id and self._is_list:
-            entries = identities_of(reader, map(itemgetter(0), others))
-        elif others:
-            entries = (values_of_ranges if by_id else keys_of_ranges)(reader, _INDEXES, [(low, high), *others])
+            entries = identities_of(reader, map(itemgetter(0), later_ranges))
+        elif later_ranges:
+            entries = (values_of_ranges if by_id else keys_of_ranges)(reader, _INDEXES, [(low, high), *later_ranges])
         else:
             entries = (reader.values if by_id else reader.keys)(_INDEXES, low, high, reverse)
         # A document that failed the predicates fails through its other entries too.
-        seen = {each[-RECORD_ID_BYTES:] for each in met} if self._once else None
+        seen = {entry[-RECORD_ID_BYTES:] for entry in visited} if self._once else None
         return cast("Iterator[bytes]", fetching(self.coll, entries, reader, Examined(), seen, bare=True))
 
     def values_at(self, path: str, reader: Reader) -> list[bytes] | None:
@@ -190,60 +190,62 @@ class BoundScan:
 
         None if the index does not cover the path, or that exceeds one step.
         """
-        if not self._tells(frozenset((path,))) or self.scan.reverse:
+        if not self._covers(frozenset((path,))) or self.scan.reverse:
             return None
         ((index, ranges),) = self.parts
-        place = next(place for place, (own, _) in enumerate(index.fields) if own == path)
-        return _first_of_each(self.coll, index, place + 1, ranges, reader)
+        position = next(position for position, (field, _) in enumerate(index.fields) if field == path)
+        return _first_of_each(self.coll, index, position + 1, ranges, reader)
 
     def is_by(self, path: str) -> bool:
         """True if the scan reads one index whose first field is `path`."""
         return len(self.parts) == 1 and self.parts[0][0].fields[0][0] == path
 
-    def _tells(self, needs: frozenset[str]) -> bool:
+    def _covers(self, needs: frozenset[str]) -> bool:
         """True if the scan's index covers these paths, with one entry per document."""
         if self.predicate is not None or len(self.parts) != 1 or isinstance(self.scan, PreparedSearch):
             return False
         index = self.parts[0][0]
         return not index.multikey and not index.is_id and tells(index, needs)
 
-    def _of_entries(self, reader: Reader, skip: int, wanted: int, found: list[bytes]) -> bool:
-        """Append covered documents to `found`; True if all, or `wanted`, were read."""
+    def _read_covered(self, reader: Reader, skip: int, limit: int, documents: list[bytes]) -> bool:
+        """Append covered documents to `documents`; True if all, or `limit`, were read."""
         ((index, ranges),) = self.parts
         items = chain.from_iterable(reader.items(_INDEXES, low, high, self.scan.reverse) for low, high in ranges)
-        entries = islice(items, skip, min(skip + wanted, MAX_STEP_ENTRIES + 1))
-        found += made_of_entries(self.coll, index, entries, reader)
-        return skip + len(found) <= MAX_STEP_ENTRIES
+        entries = islice(items, skip, min(skip + limit, MAX_STEP_ENTRIES + 1))
+        documents += made_of_entries(self.coll, index, entries, reader)
+        return skip + len(documents) <= MAX_STEP_ENTRIES
 
     def _fetch(
         self,
         reader: Reader,
-        wanted: int,
+        limit: int,
         owned: Predicate | None,
-        found: list[bytes],
-        met: list[bytes] | None,
+        documents: list[bytes],
+        visited: list[bytes] | None,
         skip: int = 0,
     ) -> bool:
         if not self.parts:
-            return self._look_at_all(reader, wanted, owned, found, met, skip)
+            return self._scan_collection(reader, limit, owned, documents, visited, skip)
         if self.near is not None:
-            return self._fetch_nearest(self.near, reader, wanted, owned, found, met, skip)
+            return self._fetch_nearest(self.near, reader, limit, owned, documents, visited, skip)
         scan, coll = self.scan, self.coll
-        most = min(scan.patience, MAX_STEP_ENTRIES) if scan.patience else MAX_STEP_ENTRIES
-        predicate, once, few = self.predicate, self._once, wanted + skip <= MAX_SINGLE_RANGE_ENTRIES
-        if skip >= most:
+        max_entries = min(scan.patience, MAX_STEP_ENTRIES) if scan.patience else MAX_STEP_ENTRIES
+        predicate, once, is_short = self.predicate, self._once, limit + skip <= MAX_SINGLE_RANGE_ENTRIES
+        if skip >= max_entries:
             return False
-        entries = self._entries(reader, few)
+        entries = self._entries(reader, is_short)
         if self.reach is not None:
             ((index, _),) = self.parts
             entries = Within(entries, self.reach[0], len(index.prefix), self.reach[1], MAX_STEP_ENTRIES)
         if skip:
-            most -= skip
+            max_entries -= skip
             next(islice(entries, skip - 1, None), None)
         try:
-            if few:
+            if is_short:
                 get = getter_of(reader, _RECORDS)
-                ended = fetch_few(entries, get, coll.prefix, predicate, owned, once, wanted, most, found, met)
+                is_complete = fetch_few(
+                    entries, get, coll.prefix, predicate, owned, once, limit, max_entries, documents, visited
+                )
             else:
                 reading = fetching(
                     coll,
@@ -252,71 +254,71 @@ class BoundScan:
                     Examined(),
                     set() if once else None,
                     bare=True,
-                    read_ahead=ReadAhead(documents=wanted),
+                    read_ahead=ReadAhead(documents=limit),
                 )
-                ended = fetch_several(reading, predicate, owned, wanted, most, found, met)
+                is_complete = fetch_several(reading, predicate, owned, limit, max_entries, documents, visited)
         except CommandError:
             # An expression failed. The batched path fails likewise.
             return False
-        if not ended and most < MAX_STEP_ENTRIES and isinstance(scan, PreparedUnion):
+        if not is_complete and max_entries < MAX_STEP_ENTRIES and isinstance(scan, PreparedUnion):
             # The cache holds no plan for a union, only this scan: evict it, so that the plan is chosen anew.
             coll.plans.unprepare(self.key)
-        return ended
+        return is_complete
 
     def _fetch_nearest(
         self,
         near: NearScan,
         reader: Reader,
-        wanted: int,
+        limit: int,
         owned: Predicate | None,
-        found: list[bytes],
-        met: list[bytes] | None,
+        documents: list[bytes],
+        visited: list[bytes] | None,
         skip: int,
     ) -> bool:
-        """Fetch by distance, otherwise as `_fetch`; `met` receives record ids instead of entries."""
-        predicate, examined, room = both(self.predicate, owned), Examined(), MAX_STEP_BYTES
-        asked = 0 if predicate is not None or self.scan.order is not None else skip + wanted
+        """Fetch by distance, otherwise as `_fetch`; `visited` receives record ids instead of entries."""
+        predicate, examined, remaining_bytes = both(self.predicate, owned), Examined(), MAX_STEP_BYTES
+        search_limit = 0 if predicate is not None or self.scan.order is not None else skip + limit
         try:
-            for rid, raw in nearest_documents(self.coll, near, reader, examined, asked, MAX_STEP_ENTRIES):
-                room -= len(raw)
-                if room < 0:
+            for rid, raw in nearest_documents(self.coll, near, reader, examined, search_limit, MAX_STEP_ENTRIES):
+                remaining_bytes -= len(raw)
+                if remaining_bytes < 0:
                     return False
                 if predicate is not None and not predicate.matches(raw):
                     continue
                 if skip:
                     skip -= 1
                     continue
-                found.append(raw)
-                if met is not None:
-                    met.append(rid)
-                if len(found) == wanted:
+                documents.append(raw)
+                if visited is not None:
+                    visited.append(rid)
+                if len(documents) == limit:
                     return True
         except CommandError:
             return False
         return examined.keys <= MAX_STEP_ENTRIES
 
-    def _look_at_all(
+    def _scan_collection(
         self,
         reader: Reader,
-        wanted: int,
+        limit: int,
         owned: Predicate | None,
-        found: list[bytes],
-        met: list[bytes] | None,
+        documents: list[bytes],
+        visited: list[bytes] | None,
         skip: int,
     ) -> bool:
-        """Scan the collection, otherwise as `_fetch`; `met` receives record keys instead of entries."""
-        if skip + wanted > MAX_STEP_ENTRIES and not is_small(self.coll):
+        """Scan the collection, otherwise as `_fetch`; `visited` receives record keys instead of entries."""
+        if skip + limit > MAX_STEP_ENTRIES and not is_small(self.coll):
             return False
         predicate = both(self.predicate, owned)
         try:
-            if met is None:
-                found += first_documents(self.coll, reader, predicate, wanted, skip)
+            if visited is None:
+                documents += first_documents(self.coll, reader, predicate, limit, skip)
                 return True
-            pairs = first_pairs(self.coll, reader, predicate, wanted, skip)
+            pairs = first_pairs(self.coll, reader, predicate, limit, skip)
         except CommandError:
             return False
-        found += [raw for _, raw in pairs]
-        met += [key for key, _ in pairs]
+        documents += [raw for _, raw in pairs]
+        visited += [key for key, _ in pairs]
         return True
 
     def used(self) -> None:
@@ -329,27 +331,28 @@ class BoundScan:
         """True if each range is a single value."""
         return isinstance(self.scan, PreparedScan) and self.scan.bounds.listed >= 0
 
-    def _entries(self, reader: Reader, few: bool) -> Iterator[bytes]:
-        """Yield byte strings that end in record ids: keys of entries, or values for the `_id` index. `few`: few are
-        requested.
+    def _entries(self, reader: Reader, is_short: bool) -> Iterator[bytes]:
+        """Yield byte strings that end in record ids: keys of entries, or values for the `_id` index.
+
+        `is_short`: up to MAX_SINGLE_RANGE_ENTRIES are requested.
         """
         index, ranges, scan = self._index, self._ranges, self.scan
         if len(self.parts) > 1 or index is None:
-            return self._of_several(reader)
+            return self._entries_of_parts(reader)
         is_id = index.is_id
         if is_id and isinstance(scan, PreparedScan) and scan.of_one_key:
             entry = reader.get(_INDEXES, ranges[0][0])
             return iter(() if entry is None else (entry,))
         if is_id and self._is_list:
             return identities_of(reader, map(itemgetter(0), reversed(ranges) if scan.reverse else ranges))
-        if scan.reverse or (not few and len(ranges) == 1):
+        if scan.reverse or (not is_short and len(ranges) == 1):
             ((low, high),) = ranges
             return (reader.values if is_id else reader.keys)(_INDEXES, low, high, scan.reverse)
         return (values_of_ranges if is_id else keys_of_ranges)(reader, _INDEXES, ranges)
 
-    def _of_several(self, reader: Reader) -> Iterator[bytes]:
+    def _entries_of_parts(self, reader: Reader) -> Iterator[bytes]:
         if not any(index.is_id for index, _ in self.parts):
-            return keys_of_ranges(reader, _INDEXES, [each for _, ranges in self.parts for each in ranges])
+            return keys_of_ranges(reader, _INDEXES, [bounds for _, ranges in self.parts for bounds in ranges])
         return chain.from_iterable(
             (values_of_ranges if index.is_id else keys_of_ranges)(reader, _INDEXES, ranges)
             for index, ranges in self.parts
@@ -374,8 +377,8 @@ def values_of_all(coll: Collection, path: str, reader: Reader, *, newest: bool) 
 def _first_of_each(
     coll: Collection, index: Index, fields: int, ranges: Sequence[Range], reader: Reader
 ) -> list[bytes] | None:
-    found = list(islice(first_of_each(coll, index, fields, ranges, reader), MAX_STEP_ENTRIES + 1))
-    return found if len(found) <= MAX_STEP_ENTRIES else None
+    documents = list(islice(first_of_each(coll, index, fields, ranges, reader), MAX_STEP_ENTRIES + 1))
+    return documents if len(documents) <= MAX_STEP_ENTRIES else None
 
 
 def has_expression(filter_: bytes) -> bool:
@@ -383,11 +386,11 @@ def has_expression(filter_: bytes) -> bool:
     return filter_.find(_EXPRESSION) >= 0
 
 
-def _behind(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:
+def _remaining_ranges(ranges: list[Range], last: bytes, reverse: bool) -> list[Range]:
     """Return the remaining ranges after the entry `last`. `reverse`: the only range is read from its end."""
-    place = next(place for place, (low, high) in enumerate(ranges) if low <= last < high)
-    low, high = ranges[place]
-    return [(low, last) if reverse else (last + b"\0", high), *ranges[place + 1 :]]
+    position = next(position for position, (low, high) in enumerate(ranges) if low <= last < high)
+    low, high = ranges[position]
+    return [(low, last) if reverse else (last + b"\0", high), *ranges[position + 1 :]]
 
 
 def bound_scan(

@@ -84,20 +84,20 @@ class ChangeStream:
         self,
         node: DataNode,
         reader: SharedReader,
-        asked: StreamOptions,
+        stream_options: StreamOptions,
         pipeline: Pipeline,
         environment: Environment,
         start: int,
     ) -> None:
-        options = asked.options
+        options = stream_options.options
         token = options.token
         self._node = node
         self._reader = reader
-        self._asked = asked
-        self._scope = asked.scope
-        self._known: dict[str, bool] = {}
-        self._shown_kinds = _shown_kinds(asked)
-        self._early, pipeline = _early_filter(pipeline, asked)
+        self._options = stream_options
+        self._scope = stream_options.scope
+        self._scope_decisions: dict[str, bool] = {}
+        self._shown_kinds = _shown_kinds(stream_options)
+        self._early, pipeline = _early_filter(pipeline, stream_options)
         pipeline, splits = split_off(pipeline)
         self._stages = EventStages(pipeline, environment, splits=splits)
         self._position = start - 1
@@ -108,7 +108,7 @@ class ChangeStream:
         self._awaited = token if token is not None and not token.is_mark else None
         self._token = high_water_mark(start) if token is None else token.raw
         self._token_time = start if token is None else token.timestamp
-        self.gives_large = asked.large
+        self.gives_large = stream_options.large
         self._end: tuple[bytes, int] | None = None
         self._view: tuple[Reader, Callable[[], None]] | None = None
         self.taken = 0
@@ -185,8 +185,8 @@ class ChangeStream:
             return self._token
         if self._end is not None:
             return self._end[0]
-        passed = self._pending[0].timestamp - 1 if self._pending else self._position
-        return high_water_mark(passed) if passed > self._token_time else self._token
+        timestamp = self._pending[0].timestamp - 1 if self._pending else self._position
+        return high_water_mark(timestamp) if timestamp > self._token_time else self._token
 
     # Reading the oplog
 
@@ -245,7 +245,7 @@ class ChangeStream:
         return True
 
     def _take(self, operations: Sequence[StreamOperation]) -> None:
-        takes, decisions = self._scope.takes, self._known
+        takes, decisions = self._scope.takes, self._scope_decisions
         before = len(self._pending)
         for operation in operations:
             if operation.of_document:
@@ -265,11 +265,11 @@ class ChangeStream:
 
     def _make_ready(self) -> None:
         """Turn the next operations into events."""
-        made: list[Made] = []
+        events: list[Made] = []
         self.lacks_view = False
         pending = self._pending
         early = self._early
-        while pending and len(made) < _AT_ONCE and self._end is None:
+        while pending and len(events) < _AT_ONCE and self._end is None:
             operation = pending[0]
             if (
                 operation.kind in self._shown_kinds
@@ -279,7 +279,7 @@ class ChangeStream:
             ):
                 event_shown = shown(operation)
                 if early is None or early.matches(event_shown[0]):
-                    made.append(event_shown)
+                    events.append(event_shown)
                 pending.popleft()
                 continue
             event = event_of(operation)
@@ -290,7 +290,7 @@ class ChangeStream:
                 if document is None:
                     self.lacks_view = True
                     break
-                self._add(made, document, event.token.raw, operation.timestamp)
+                self._add(events, document, event.token.raw, operation.timestamp)
             elif event.token.key == after.event_key and self._lets_pass(event.document(expanded=self._scope.expanded)):
                 self._awaited = None
                 if after.fragment:
@@ -303,33 +303,33 @@ class ChangeStream:
                 continue
             pending.popleft()
             if self._scope.invalidated_by(operation):
-                self._invalidate(made, event, operation.timestamp)
-        self._ready += self._stages.transformed(made)
+                self._invalidate(events, event, operation.timestamp)
+        self._ready += self._stages.transformed(events)
 
-    def _invalidate(self, made: list[Made], event: Event, timestamp: int) -> None:
+    def _invalidate(self, events: list[Made], event: Event, timestamp: int) -> None:
         """End the stream behind the event, unless it was opened behind that end."""
         token = event.token
         if self._after is None or token.invalidation_key > self._after.key:
             self._after = None
             self._end = token.invalidation_raw, timestamp
-            self._add(made, event.invalidation(), token.invalidation_raw, timestamp)
+            self._add(events, event.invalidation(), token.invalidation_raw, timestamp)
         elif token.invalidation_key == self._after.key:
             self._awaited = None
 
     def _lets_pass(self, document: bytes) -> bool:
         return self._early is None or self._early.matches(document)
 
-    def _add(self, made: list[Made], document: bytes, token: bytes, timestamp: int) -> None:
+    def _add(self, events: list[Made], document: bytes, token: bytes, timestamp: int) -> None:
         if not self._lets_pass(document):
             return
         if self._awaited is not None:
             token_text = display((OBJECT, token))
             raise fatal(f"cannot resume stream; the resume token was not found. {token_text}")
-        made.append((document, token, timestamp))
+        events.append((document, token, timestamp))
 
     def _document(self, event: Event, operation: StreamOperation) -> bytes | None:
         """Return the event with the requested images; None if a view must be fetched first."""
-        stream_options, kind = self._asked, operation.kind
+        stream_options, kind = self._options, operation.kind
         expanded = self._scope.expanded
         full = stream_options.wants_full and kind == "update"
         before = stream_options.wants_before and kind in _CHANGED
@@ -370,19 +370,19 @@ class ChangeStream:
             view[1]()
 
 
-def _shown_kinds(asked: StreamOptions) -> frozenset[str]:
+def _shown_kinds(options: StreamOptions) -> frozenset[str]:
     """Return the kinds of document changes whose events do not depend on the stream's options."""
-    if asked.scope.expanded:
+    if options.scope.expanded:
         return frozenset()
     kinds = {"insert", *_CHANGED}
-    if asked.wants_before:
+    if options.wants_before:
         kinds.difference_update(_CHANGED)
-    if asked.wants_full:
+    if options.wants_full:
         kinds.discard("update")
     return frozenset(kinds)
 
 
-def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filter], Pipeline]:
+def leading_filters(pipeline: Pipeline, options: StreamOptions) -> tuple[list[Filter], Pipeline]:
     """Return (the filters of the leading `$match` stages, the stages behind them).
 
     Stages about images are not among the filters, because they need the images first.
@@ -390,7 +390,7 @@ def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filt
     filters = []
     for stage in pipeline.stages:
         if not isinstance(stage, Match) or (
-            (asked.wants_full or asked.wants_before) and any(text in stage.raw for text in _ABOUT_IMAGES)
+            (options.wants_full or options.wants_before) and any(text in stage.raw for text in _ABOUT_IMAGES)
         ):
             break
         filters.append(stage.filter)
@@ -398,8 +398,8 @@ def leading_filters(pipeline: Pipeline, asked: StreamOptions) -> tuple[list[Filt
     return filters, remaining
 
 
-def _early_filter(pipeline: Pipeline, asked: StreamOptions) -> tuple[Predicate | None, Pipeline]:
-    filters, remaining = leading_filters(pipeline, asked)
+def _early_filter(pipeline: Pipeline, options: StreamOptions) -> tuple[Predicate | None, Pipeline]:
+    filters, remaining = leading_filters(pipeline, options)
     return (compile_filter(conjunction(filters)) if filters else None), remaining
 
 

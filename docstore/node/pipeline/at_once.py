@@ -2,8 +2,8 @@
 
 If the stages need only the distinct values of an index, one entry per value is read.
 
-* Pipelines of other kinds (`docstore.node.pipeline.pieces`), requests that fail, and those that take more than a step
-  go to the general path.
+* Pipelines of other kinds (`docstore.node.pipeline.pipeline_templates`), requests that fail, and those that take more
+  than a step go to the general path.
 * Nothing else runs within the step, so the buffers of the stages are theirs alone.
 * A `$lookup` with a prepared filter reads the other collection in the same step; so does a `$unionWith` whose pipeline
   qualifies.
@@ -38,7 +38,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.net.scheduling.scheduler import FIRST_STEP_SECONDS
 from docstore.node.limits import MAX_INLINE_RESULT_BYTES
 from docstore.node.node import DataNode
-from docstore.node.pipeline.pieces import (
+from docstore.node.pipeline.pipeline_templates import (
     InFind,
     Nearness,
     Piece,
@@ -161,7 +161,7 @@ def _at_once(
         near = nearness_of(stages, halves=halves) if collation is None else None
         return None if near is None else _by_distance(context, node, collection, near, batch)
     filter_, piece, unions = pieces
-    scan = _found(context, collection, filter_, piece, collation)
+    scan = _scan_or_values(context, collection, filter_, piece, collation)
     if scan is None:
         return None
     source, state = scan
@@ -236,22 +236,22 @@ def _only_path(collection: Collection) -> str | None:
         return None
 
 
-def _found(
+def _scan_or_values(
     context: Context,
     collection: Collection,
     filter_: bytes,
-    behind: Piece,
+    piece: Piece,
     collation: Collation | None,
 ) -> tuple[BoundScan | list[bytes], StepState] | None:
     """Return the input of the stages and its state.
 
     The input is a scan, or one document per distinct value if the stages need only those.
     """
-    distinct = behind.distinct
+    distinct = piece.distinct
     if filter_ == EMPTY_DOCUMENT and distinct is not None:
         return values_at_once(context, collection, distinct)
-    counted = behind.counted is not None
-    sort = behind.find.sort
+    counted = piece.counted is not None
+    sort = piece.find.sort
     scan = scan_at_once(context, collection, filter_, sort=sort, counted=counted, collation=collation)
     if scan is None or distinct is None:
         return scan
@@ -285,62 +285,62 @@ class _Step:
         self._buffers = OperationBuffers()
         self._bound: list[BoundScan] = []
 
-    def documents(self, bound: BoundScan, owned: Predicate | None, behind: Piece) -> list[bytes]:
+    def documents(self, bound: BoundScan, owned: Predicate | None, piece: Piece) -> list[bytes]:
         """Return the output of the stages over a scan."""
         node = self._node
         self._bound.append(bound)
-        if behind.counted is not None:
+        if piece.counted is not None:
             count = bound.counted(self._reader, owned, node.clock, self._until)
             if count is None:
                 raise _More
-            return self.through(behind.counted.documents(count), behind.pipeline)
-        find = behind.find
+            return self.through(piece.counted.documents(count), piece.pipeline)
+        find = piece.find
         most = find.limit or MAX_STEP_ENTRIES + 1
-        documents = bound.documents(self._reader, most, owned, skip=find.skip, needs=behind.needs)
+        documents = bound.documents(self._reader, most, owned, skip=find.skip, needs=piece.needs)
         if documents is None:
             raise _More
-        return self.through(documents, behind.pipeline)
+        return self.through(documents, piece.pipeline)
 
-    def nearest(self, bound: BoundScan, owned: Predicate | None, wanted: int) -> list[bytes]:
-        """Return the `wanted` nearest documents by distance (0: all)."""
-        documents = bound.documents(self._reader, wanted or MAX_STEP_ENTRIES + 1, owned)
+    def nearest(self, bound: BoundScan, owned: Predicate | None, limit: int) -> list[bytes]:
+        """Return the `limit` nearest documents by distance (0: all)."""
+        documents = bound.documents(self._reader, limit or MAX_STEP_ENTRIES + 1, owned)
         if documents is None:
             raise _More
         self._bound.append(bound)
         return documents
 
-    def through(self, given: list[bytes], pipeline: Pipeline) -> list[bytes]:
+    def through(self, documents: list[bytes], pipeline: Pipeline) -> list[bytes]:
         """Return the output of the pipeline over these documents."""
         if not pipeline.stages:
-            return given
-        stream = pipeline.open(DocumentList(given), self._environment())
-        documents = drained(stream, self._node.clock, self._until)
-        if documents is None:
+            return documents
+        stream = pipeline.open(DocumentList(documents), self._environment())
+        results = drained(stream, self._node.clock, self._until)
+        if results is None:
             raise _More
-        return documents
+        return results
 
-    def measured(self, series: Series, filter_: bytes, behind: SeriesPiece) -> list[bytes]:
+    def measured(self, series: Series, filter_: bytes, piece: SeriesPiece) -> list[bytes]:
         """Return the output of the stages over the measurements of a time-series collection that match a filter."""
         node, until = self._node, self._until
         query = asking(series, filter_)
         if query is None:
             raise _More
-        first = behind.first if behind.sorted_by == series.definition.time_field else None
-        buckets = query.newest_by_index(self._reader, first) if first and behind.direction < 0 else None
+        first = piece.first if piece.sorted_by == series.definition.time_field else None
+        buckets = query.newest_by_index(self._reader, first) if first and piece.direction < 0 else None
         if buckets is None:
             buckets = query.buckets(self._reader, node.clock, node.clock() + FIRST_STEP_SECONDS)
             if buckets is None:
                 raise _More
             if first is not None:
-                buckets = query.of_newest(buckets, behind.direction, first)
-        measured = query.measurements(behind.wanted)
-        if behind.counted is not None:
+                buckets = query.of_newest(buckets, piece.direction, first)
+        measured = query.measurements(piece.wanted)
+        if piece.counted is not None:
             count = sum(map(measured.count, buckets))
-            return self.through(behind.counted.documents(count), behind.pipeline)
+            return self.through(piece.counted.documents(count), piece.pipeline)
         documents = taken_apart(buckets, measured.of, node.clock, until)
         if documents is None:
             raise _More
-        return self.through(documents, behind.pipeline)
+        return self.through(documents, piece.pipeline)
 
     def _environment(self) -> Environment:
         return Environment(clock=self._node.clock, buffers=self._buffers, foreign=self)
@@ -377,9 +377,9 @@ class _Step:
         first = pipeline.stages[0]
         if not isinstance(first, Match):
             raise _More
-        filter_, predicate = _asked(first)
+        filter_, predicate = _split_filter(first)
         find = in_find([stage.raw for stage in pipeline.stages[1:4]])
-        documents = self._found(self._collection(namespace), filter_, find, predicate)
+        documents = self._matches(self._collection(namespace), filter_, find, predicate)
         remaining = replace(pipeline, stages=pipeline.stages[1 + find.stages :])
         return (
             remaining.open(DocumentList(documents), self._environment())
@@ -400,7 +400,7 @@ class _Step:
 
     def _equal(self, collection: Collection, path: str, values: list[Value]) -> Iterator[bytes]:
         (match,) = elements(equal_to_any(path, values, None).raw)
-        return iter(self._found(collection, match[2], InFind()))
+        return iter(self._matches(collection, match[2], InFind()))
 
     def _collection(self, name: str) -> Collection:
         context = self._context
@@ -412,7 +412,7 @@ class _Step:
             raise _More
         return collection
 
-    def _found(
+    def _matches(
         self, collection: Collection, filter_: bytes, find: InFind, predicate: Predicate | None = None
     ) -> list[bytes]:
         """Return the documents that match a filter and a predicate."""
@@ -426,7 +426,7 @@ class _Step:
         return documents
 
 
-def _asked(match: Match) -> tuple[bytes, Predicate | None]:
+def _split_filter(match: Match) -> tuple[bytes, Predicate | None]:
     """Split a `$match` into (a filter without `$expr` that selects a superset, the predicate for the rest or None)."""
     fields = elements(elements(match.raw)[0][2])
     plain = [condition for condition in fields if condition[0] != "$expr"]

@@ -20,11 +20,11 @@ from docstore.collection.catalog.views import resolve_view
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.oplog import OPLOG_NS
 from docstore.collection.read.access import PlanStats, count_uses
+from docstore.collection.read.batching import DocumentBatches, ScanSource
 from docstore.collection.read.execute import open_find
 from docstore.collection.read.fetch import fetched_by_keys
 from docstore.collection.read.planning import plan_query
 from docstore.collection.read.sorter import SortMemory
-from docstore.collection.read.taking import ScanSource, Taking
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
@@ -179,7 +179,7 @@ class LocalCollections:
         count_uses(collection, access)
         execution_of(self._context).add(lambda: stats)
         matches = fetched_by_keys(collection, cast("Index", access.index), keys, self._reader, stats.examined)
-        return FindStream(ScanSource(Taking(matches, None, None, self._node.clock), 0))
+        return FindStream(ScanSource(DocumentBatches(matches, None, None, self._node.clock), 0))
 
     def _equal(self, collection: Collection, wanted: In) -> Iterator[bytes]:
         execution = execution_of(self._context)

@@ -18,8 +18,8 @@ from docstore.bson.build import bytes_of
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT, Value, elements
 from docstore.collection.collection import Collection
 from docstore.collection.limits import MAX_STEP_ENTRIES
+from docstore.collection.read.batching import DocumentBatches, ScanSource, both
 from docstore.collection.read.prepared import BoundScan, bound_scan, values_of_all
-from docstore.collection.read.taking import ScanSource, Taking, both
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Encoded
@@ -41,14 +41,14 @@ from docstore.query.text.languages import LOOSE
 from docstore.query.text.search import TextMatcher
 from docstore.query.value.collation import Collation, parse_collation
 
-_OF_FIND = frozenset(
+_FIND_OPTIONS = frozenset(
     (
         "filter", "sort", "projection", "skip", "limit", "batchSize", "batchBytes", "singleBatch", "hint", "collation",
     )
 )  # fmt: skip
 _TEXT = b"$text\0"
-_OF_DISTINCT = frozenset(("key", "query", "collation"))
-_OF_COUNT = frozenset(("query", "skip", "limit", "collation"))
+_DISTINCT_OPTIONS = frozenset(("key", "query", "collation"))
+_COUNT_OPTIONS = frozenset(("query", "skip", "limit", "collation"))
 
 
 def is_apart(context: Context) -> bool:
@@ -92,15 +92,15 @@ def scan_at_once(
     return bound, state
 
 
-def collation_of(collection: Collection, asked: bytes | None) -> tuple[bool, Collation | None]:
+def collation_of(collection: Collection, raw: bytes | None) -> tuple[bool, Collation | None]:
     """Return (True, the collation of the request or else of the collection), or (False, None) for an invalid one.
 
     The general path reports the error.
     """
-    if asked is None or asked == EMPTY_DOCUMENT:
+    if raw is None or raw == EMPTY_DOCUMENT:
         return True, collection.collation
     try:
-        return True, parse_collation(asked)
+        return True, parse_collation(raw)
     except CommandError:
         return False, None
 
@@ -111,126 +111,132 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
 
 
 def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
-    given = arguments.given()
-    if not given.keys() <= _OF_FIND:
+    options = arguments.given()
+    if not options.keys() <= _FIND_OPTIONS:
         return None
     projection = None
-    told = given.get("projection")
-    if told is not None:
-        projection = known_projection(told)
-        if projection is None and _TEXT not in given.get("filter", EMPTY_DOCUMENT):
+    raw_projection = options.get("projection")
+    if raw_projection is not None:
+        projection = known_projection(raw_projection)
+        if projection is None and _TEXT not in options.get("filter", EMPTY_DOCUMENT):
             return None
-    scan = _scan_of_find(context, collection, given, projection)
+    scan = _scan_of_find(context, collection, options, projection)
     if scan is None:
         return None
     bound, state = scan
     owned = state.owned
-    if told is not None and projection is None:
-        projection = _projection_with_score(told, bound)
+    if raw_projection is not None and projection is None:
+        projection = _projection_with_score(raw_projection, bound)
         if projection is None:
             return None
-    skip, limit, batch = given.get("skip", 0), given.get("limit", 0), given.get("batchSize", FIRST_BATCH_DOCUMENTS)
+    skip, limit, batch = (
+        options.get("skip", 0),
+        options.get("limit", 0),
+        options.get("batchSize", FIRST_BATCH_DOCUMENTS),
+    )
     if batch == 0:
         # A cursor stays in any case.
         return None
-    room = given.get("batchBytes", MAX_BATCH_BYTES)
-    ends = given.get("singleBatch", False) or 0 < limit <= batch
-    wanted = min(limit or batch, batch)
-    met: list[bytes] | None = None if ends else []
-    if met is not None and bound.near is not None and collection.plans.takes_long(bound.key):
+    max_bytes = options.get("batchBytes", MAX_BATCH_BYTES)
+    is_single_batch = options.get("singleBatch", False) or 0 < limit <= batch
+    batch_limit = min(limit or batch, batch)
+    visited: list[bytes] | None = None if is_single_batch else []
+    if visited is not None and bound.near is not None and collection.plans.takes_long(bound.key):
         return None
     needs = None if projection is None else kept_paths(projection)
-    if met is not None and bound.scan.order is not None:
-        return _sorted(context, scan, projection, _Wanted(skip, limit, batch, room))
-    found = bound.documents(state.reader, wanted, owned, met, skip=skip, needs=needs)
-    if found is None or (len(found) > 1 and bytes_of(found) > room):
+    if visited is not None and bound.scan.order is not None:
+        return _sorted_reply(context, scan, projection, _ResultLimits(skip, limit, batch, max_bytes))
+    documents = bound.documents(state.reader, batch_limit, owned, visited, skip=skip, needs=needs)
+    if documents is None or (len(documents) > 1 and bytes_of(documents) > max_bytes):
         return None
     # A full batch leaves a cursor, even at the end of the results.
-    stays = met is not None and len(found) == wanted
+    leaves_cursor = visited is not None and len(documents) == batch_limit
     if projection is not None and not projection.is_plain:
-        return None if stays else _computed(context, bound, found, projection)
-    if met is not None and stays:
-        held, release = state.hold()
-        # A covered scan records no documents in `met`: the general path serves it from the start.
-        behind = bound.rest(held, found, met) if met else None
-        if behind is None:
+        return None if leaves_cursor else _projected_reply(context, bound, documents, projection)
+    if visited is not None and leaves_cursor:
+        reader, release = state.hold()
+        # A covered scan records no documents in `visited`: the general path serves it from the start.
+        remaining = bound.rest(reader, documents, visited) if visited else None
+        if remaining is None:
             release()
             if bound.near is not None:
                 # All of them would be searched again.
                 collection.plans.took_long(bound.key)
             return None
         bound.used()
-        taking = Taking(
-            behind, both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
+        batches = DocumentBatches(
+            remaining, both(bound.predicate, owned), None if projection is None else projection.apply_all, node.clock
         )
-        source = ReleasingSource(ScanSource(taking, limit and limit - wanted), release)
-        return opened_reply(context, found if projection is None else projection.apply_all(found), source)
+        source = ReleasingSource(ScanSource(batches, limit and limit - batch_limit), release)
+        return opened_reply(context, documents if projection is None else projection.apply_all(documents), source)
     bound.used()
-    return whole_reply(context, found if projection is None else projection.apply_all(found))
+    return whole_reply(context, documents if projection is None else projection.apply_all(documents))
 
 
 def _scan_of_find(
     context: Context,
     collection: Collection,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     projection: Projection | None,
 ) -> tuple[BoundScan, StepState] | None:
     """Return `scan_at_once` of a find."""
-    known, collation = collation_of(collection, given.get("collation"))
-    if not known or (collation is not None and projection is not None and not projection.is_plain):
+    is_valid, collation = collation_of(collection, options.get("collation"))
+    if not is_valid or (collation is not None and projection is not None and not projection.is_plain):
         return None
-    sort = given.get("sort", EMPTY_DOCUMENT)
-    filter_, hint = given.get("filter", EMPTY_DOCUMENT), given.get("hint")
+    sort = options.get("sort", EMPTY_DOCUMENT)
+    filter_, hint = options.get("filter", EMPTY_DOCUMENT), options.get("hint")
     return scan_at_once(context, collection, filter_, sort=sort, hint=hint, collation=collation, special=True)
 
 
-class _Wanted(NamedTuple):
-    """Bounds of the result: skip, limit, and documents and bytes of the first batch."""
+class _ResultLimits(NamedTuple):
+    """Limits of the result: skip, limit, and documents and bytes of the first batch."""
 
     skip: int
     limit: int
     batch: int
-    room: int
+    max_bytes: int
 
 
-def _sorted(
+def _sorted_reply(
     context: Context,
     scan: tuple[BoundScan, StepState],
     projection: Projection | None,
-    wanted: _Wanted,
+    limits: _ResultLimits,
 ) -> Encoded | None:
     """Return the reply of a find with a blocking sort; a cursor keeps the documents beyond the first batch."""
     bound, state = scan
-    batch = wanted.batch
-    found = bound.documents(state.reader, wanted.limit or MAX_STEP_ENTRIES + 1, state.owned, skip=wanted.skip)
-    if found is None or bytes_of(found) > min(MAX_INLINE_RESULT_BYTES, wanted.room):
+    batch = limits.batch
+    documents = bound.documents(state.reader, limits.limit or MAX_STEP_ENTRIES + 1, state.owned, skip=limits.skip)
+    if documents is None or bytes_of(documents) > min(MAX_INLINE_RESULT_BYTES, limits.max_bytes):
         return None
-    made = found if projection is None else _projected(found, projection)
-    if made is None:
+    projected = documents if projection is None else _project(documents, projection)
+    if projected is None:
         return None
-    if len(made) < batch:
+    if len(projected) < batch:
         bound.used()
-        return whole_reply(context, made)
-    behind = kept_source(made[batch:])
-    if behind is None:
+        return whole_reply(context, projected)
+    remaining = kept_source(projected[batch:])
+    if remaining is None:
         return None
     bound.used()
-    return opened_reply(context, made[:batch], behind)
+    return opened_reply(context, projected[:batch], remaining)
 
 
-def _computed(context: Context, bound: BoundScan, found: list[bytes], projection: Projection) -> Encoded | None:
+def _projected_reply(
+    context: Context, bound: BoundScan, documents: list[bytes], projection: Projection
+) -> Encoded | None:
     """Return the reply with projected documents; None if the projection fails."""
-    made = _projected(found, projection)
-    if made is None:
+    projected = _project(documents, projection)
+    if projected is None:
         return None
     bound.used()
-    return whole_reply(context, made)
+    return whole_reply(context, projected)
 
 
-def _projected(found: list[bytes], projection: Projection) -> list[bytes] | None:
+def _project(documents: list[bytes], projection: Projection) -> list[bytes] | None:
     """Return the projected documents; None on an error, which the general path reports."""
     try:
-        return projection.apply_all(found)
+        return projection.apply_all(documents)
     except CommandError:
         return None
 
@@ -244,27 +250,27 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
 
 
 def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
-    given = arguments.given()
+    options = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or not given.keys() <= _OF_COUNT:
+    if collection is None or not options.keys() <= _COUNT_OPTIONS:
         return None
-    if not given:
+    if not options:
         return _count_of_all(context, node, collection)
-    known, collation = collation_of(collection, given.get("collation"))
-    if not known:
+    is_valid, collation = collation_of(collection, options.get("collation"))
+    if not is_valid:
         return None
-    filter_ = given.get("query", EMPTY_DOCUMENT)
+    filter_ = options.get("query", EMPTY_DOCUMENT)
     scan = scan_at_once(context, collection, filter_, counted=True, collation=collation)
     if scan is None:
         return None
     bound, state = scan
-    counted = bound.counted(state.reader, state.owned, node.clock, node.clock() + FIRST_STEP_SECONDS)
-    if counted is None:
+    count = bound.counted(state.reader, state.owned, node.clock, node.clock() + FIRST_STEP_SECONDS)
+    if count is None:
         return None
     bound.used()
-    left: int = max(0, counted - given.get("skip", 0))
-    limit: int = abs(given.get("limit", 0))
-    return min(left, limit) if limit else left
+    remaining: int = max(0, count - options.get("skip", 0))
+    limit: int = abs(options.get("limit", 0))
+    return min(remaining, limit) if limit else remaining
 
 
 def _count_of_all(context: Context, node: DataNode, collection: Collection) -> int | None:
@@ -286,29 +292,29 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
 
 
 def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
-    given = arguments.given()
+    options = arguments.given()
     collection = node.store.collection(context.namespace)
-    if collection is None or not given.keys() <= _OF_DISTINCT:
+    if collection is None or not options.keys() <= _DISTINCT_OPTIONS:
         return None
-    path, filter_ = given["key"], given.get("query", EMPTY_DOCUMENT)
-    known, collation = collation_of(collection, given.get("collation"))
-    if not known or (collation is not None and _may_be_told(collection, path, filter_)):
+    path, filter_ = options["key"], options.get("query", EMPTY_DOCUMENT)
+    is_valid, collation = collation_of(collection, options.get("collation"))
+    if not is_valid or (collation is not None and _is_covered_by_index(collection, path, filter_)):
         # Of values equal under the collation the first is returned, in the order of an index that is read once per
         # value.
         return None
     if filter_ == EMPTY_DOCUMENT and collation is None:
-        every = values_at_once(context, collection, path)
-        documents = None if every is None else every[0]
+        values = values_at_once(context, collection, path)
+        documents = None if values is None else values[0]
     else:
         documents = _documents_with(context, collection, path, filter_, collation)
     if documents is None:
         return None
-    found = DistinctValues(path, collation)
-    found.add(documents)
-    return found
+    distinct_values = DistinctValues(path, collation)
+    distinct_values.add(documents)
+    return distinct_values
 
 
-def _may_be_told(collection: Collection, path: str, filter_: bytes) -> bool:
+def _is_covered_by_index(collection: Collection, path: str, filter_: bytes) -> bool:
     """Return True if one index has the path and all fields of the filter."""
     names = {path, *(name for name, _, _ in elements(filter_) if not name.startswith("$"))}
     return any(names <= dict(index.fields).keys() for index in collection.indexes.values())

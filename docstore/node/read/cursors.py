@@ -106,24 +106,24 @@ class Filling:
     def _filled(self, until: float) -> bool:
         if self._documents:
             self._join()
-        wanted = min(self._docs_left, _FIRST_PIECE)
+        piece_size = min(self._docs_left, _FIRST_PIECE)
         while self._docs_left > 0:
-            batch = self.source.next_batch(wanted, self._bytes_left, until)
-            found = batch.documents
+            batch = self.source.next_batch(piece_size, self._bytes_left, until)
+            documents = batch.documents
             if isinstance(self.source, HeldBack) and self.source.is_spent:
                 self.source = self.source.source
             size = 0
-            if found:
-                size = bytes_of(found)
-                if size > self._bytes_left and self._hold_back(found, batch.exhausted):
+            if documents:
+                size = bytes_of(documents)
+                if size > self._bytes_left and self._hold_back(documents, batch.exhausted):
                     return True
-                self._add(found, size)
+                self._add(documents, size)
             if batch.exhausted:
                 self.exhausted = True
                 return True
             if isinstance(batch, Documents) and batch.at_end:
                 return True
-            is_whole = len(found) == wanted
+            is_whole = len(documents) == piece_size
             late = self._node.clock() >= until
             if late and self._docs_left > 0 and self._bytes_left > 0:
                 return False
@@ -131,33 +131,33 @@ class Filling:
                 return True
             if is_whole and self._docs_left > 0:
                 self._join()
-                wanted = min(self._docs_left, max(_PIECE_BYTES * wanted // size, 1))
+                piece_size = min(self._docs_left, max(_PIECE_BYTES * piece_size // size, 1))
         return True
 
-    def _hold_back(self, found: list[bytes], ended: bool) -> bool:
+    def _hold_back(self, documents: list[bytes], ended: bool) -> bool:
         """Take all but the last of these documents; return True if that one can be pushed back.
 
         Errors: as `check_sizes`.
         """
-        if self.count + len(found) == 1:
+        if self.count + len(documents) == 1:
             return False
-        *fitting, last = found
+        *fitting, last = documents
         self.check_sizes([last])
         self.source = HeldBack(self.source, last, ended)
         self._add(fitting, bytes_of(fitting))
         return True
 
-    def _add(self, found: list[bytes], size: int) -> None:
-        self._documents += found
-        self.count += len(found)
-        self._docs_left -= len(found)
+    def _add(self, documents: list[bytes], size: int) -> None:
+        self._documents += documents
+        self.count += len(documents)
+        self._docs_left -= len(documents)
         self._bytes_left -= size
         if self._bytes_left < 0:
-            self.check_sizes(found)
+            self.check_sizes(documents)
 
-    def check_sizes(self, found: list[bytes]) -> None:
+    def check_sizes(self, documents: list[bytes]) -> None:
         """Check the sizes of result documents. Errors: BSONObjectTooLarge."""
-        for raw in found:
+        for raw in documents:
             check_internal_size(raw)
 
     def _join(self) -> None:

@@ -94,9 +94,9 @@ class Outcome:
         """Reset the totals to a savepoint."""
         self.n, self.modified, upserted, errors, retried, counts = mark
         del self.upserted[upserted:], self.errors[errors:], self.retried[retried:]
-        for each in (self.counts, self.modified_counts):
-            if each is not None:
-                del each[counts:]
+        for statement_counts in (self.counts, self.modified_counts):
+            if statement_counts is not None:
+                del statement_counts[counts:]
 
 
 class Statements(SlicedWrite, Protocol):
@@ -123,14 +123,14 @@ def drive(context: Context, statements: Statements) -> Steps[None]:
     """Run all statements. Errors: those of `write_in_slices`."""
     steps = write_in_slices(node_of(context), context.namespace, statements, context.shard_version)
     try:
-        wanted = next(steps)
-        while wanted is not PAUSE or not statements.outcome.apart:
+        step = next(steps)
+        while step is not PAUSE or not statements.outcome.apart:
             try:
-                given = yield wanted
+                result = yield step
             except BaseException as error:
-                wanted = steps.throw(error)
+                step = steps.throw(error)
             else:
-                wanted = steps.send(given)
+                step = steps.send(result)
     except StopIteration:
         return
     yield finish_apart(context, steps)
@@ -281,11 +281,11 @@ def _reply(context: Context, outcome: Outcome, concern_error: dict[str, Any] | N
     if outcome.retried:
         parts += (b"\x04retriedStmtIds\0", array_from((INT32, _INT.pack(stmt_id)) for stmt_id in outcome.retried))
     if outcome.upserted:
-        made = [
+        upserted = [
             (OBJECT, document_from((("index", INT32, _INT.pack(index)), ("_id", *identity))))
             for index, identity in outcome.upserted
         ]
-        parts += (b"\x04upserted\0", array_from(made))
+        parts += (b"\x04upserted\0", array_from(upserted))
     if outcome.modified is not None:
         parts.append(b"\x10nModified\0" + _INT.pack(outcome.modified))
     if outcome.counts:

@@ -5,7 +5,7 @@ from docstore.commands.context cimport Context
 from docstore.node.node cimport DataNode
 from docstore.node.write.modification cimport Modification
 
-cdef class _Place:
+cdef class _WriteTarget:
     cdef public DataNode node
     cdef public Collection collection
     cdef public object owned
@@ -14,4 +14,4 @@ cdef class _Place:
     cdef public object concern
     cdef public object validator
 
-cpdef _Place _place(Context context, DataNode node, Arguments arguments, bint bypass)
+cpdef _WriteTarget _write_target(Context context, DataNode node, Arguments arguments, bint bypass)

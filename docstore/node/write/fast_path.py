@@ -64,7 +64,7 @@ _UPSERT_OPTIONS = frozenset((("multi", BOOL, b"\0"), _UPSERT))
 _MANY = ("multi", BOOL, b"\1")
 _MANY_OPTIONS = frozenset((_MANY, ("upsert", BOOL, b"\0")))
 _ONE = ("limit", INT32, b"\1\0\0\0")
-_OF_FIND_AND_MODIFY = frozenset(
+_FIND_AND_MODIFY_OPTIONS = frozenset(
     ("query", "sort", "update", "remove", "new", "fields", "upsert", "arrayFilters", "collation")
 )
 _NO_UPDATE = (NULL, b"")
@@ -73,7 +73,7 @@ _NO_UPDATE = (NULL, b"")
 Reply = bytes | Awaitable[bytes]
 
 
-class _Place:
+class _WriteTarget:
     """A collection that can be written now: owned ranges, session, statement id, write concern and validator."""
 
     def __init__(
@@ -95,20 +95,20 @@ class _Place:
         self.validator = validator
 
     def search(
-        self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT, asked: bytes | None = None
+        self, arguments: Arguments, filter_: bytes, sort: bytes = EMPTY_DOCUMENT, raw_collation: bytes | None = None
     ) -> Match | None:
         """Return the first match of a filter under a sort and collation; NOTHING if none matches.
 
         None without a prepared scan.
         """
         engine, owned = self.node.engine, self.owned
-        known, collation = collation_of(self.collection, asked)
+        is_valid, collation = collation_of(self.collection, raw_collation)
         identity = identity_in(filter_)
-        if not known or (collation is not None and identity is not None):
+        if not is_valid or (collation is not None and identity is not None):
             return None
         if identity is not None:
-            found = self.collection.look_up(engine, identity)
-            return NOTHING if found is None or (owned is not None and not owned.matches(found[1])) else found
+            match = self.collection.look_up(engine, identity)
+            return NOTHING if match is None or (owned is not None and not owned.matches(match[1])) else match
         if "within" in arguments or "statementCounts" in arguments:
             # The router ensures that a moving document is visited once.
             return None
@@ -125,17 +125,17 @@ class _Place:
         if identity_in(filter_) is not None:
             return None
         bound = bound_scan_of_write(self.collection, filter_, self.node.engine)
-        found = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1, self.owned)
-        if bound is None or found is None or len(found) > UNIT_DOCUMENTS:
+        matches = None if bound is None else bound.pairs(self.node.engine, UNIT_DOCUMENTS + 1, self.owned)
+        if bound is None or matches is None or len(matches) > UNIT_DOCUMENTS:
             return None
         bound.used()
-        return found
+        return matches
 
     def unit(self) -> WriteUnitOfWork:
         return self.node.store.unit(session=self.session)
 
 
-def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool) -> _Place | None:
+def _write_target(context: Context, node: DataNode, arguments: Arguments, bypass: bool) -> _WriteTarget | None:
     """Return the collection to write to, or None if the general path is needed. `bypass`: skip the validator.
 
     Errors: those of the session and of the write concern, StaleConfig.
@@ -159,7 +159,7 @@ def _place(context: Context, node: DataNode, arguments: Arguments, bypass: bool)
     if validator is not None and current() is not None:
         # Its evaluation has taken long, or may.
         return None
-    return _Place(node, collection, owned, row, stmt_id, concern, validator) if at_once else None
+    return _WriteTarget(node, collection, owned, row, stmt_id, concern, validator) if at_once else None
 
 
 def insert_one(context: Context, node: DataNode, arguments: Arguments, documents: list[bytes]) -> Reply | None:
@@ -167,63 +167,63 @@ def insert_one(context: Context, node: DataNode, arguments: Arguments, documents
     raw = documents[0]
     if len(documents) > 1 or len(raw) > MAX_DOCUMENT_BYTES or not is_storable(raw):
         return None
-    place = _place(context, node, arguments, arguments["bypassDocumentValidation"])
-    if place is None or keys_take_long(place.collection, raw):
+    target = _write_target(context, node, arguments, arguments["bypassDocumentValidation"])
+    if target is None or keys_take_long(target.collection, raw):
         return None
-    unit = place.unit()
+    unit = target.unit()
     try:
-        if place.validator is not None:
-            place.validator.check_new(raw)
-        unit.insert(place.collection, raw, stmt_id=place.stmt_id)
+        if target.validator is not None:
+            target.validator.check_new(raw)
+        unit.insert(target.collection, raw, stmt_id=target.stmt_id)
         last = unit.commit()
     except ScriptsWanted:
         unit.abort()
         raise
     except CommandError as error:
-        return _refused(context, place, unit, error)
-    return acknowledge_counts(context, place.concern, 1, None, last)
+        return _error_reply(context, target, unit, error)
+    return acknowledge_counts(context, target.concern, 1, None, last)
 
 
 def update_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Execute one statement over one document, or over as many as one unit may change."""
     if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
-    given = elements(statements[0])
-    if len(given) < 2 or given[0][:2] != ("q", OBJECT) or given[1][0] != "u":
+    fields = elements(statements[0])
+    if len(fields) < 2 or fields[0][:2] != ("q", OBJECT) or fields[1][0] != "u":
         return None
-    options, filters = _filters_apart(given[2:])
+    options, filters = _split_array_filters(fields[2:])
     upsert, many = _UPSERT in options, _MANY in options
     allowed = _MANY_OPTIONS if many else _UPSERT_OPTIONS if upsert else _SINGLE_OPTIONS
     if (options != _USUAL_OPTIONS and not allowed.issuperset(options)) or (many and node.shard_filter is not None):
         return None
-    update = None if filters is None else plain_modification(node, given[0][2], given[1][1:], filters, upsert=upsert)
-    place = None
+    update = None if filters is None else plain_modification(node, fields[0][2], fields[1][1:], filters, upsert=upsert)
+    target = None
     if update is not None:
-        place = _place(context, node, arguments, arguments["bypassDocumentValidation"])
-    if update is None or place is None or not _may_change(context, place, update):
+        target = _write_target(context, node, arguments, arguments["bypassDocumentValidation"])
+    if update is None or target is None or not _may_change(context, target, update):
         return None
     if many:
-        return _update_many(context, place, update, place.search_many(arguments, given[0][2]))
-    found = place.search(arguments, given[0][2])
-    if found is None:
+        return _update_many(context, target, update, target.search_many(arguments, fields[0][2]))
+    match = target.search(arguments, fields[0][2])
+    if match is None:
         return None
-    if upsert and found is NOTHING:
-        return _upsert(context, place, given[0][2], update)
-    if found is NOTHING:
-        return acknowledge_counts(context, place.concern, 0, 0, None)
-    record_id, before = found
-    if takes_long(place.collection, [found], update):
+    if upsert and match is NOTHING:
+        return _upsert(context, target, fields[0][2], update)
+    if match is NOTHING:
+        return acknowledge_counts(context, target.concern, 0, 0, None)
+    record_id, before = match
+    if takes_long(target.collection, [match], update):
         return None
-    unit = place.unit()
+    unit = target.unit()
     last = None
     try:
         after = update.apply(before)
         if after != before:
-            if place.validator is not None:
-                place.validator.check_change(before, after)
+            if target.validator is not None:
+                target.validator.check_change(before, after)
             unit.replace(
-                place.collection, record_id, before, after,
-                stmt_id=place.stmt_id, changed=update.just_changed, paths=update.paths,
+                target.collection, record_id, before, after,
+                stmt_id=target.stmt_id, changed=update.just_changed, paths=update.paths,
             )  # fmt: skip
             last = unit.commit()
         else:
@@ -232,21 +232,23 @@ def update_one(context: Context, node: DataNode, arguments: Arguments, statement
         unit.abort()
         raise
     except CommandError as error:
-        return _refused(context, place, unit, error, modified=0)
-    return acknowledge_counts(context, place.concern, 1, int(update.counts(before, after)), last)
+        return _error_reply(context, target, unit, error, modified=0)
+    return acknowledge_counts(context, target.concern, 1, int(update.counts(before, after)), last)
 
 
-def _update_many(context: Context, place: _Place, update: Modification, found: list[Match] | None) -> Reply | None:
+def _update_many(
+    context: Context, target: _WriteTarget, update: Modification, matches: list[Match] | None
+) -> Reply | None:
     """Update the documents together; None if they must be updated one at a time."""
-    collection = place.collection
-    if found is None or place.validator is not None or update.update.is_replacement:
+    collection = target.collection
+    if matches is None or target.validator is not None or update.update.is_replacement:
         return None
-    if takes_long(collection, found, update):
+    if takes_long(collection, matches, update):
         return None
-    unit = place.unit()
+    unit = target.unit()
     last = None
     try:
-        modified = change_each(unit, collection, update, found) if found else []
+        modified = change_each(unit, collection, update, matches) if matches else []
         if modified is None:
             unit.abort()
             return None
@@ -255,25 +257,29 @@ def _update_many(context: Context, place: _Place, update: Modification, found: l
         else:
             unit.abort()
     except CommandError as error:
-        return _refused(context, place, unit, error, modified=0)
-    return acknowledge_counts(context, place.concern, len(found), len(modified), last)
+        return _error_reply(context, target, unit, error, modified=0)
+    return acknowledge_counts(context, target.concern, len(matches), len(modified), last)
 
 
-def _filters_apart(
+def _split_array_filters(
     options: list[tuple[str, int, bytes]],
 ) -> tuple[list[tuple[str, int, bytes]], tuple[bytes, ...] | None]:
     """Return (the statement's other fields, its array filters); the filters are None if invalid."""
-    for place, (name, code, data) in enumerate(options):
+    for position, (name, code, data) in enumerate(options):
         if name == "arrayFilters":
             filters = values(data) if code == ARRAY else None
-            if filters is None or any(each[0] != OBJECT for each in filters):
+            if filters is None or any(code != OBJECT for code, _ in filters):
                 return options, None
-            return options[:place] + options[place + 1 :], tuple([each[1] for each in filters])
+            return options[:position] + options[position + 1 :], tuple([filter_ for _, filter_ in filters])
     return options, ()
 
 
-def _refused(
-    context: Context, place: _Place, unit: WriteUnitOfWork | None, error: CommandError, modified: int | None = None
+def _error_reply(
+    context: Context,
+    target: _WriteTarget,
+    unit: WriteUnitOfWork | None,
+    error: CommandError,
+    modified: int | None = None,
 ) -> Reply | None:
     """Return the reply to an error after aborting the unit; None for a conflict, which the general path handles."""
     if unit is not None:
@@ -282,108 +288,110 @@ def _refused(
         return None
     outcome = Outcome(modified=modified)
     outcome.fail(0, error)
-    return acknowledge(context, outcome, place.concern)
+    return acknowledge(context, outcome, target.concern)
 
 
-def _upsert(context: Context, place: _Place, filter_: bytes, update: Modification) -> Reply | None:
+def _upsert(context: Context, target: _WriteTarget, filter_: bytes, update: Modification) -> Reply | None:
     """Insert the document that an update makes from a filter without a match."""
-    if post_images_of(place.node.shard_filter, context.namespace, context.shard_version) is not None:
+    if post_images_of(target.node.shard_filter, context.namespace, context.shard_version) is not None:
         return None
     outcome = Outcome(modified=0)
     unit = None
     try:
-        made = update.upsert_seeded(filter_)
-        if made is None:
+        document = update.upsert_seeded(filter_)
+        if document is None:
             tree = identity_filter(filter_)
             if tree is None:
                 tree = parse_filter(filter_)
-            made = Modification(place.node, tree, update.update).upsert()
-        identity = get_field(made, "_id")
-        if identity is None or keys_take_long(place.collection, made):
+            document = Modification(target.node, tree, update.update).upsert()
+        identity = get_field(document, "_id")
+        if identity is None or keys_take_long(target.collection, document):
             return None
-        if place.validator is not None:
-            place.validator.check_new(made)
-        unit = place.unit()
-        unit.insert(place.collection, made, stmt_id=place.stmt_id)
+        if target.validator is not None:
+            target.validator.check_new(document)
+        unit = target.unit()
+        unit.insert(target.collection, document, stmt_id=target.stmt_id)
         outcome.last = unit.commit()
         outcome.n = 1
         outcome.upserted.append((0, identity))
     except CommandError as error:
-        return _refused(context, place, unit, error, modified=0)
-    return acknowledge(context, outcome, place.concern)
+        return _error_reply(context, target, unit, error, modified=0)
+    return acknowledge(context, outcome, target.concern)
 
 
 def delete_one(context: Context, node: DataNode, arguments: Arguments, statements: list[bytes]) -> Reply | None:
     """Delete one document."""
     if len(statements) > 1 or len(statements[0]) > LARGE_BYTES or is_profiled(context):
         return None
-    given = elements(statements[0])
-    if len(given) != 2 or given[0][:2] != ("q", OBJECT) or given[1] != _ONE:
+    fields = elements(statements[0])
+    if len(fields) != 2 or fields[0][:2] != ("q", OBJECT) or fields[1] != _ONE:
         return None
-    place = _place(context, node, arguments, True)
-    found = None if place is None else place.search(arguments, given[0][2])
-    if place is None or found is None:
+    target = _write_target(context, node, arguments, True)
+    match = None if target is None else target.search(arguments, fields[0][2])
+    if target is None or match is None:
         return None
-    if found is NOTHING:
-        return acknowledge_counts(context, place.concern, 0, None, None)
-    if takes_long(place.collection, [found]):
+    if match is NOTHING:
+        return acknowledge_counts(context, target.concern, 0, None, None)
+    if takes_long(target.collection, [match]):
         return None
-    unit = place.unit()
+    unit = target.unit()
     try:
-        unit.remove(place.collection, *found, stmt_id=place.stmt_id)
+        unit.remove(target.collection, *match, stmt_id=target.stmt_id)
         last = unit.commit()
     except CommandError as error:
-        return _refused(context, place, unit, error)
-    return acknowledge_counts(context, place.concern, 1, None, last)
+        return _error_reply(context, target, unit, error)
+    return acknowledge_counts(context, target.concern, 1, None, last)
 
 
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
     """Update or remove one document, and return it."""
-    given = arguments.given()
-    if not given.keys() <= _OF_FIND_AND_MODIFY or len(context.raw) > LARGE_BYTES or is_profiled(context):
+    options = arguments.given()
+    if not options.keys() <= _FIND_AND_MODIFY_OPTIONS or len(context.raw) > LARGE_BYTES or is_profiled(context):
         return None
-    removes, new = given.get("remove", False), given.get("new", False)
-    code, specification = given.get("update", _NO_UPDATE)
+    removes, new = options.get("remove", False), options.get("new", False)
+    code, specification = options.get("update", _NO_UPDATE)
     if removes:
         # The general path rejects contradictions.
         update = None
-        if new or "update" in given or "arrayFilters" in given or given.get("upsert", False):
+        if new or "update" in options or "arrayFilters" in options or options.get("upsert", False):
             return None
     else:
-        query, filters = given.get("query", EMPTY_DOCUMENT), tuple(given.get("arrayFilters", ()))
-        upsert = given.get("upsert", False)
-        collated = "collation" in given
+        query, filters = options.get("query", EMPTY_DOCUMENT), tuple(options.get("arrayFilters", ()))
+        upsert = options.get("upsert", False)
+        collated = "collation" in options
         update = plain_modification(node, query, (code, specification), filters, upsert=upsert, collated=collated)
         if update is None:
             return None
-    projection = plain_projection(given["fields"]) if "fields" in given else None
-    if projection is None and "fields" in given:
+    projection = plain_projection(options["fields"]) if "fields" in options else None
+    if projection is None and "fields" in options:
         return None
-    place = _place(context, node, arguments, False)
-    if place is None or (update is not None and not _may_change(context, place, update)):
+    target = _write_target(context, node, arguments, False)
+    if target is None or (update is not None and not _may_change(context, target, update)):
         return None
-    query, sort = given.get("query", EMPTY_DOCUMENT), given.get("sort", EMPTY_DOCUMENT)
-    found = place.search(arguments, query, sort, given.get("collation"))
-    if found is None or (found is NOTHING and given.get("upsert", False)):
+    query, sort = options.get("query", EMPTY_DOCUMENT), options.get("sort", EMPTY_DOCUMENT)
+    match = target.search(arguments, query, sort, options.get("collation"))
+    if match is None or (match is NOTHING and options.get("upsert", False)):
         return None
-    if found is NOTHING:
-        return _returned(context, place, FindAndModifyResult(0, None if removes else False, None), None, None)
-    record_id, before = found
-    if takes_long(place.collection, [found], update):
+    if match is NOTHING:
+        return _find_and_modify_reply(
+            context, target, FindAndModifyResult(0, None if removes else False, None), None, None
+        )
+    record_id, before = match
+    if takes_long(target.collection, [match], update):
         return None
     after = None if update is None else update.apply(before)
-    last, stmt_id = None, place.stmt_id
+    last, stmt_id = None, target.stmt_id
     if after != before:
-        unit = place.unit()
+        unit = target.unit()
         try:
             if update is None or after is None:
-                unit.remove(place.collection, record_id, before, stmt_id=stmt_id, image=Image("preImage", before))
+                unit.remove(target.collection, record_id, before, stmt_id=stmt_id, image=Image("preImage", before))
             else:
-                if place.validator is not None:
-                    place.validator.check_change(before, after)
+                if target.validator is not None:
+                    target.validator.check_change(before, after)
                 image = Image("postImage", after) if new else Image("preImage", before)
                 unit.replace(
-                    place.collection, record_id, before, after,
+                    target.collection, record_id, before, after,
                     stmt_id=stmt_id, changed=update.just_changed, paths=update.paths, image=image,
                 )  # fmt: skip
             last = unit.commit()
@@ -394,24 +402,24 @@ def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) 
             unit.abort()
             raise
     result = FindAndModifyResult(1, None if removes else True, after if new else before)
-    return _returned(context, place, result, projection, last)
+    return _find_and_modify_reply(context, target, result, projection, last)
 
 
-def _may_change(context: Context, place: _Place, update: Modification) -> bool:
+def _may_change(context: Context, target: _WriteTarget, update: Modification) -> bool:
     """Return True if the update cannot move a document to another shard."""
-    rules = post_images_of(place.node.shard_filter, context.namespace, context.shard_version)
+    rules = post_images_of(target.node.shard_filter, context.namespace, context.shard_version)
     return rules is None or not rules.concerned(update.changed)
 
 
-def _returned(
+def _find_and_modify_reply(
     context: Context,
-    place: _Place,
+    target: _WriteTarget,
     result: FindAndModifyResult,
     projection: Projection | None,
     last: OpTime | None,
 ) -> Reply:
     fields = answer_fields(result, projection)
-    concern = place.concern
+    concern = target.concern
     if not concern.j and concern.w in (0, 1):
         return document_from(fields)
     return acknowledged_fields(context, fields, last, concern)

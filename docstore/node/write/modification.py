@@ -144,18 +144,18 @@ class Modification:
         update, tree = self.update, self.tree
         if isinstance(update, (DirectUpdate, Replacement)) and isinstance(tree, Comparison):
             identity = identity_of(tree, tree.collation)
-            made = None if identity is None else update.identified(identity)
-            if made is not None:
-                _check(made, 17420, "Document to upsert is larger than")
-                return made
+            document = None if identity is None else update.identified(identity)
+            if document is not None:
+                _check(document, 17420, "Document to upsert is larger than")
+                return document
         new_id = (OBJECT_ID, ObjectId().binary)
         level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
         try:
-            made = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
+            document = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
         finally:
             PAUSING.level = level
-        _check(made, 17420, "Document to upsert is larger than")
-        return made
+        _check(document, 17420, "Document to upsert is larger than")
+        return document
 
     def upsert_seeded(self, filter_: bytes) -> bytes | None:
         """Return the document to insert for a raw filter of plain equalities.
@@ -168,10 +168,10 @@ class Modification:
         seed = plain_seed(filter_)
         if seed is None:
             return None
-        made = update.seeded(seed, (OBJECT_ID, ObjectId().binary), self._now())
-        if made is not None:
-            _check(made, 17420, "Document to upsert is larger than")
-        return made
+        document = update.seeded(seed, (OBJECT_ID, ObjectId().binary), self._now())
+        if document is not None:
+            _check(document, 17420, "Document to upsert is larger than")
+        return document
 
     def _now(self) -> int:
         return int(self.node.wall_clock() * 1000)
@@ -215,10 +215,10 @@ def change_each(
         return None
     modified = [old for old, new in zip(before, after, strict=True) if modification.counts(old, new)]
     if before != after:
-        written = [place for place, raw in enumerate(before) if after[place] != raw]
-        rids = [record_id_bytes(matches[place][0]) for place in written]
+        written = [position for position, raw in enumerate(before) if after[position] != raw]
+        rids = [record_id_bytes(matches[position][0]) for position in written]
         if len(written) < len(before):
-            before, after = [before[place] for place in written], [after[place] for place in written]
+            before, after = [before[position] for position in written], [after[position] for position in written]
         if not unit.replace_each(collection, rids, before, after, modification.paths, None, indexes):
             return None
     return modified
@@ -260,12 +260,12 @@ def direct_modification(
     array_filters: tuple[bytes, ...],
     collation: Collation | None,
     *,
-    apart: bool,
+    offloaded: bool,
 ) -> Modification | None:
     """Return the update of a statement by `_id`, if it is simple or prepared; else None.
 
     Simple: see `docstore.query.update.direct`. The result does not depend on the collation. Prepared updates are not
-    used `apart` (offloaded).
+    used if `offloaded`.
     """
     identity = identity_filter(filter_, collation)
     if identity is None:
@@ -273,7 +273,7 @@ def direct_modification(
     direct = direct_update(update[1], array_filters) if update[0] == OBJECT else None
     if direct is not None and (collation is None or not direct.compares):
         return Modification(node, identity, direct)
-    prepared = None if apart or collation is not None else prepared_update(update, array_filters)
+    prepared = None if offloaded or collation is not None else prepared_update(update, array_filters)
     return None if prepared is None or prepared.is_replacement else Modification(node, identity, prepared)
 
 
@@ -339,19 +339,19 @@ def prepared_update(update: Value, array_filters: tuple[bytes, ...] = ()) -> Upd
         if not array_filters and not has_operators(specification):
             return _prepared(code, specification, ())
     short = len(specification) + sum(map(len, array_filters)) <= _SHORT
-    return (_kept if short else _prepared)(code, specification, array_filters)
+    return (_cached_update if short else _prepared)(code, specification, array_filters)
 
 
 def _prepared(code: int, specification: bytes, array_filters: tuple[bytes, ...]) -> Update | None:
     try:
         check_form((code, specification))
-        given = specification if code == OBJECT else array_documents(specification)
-        return parse_update(given, array_filters, query_context=_OF_NO_REQUEST)
+        operators = specification if code == OBJECT else array_documents(specification)
+        return parse_update(operators, array_filters, query_context=_OF_NO_REQUEST)
     except CommandError:
         return None
 
 
-_kept = lru_cache(maxsize=256)(_prepared)
+_cached_update = lru_cache(maxsize=256)(_prepared)
 _OF_NO_REQUEST = new_context()
 _SHORT = 1024
 """Maximum bytes of a cached update, with its array filters."""

@@ -40,14 +40,16 @@ class Search(Protocol):
 
     exhausted: bool
 
-    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        """Return up to `wanted` documents that match now; fewer if time is up or the pass has ended (`exhausted`).
+    def take(self, limit: int, owned: Predicate | None, until: float) -> list[Match]:
+        """Return up to `limit` documents that match now; fewer if time is up or the pass has ended (`exhausted`).
 
         The caller must change them before the next await and before the next call.
         """
         ...
 
-    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+    def take_offloaded(
+        self, offloaded: Evaluated | None, limit: int, owned: Predicate | None, until: float
+    ) -> list[Match]:
         """Return what `take` does, for an offloaded statement: other tasks may run meanwhile.
 
         Errors: Overtaken; the matches are then rechecked.
@@ -75,16 +77,16 @@ def open_search(
     sort: Sort = UNSORTED,
     hint: Hint | None = None,
     once: bool = True,
-    apart: Evaluated | None = None,
+    offloaded: Evaluated | None = None,
     execution: Execution | None = None,
 ) -> Search:
     """Return a search for the documents of a filter.
 
-    `once`: one document is wanted. Otherwise many are, and changes behind the scan position are ignored. `apart`: other
-    tasks may run during planning. `execution` receives the plan. Errors: Overtaken.
+    `once`: one document is wanted. Otherwise many are, and changes behind the scan position are ignored. `offloaded`:
+    other tasks may run during planning. `execution` receives the plan. Errors: Overtaken.
     """
     plan = partial(plan_search, collection, tree, node.engine, sort=sort, hint=hint)
-    planned = allowing(REFUSED, plan) if apart is None else apart.planned(collection, plan)
+    planned = allowing(REFUSED, plan) if offloaded is None else offloaded.planned(collection, plan)
     stats = None if execution is None else execution.search(planned.plan)
     matches = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
     if planned.whole is None:
@@ -96,62 +98,64 @@ class _PlainSearch:
     """A search that never waits within `take`."""
 
     def __init__(
-        self, node: DataNode, collection: Collection, predicate: Predicate, found: Iterator[Match | None], once: bool
+        self, node: DataNode, collection: Collection, predicate: Predicate, matches: Iterator[Match | None], once: bool
     ) -> None:
         self.exhausted = False
         self._node = node
         self._collection = collection
         self._predicate = predicate
-        self._found = found
+        self._matches = matches
         self._once = once
         # The store's sequence at the last pause, and whether another writer has committed during one.
         self._paused_at: int | None = None
         self._overtaken = False
         self._missed: _MissedChanges | None = None
 
-    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+    def take(self, limit: int, owned: Predicate | None, until: float) -> list[Match]:
         matches: list[Match] = []
         if self._paused_at is not None:
             self._overtaken = self._overtaken or self._paused_at != self._node.store.sequence
             # Commits before the next pause are the statement's own.
             self._paused_at = None
-        for match in self._found:
+        for match in self._matches:
             if match is not None:
                 current = self._current(match) if self._overtaken else match
                 if current is not None and (owned is None or owned.matches(current[1])):
                     matches.append(current)
-                    if len(matches) == wanted:
+                    if len(matches) == limit:
                         return matches
             if self._node.clock() >= until:
                 return matches
         if self._missed is not None:
-            self._take_missed(self._missed, matches, wanted, owned)
-        self.exhausted = not self._missed and len(matches) < wanted
+            self._take_missed(self._missed, matches, limit, owned)
+        self.exhausted = not self._missed and len(matches) < limit
         return matches
 
-    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
-        if apart is None:
-            return allowing(REFUSED, partial(self.take, wanted, owned, until))
+    def take_offloaded(
+        self, offloaded: Evaluated | None, limit: int, owned: Predicate | None, until: float
+    ) -> list[Match]:
+        if offloaded is None:
+            return allowing(REFUSED, partial(self.take, limit, owned, until))
         self.pause()
-        apart.begin()
-        matches = apart.aside(partial(self.take, wanted, owned, until))
-        if apart.overtaken:
+        offloaded.begin()
+        matches = offloaded.aside(partial(self.take, limit, owned, until))
+        if offloaded.overtaken:
             self.give_back(matches)
-            apart.check()
+            offloaded.check()
         return matches
 
-    def _take_missed(self, missed: _MissedChanges, taken: list[Match], wanted: int, owned: Predicate | None) -> None:
-        while missed and len(taken) < wanted:
+    def _take_missed(self, missed: _MissedChanges, matches: list[Match], limit: int, owned: Predicate | None) -> None:
+        while missed and len(matches) < limit:
             match = missed.pop()
             if match is not None and self._predicate.matches(match[1]) and (owned is None or owned.matches(match[1])):
-                taken.append(match)
+                matches.append(match)
 
     def _current(self, match: Match) -> Match | None:
         raw = self._collection.record(self._node.engine, match[0])
         return (match[0], raw) if raw is not None and self._predicate.matches(raw) else None
 
     def give_back(self, matches: list[Match]) -> None:
-        self._found = chain(matches, self._found)
+        self._matches = chain(matches, self._matches)
         self._overtaken = True
         self.exhausted = False
 
@@ -161,7 +165,7 @@ class _PlainSearch:
             self._missed = _MissedChanges(self._node, self._collection, self._predicate)
 
     def close(self) -> None:
-        self._found = iter(())
+        self._matches = iter(())
         if self._missed is not None:
             self._missed.close()
 
@@ -170,49 +174,51 @@ class _ScriptedSearch:
     """A search that waits for scripts within `take`; its matches are unchanged since the last wait."""
 
     def __init__(
-        self, node: DataNode, collection: Collection, tree: Filter, found: Iterator[Match | None], once: bool
+        self, node: DataNode, collection: Collection, tree: Filter, matches: Iterator[Match | None], once: bool
     ) -> None:
         self.exhausted = False
         self._node = node
         self._collection = collection
         self._predicate: Predicate = compile_filter(tree)
-        self._found = found
+        self._matches = matches
         # Others write while scripts are awaited; their commits must not wait for scripts themselves.
         self._missed = _MissedChanges(node, collection, compile_filter(weakened(tree))) if once else None
-        self._again: list[int] = []
+        self._rechecks: list[int] = []
 
-    def take(self, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+    def take(self, limit: int, owned: Predicate | None, until: float) -> list[Match]:
         matches: list[Match] = []
-        if not self._take_found(matches, wanted, owned, until):
+        if not self._take_unchanged(matches, limit, owned, until):
             return matches
         while self._missed:
             match = self._missed.pop()
             if match is not None:
-                self._again.append(match[0])
-        while self._again and not matches:
-            current = self._current(self._again.pop())
+                self._rechecks.append(match[0])
+        while self._rechecks and not matches:
+            current = self._current(self._rechecks.pop())
             if current is not None and (owned is None or owned.matches(current[1])):
                 matches.append(current)
-        self.exhausted = not self._again and not self._missed and len(matches) < wanted
+        self.exhausted = not self._rechecks and not self._missed and len(matches) < limit
         return matches
 
-    def take_apart(self, apart: Evaluated | None, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
+    def take_offloaded(
+        self, offloaded: Evaluated | None, limit: int, owned: Predicate | None, until: float
+    ) -> list[Match]:
         """Return what `take` does; it waits for scripts itself."""
-        return allowing(REFUSED, partial(self.take, wanted, owned, until))
+        return allowing(REFUSED, partial(self.take, limit, owned, until))
 
-    def _take_found(self, taken: list[Match], wanted: int, owned: Predicate | None, until: float) -> bool:
-        """Append matches to `taken`; return True at the end of the pass."""
-        for match in self._found:
+    def _take_unchanged(self, matches: list[Match], limit: int, owned: Predicate | None, until: float) -> bool:
+        """Append matches to `matches`; return True at the end of the pass."""
+        for match in self._matches:
             if match is None:
-                if taken or self._node.clock() >= until:
+                if matches or self._node.clock() >= until:
                     return False
                 continue
             raw = self._collection.record(self._node.engine, match[0])
             if raw != match[1]:
-                self._again.append(match[0])
+                self._rechecks.append(match[0])
             elif owned is None or owned.matches(raw):
-                taken.append(match)
-                if len(taken) == wanted:
+                matches.append(match)
+                if len(matches) == limit:
                     return False
         return True
 
@@ -226,14 +232,14 @@ class _ScriptedSearch:
         return None
 
     def give_back(self, matches: list[Match]) -> None:
-        self._found = chain(matches, self._found)
+        self._matches = chain(matches, self._matches)
         self.exhausted = False
 
     def pause(self) -> None:
         """Do nothing: other tasks also run within `take`, so changes are recorded from the beginning."""
 
     def close(self) -> None:
-        self._found = iter(())
+        self._matches = iter(())
         if self._missed is not None:
             self._missed.close()
 

@@ -65,13 +65,15 @@ class SearchingWork:
         self._collection = collection
         self._search = open_search(
             target.node, collection, tree,
-            sort=sort, hint=hint, once=not multi, apart=self._evaluated, execution=target.execution,
+            sort=sort, hint=hint, once=not multi, offloaded=self._evaluated, execution=target.execution,
         )  # fmt: skip
         return self._search
 
     def _found(self, search: Search, wanted: int, owned: Predicate | None, until: float) -> list[Match]:
         """Return up to `wanted` matches, as `Search.take` does."""
-        matches = search.take_apart(self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until)
+        matches = search.take_offloaded(
+            self._evaluated, wanted, owned if self._hold is None else self._hold.owned, until
+        )
         if self._evaluated is not None:
             search.pause()
         return matches

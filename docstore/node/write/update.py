@@ -129,7 +129,7 @@ class UpdateWork(SearchingWork):
             return None
         return direct_modification(
             target.node, statement.filter, statement.update, statement.array_filters, target.collation,
-            apart=self._evaluated is not None,
+            offloaded=self._evaluated is not None,
         )  # fmt: skip
 
     def _parsed_aside(self) -> Modification:

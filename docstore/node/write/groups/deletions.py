@@ -61,9 +61,9 @@ class DeleteGroup(IdentityGroup[DeleteStatement, Deletions]):
         return deletions
 
     def write(
-        self, unit: WriteUnitOfWork, collection: Collection, found: Deletions, stmt_ids: list[int] | None
+        self, unit: WriteUnitOfWork, collection: Collection, deletions: Deletions, stmt_ids: list[int] | None
     ) -> None:
-        ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in found.numbers]
-        if not unit.remove_each(collection, found.removals, ids):
-            for index, removal in enumerate(found.removals):
+        ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in deletions.numbers]
+        if not unit.remove_each(collection, deletions.removals, ids):
+            for index, removal in enumerate(deletions.removals):
                 unit.remove(collection, *removal, stmt_id=None if ids is None else ids[index])

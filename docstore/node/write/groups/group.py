@@ -32,7 +32,7 @@ class Asking(Protocol):
 Statement = TypeVar("Statement", bound=Asking)
 
 
-class WorkedOut(Protocol):
+class GroupResult(Protocol):
     """Result of evaluating the statements of a group.
 
     `count`: statements evaluated. `size`: bytes of documents to write or remove. `matched`, `modified`: documents per
@@ -52,10 +52,10 @@ class WorkedOut(Protocol):
     def modified(self) -> list[int]: ...
 
 
-Found = TypeVar("Found", bound=WorkedOut)
+Result = TypeVar("Result", bound=GroupResult)
 
 
-class GroupedWorks(Generic[Statement, Found]):
+class GroupedWorks(Generic[Statement, Result]):
     """Makes the work of each statement of one command, in order.
 
     `alone` executes a single statement, `group` statements by `_id`, `by_key` statements by other keys.
@@ -66,7 +66,7 @@ class GroupedWorks(Generic[Statement, Found]):
         target: WriteTarget,
         statements: Sequence[Statement],
         alone: Callable[[WriteTarget, int, Statement], Work],
-        group: type[IdentityGroup[Statement, Found]],
+        group: type[IdentityGroup[Statement, Result]],
         by_key: type[IdentityGroup[Statement, Any]] | None = None,
     ) -> None:
         self._target = target
@@ -108,7 +108,7 @@ class GroupedWorks(Generic[Statement, Found]):
         self._alone_until = end
 
 
-class IdentityGroup(ABC, Generic[Statement, Found]):
+class IdentityGroup(ABC, Generic[Statement, Result]):
     """Executes as many statements from `first` on as can be grouped; otherwise the first alone, by `single`."""
 
     def __init__(
@@ -159,54 +159,54 @@ class IdentityGroup(ABC, Generic[Statement, Found]):
             self._refused(len(self._all))
             return False
         end = min(self.first + UNIT_DOCUMENTS, len(self._all))
-        found = self.work_out(collection, end, owned)
-        if found.count < 2:
+        result = self.work_out(collection, end, owned)
+        if result.count < 2:
             return False
-        end = self.first + found.count
+        end = self.first + result.count
         stmt_ids: list[int] | None = None
         if target.session_write is not None and target.session is not None:
             stmt_ids = target.session.statement_ids(self.first, end)
             if not target.node.store.sessions.none_executed(*target.session_write, stmt_ids):
                 self._refused(end)
                 return False
-        if found.size:
-            unit = target.joined(collection, found.size)
+        if result.size:
+            unit = target.joined(collection, result.size)
             try:
-                self.write(unit, collection, found, stmt_ids)
+                self.write(unit, collection, result, stmt_ids)
             except BaseException:
                 unit.abort()
                 raise
-        self.statements = found.count
-        self.note_uses(collection, found)
-        self._report(found)
+        self.statements = result.count
+        self.note_uses(collection, result)
+        self._report(result)
         return True
 
-    def _report(self, found: Found) -> None:
+    def _report(self, result: Result) -> None:
         """Add the group to the outcome. Plan statistics exist only for single statements (`JointUnit`)."""
         outcome = self._target.outcome
-        outcome.n += sum(found.matched)
+        outcome.n += sum(result.matched)
         if outcome.modified is not None:
-            outcome.modified += sum(found.modified)
+            outcome.modified += sum(result.modified)
         if outcome.counts is not None and outcome.modified_counts is not None:
-            outcome.counts += found.matched
-            outcome.modified_counts += found.modified
-        self.report(found)
+            outcome.counts += result.matched
+            outcome.modified_counts += result.modified
+        self.report(result)
 
     def is_refused_by(self, collection: Collection) -> bool:
         """Return True if the collection requires its documents to be written one at a time."""
         return False
 
-    def note_uses(self, collection: Collection, found: Found) -> None:
+    def note_uses(self, collection: Collection, result: Result) -> None:
         """Count the uses of the index that served the statements."""
-        collection.id_index.uses += found.count
+        collection.id_index.uses += result.count
 
-    def report(self, found: Found) -> None:
+    def report(self, result: Result) -> None:
         """Report outcome beyond the counts."""
 
     @abstractmethod
-    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Found:
+    def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> Result:
         """Evaluate the statements from the `first` to `end`, stopping before one that must run alone."""
 
     @abstractmethod
-    def write(self, unit: WriteUnitOfWork, collection: Collection, found: Found, stmt_ids: list[int] | None) -> None:
+    def write(self, unit: WriteUnitOfWork, collection: Collection, result: Result, stmt_ids: list[int] | None) -> None:
         """Write the group's changes. `stmt_ids`: the statement ids of a retryable write, from the `first` on."""

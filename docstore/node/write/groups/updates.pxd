@@ -11,9 +11,9 @@ cdef class KeyUpdates:
 
     cpdef object take(self, object number, object record_id, bytes before, bytes after, Modification update)
 
-cdef class _Changed:
+cdef class _ChangedPaths:
     cdef Collection _collection
-    cdef dict _known
+    cdef dict _decisions
     cdef set _places
 
     cpdef object add(self, object places)

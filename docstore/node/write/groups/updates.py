@@ -47,9 +47,9 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         )  # fmt: skip
         ways = Ways(self._judge, self._admits(), WHOLE_FIELDS, REPLACED)
         # Only the oplog shows the order of documents written together.
-        found = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
-        found.work_out(self._all, self.first, end)
-        return found
+        updates = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
+        updates.work_out(self._all, self.first, end)
+        return updates
 
     def _judge(self, number: int, before: bytes | None) -> Judged | None:
         """Evaluate one statement on the general path; None if it must run alone. Errors: those of the update.
@@ -76,27 +76,27 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
         if rules is None:
             return None
 
-        def admits(names: frozenset[bytes] | None, made: bytes | None) -> bool:
+        def admits(names: frozenset[bytes] | None, document: bytes | None) -> bool:
             if rules.concerned(names):
                 return False
-            if made is not None:
-                target.check_new(made)
+            if document is not None:
+                target.check_new(document)
             return True
 
         return admits
 
     def write(
-        self, unit: WriteUnitOfWork, collection: Collection, found: IdentityUpdates, stmt_ids: list[int] | None
+        self, unit: WriteUnitOfWork, collection: Collection, updates: IdentityUpdates, stmt_ids: list[int] | None
     ) -> None:
-        for run in found.runs:
+        for run in updates.runs:
             ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in run.numbers]
             if run.makes:
                 _insert(unit, collection, run, ids)
             else:
                 _replace(unit, collection, run, ids)
 
-    def report(self, found: IdentityUpdates) -> None:
-        self._target.outcome.upserted += found.upserted
+    def report(self, updates: IdentityUpdates) -> None:
+        self._target.outcome.upserted += updates.upserted
 
 
 @dataclass
@@ -138,18 +138,18 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
         return self._target.validator(collection) is not None
 
     def work_out(self, collection: Collection, end: int, owned: Predicate | None) -> KeyUpdates:
-        found = KeyUpdates()
-        changed = _Changed(collection)
+        updates = KeyUpdates()
+        changed = _ChangedPaths(collection)
         for number in range(self.first, end):
-            if not self._take(number, collection, owned, found, changed):
+            if not self._take(number, collection, owned, updates, changed):
                 break
-        if found.count < 2:
+        if updates.count < 2:
             # A statement that cannot join is usually followed by more of its kind.
             self._refused(end)
-        return found
+        return updates
 
     def _take(
-        self, number: int, collection: Collection, owned: Predicate | None, found: KeyUpdates, changed: _Changed
+        self, number: int, collection: Collection, owned: Predicate | None, updates: KeyUpdates, changed: _ChangedPaths
     ) -> bool:
         """Add the statement to the group; return False if it cannot join."""
         statement, target = self._all[number], self._target
@@ -171,12 +171,12 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
         if rules is not None and rules.concerned(update.changed):
             return False
         if match is NOTHING:
-            found.matched.append(0)
-            found.modified.append(0)
+            updates.matched.append(0)
+            updates.modified.append(0)
             return True
         record_id, before = match
-        before = found.latest.get(record_id, before)
-        if len(before) > LARGE_BYTES or found.size > MOST_BYTES:
+        before = updates.latest.get(record_id, before)
+        if len(before) > LARGE_BYTES or updates.size > MOST_BYTES:
             return False
         try:
             after = update.apply(before)
@@ -184,60 +184,60 @@ class KeyUpdateGroup(IdentityGroup[UpdateStatement, KeyUpdates]):
             # Executed alone, the statement reports the error.
             return False
         if after != before:
-            found.take(number, record_id, before, after, update)
+            updates.take(number, record_id, before, after, update)
             changed.add(update.changed)
-        found.matched.append(1)
-        found.modified.append(int(update.counts(before, after)))
+        updates.matched.append(1)
+        updates.modified.append(int(update.counts(before, after)))
         return True
 
     def write(
-        self, unit: WriteUnitOfWork, collection: Collection, found: KeyUpdates, stmt_ids: list[int] | None
+        self, unit: WriteUnitOfWork, collection: Collection, updates: KeyUpdates, stmt_ids: list[int] | None
     ) -> None:
-        for run in found.runs:
+        for run in updates.runs:
             ids = None if stmt_ids is None else [stmt_ids[number - self.first] for number in run.numbers]
             _replace(unit, collection, run, ids)
 
-    def note_uses(self, collection: Collection, found: KeyUpdates) -> None:
+    def note_uses(self, collection: Collection, updates: KeyUpdates) -> None:
         """Do nothing: each scan has counted its own use."""
 
 
-class _Changed:
+class _ChangedPaths:
     """Paths that the group changes, compared with the paths that its statements read."""
 
-    __slots__ = ("_collection", "_known", "_places")
+    __slots__ = ("_collection", "_decisions", "_places")
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._places: set[frozenset[bytes]] = set()
         # By scan key: whether the scan's result may have changed.
-        self._known: dict[ScanKey, bool] = {}
+        self._decisions: dict[ScanKey, bool] = {}
 
     def add(self, places: frozenset[bytes]) -> None:
         if places not in self._places:
             self._places.add(places)
-            self._known.clear()
+            self._decisions.clear()
 
     def concerns(self, bound: BoundScan, filter_: bytes) -> bool:
         """Return True if the group's changes may alter the result of the scan."""
-        known = self._known.get(bound.key)
-        if known is None:
-            known = self._known[bound.key] = bool(self._places) and self._may_concern(bound, filter_)
-        return known
+        is_affected = self._decisions.get(bound.key)
+        if is_affected is None:
+            is_affected = self._decisions[bound.key] = bool(self._places) and self._may_concern(bound, filter_)
+        return is_affected
 
     def _may_concern(self, bound: BoundScan, filter_: bytes) -> bool:
         names = [name for name, _, _ in elements(filter_)]
-        asked = [read_place(name) for name in names]
+        read_places = [read_place(name) for name in names]
         indexes = [index for index, _ in bound.parts]
         return any(name.startswith("$") for name in names) or any(
-            meet(places, asked) or any(index in indexes for index in self._collection.indexes_of(places))
+            meet(places, read_places) or any(index in indexes for index in self._collection.indexes_of(places))
             for places in self._places
         )
 
 
 def _insert(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_ids: list[int] | None) -> None:
     if not unit.insert_each(collection, run.after, stmt_ids):
-        for place, made in enumerate(run.after):
-            unit.insert(collection, made, stmt_id=None if stmt_ids is None else stmt_ids[place])
+        for position, document in enumerate(run.after):
+            unit.insert(collection, document, stmt_id=None if stmt_ids is None else stmt_ids[position])
 
 
 def _replace(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_ids: list[int] | None) -> None:
@@ -247,8 +247,8 @@ def _replace(unit: WriteUnitOfWork, collection: Collection, run: Written, stmt_i
         collection, run.record_ids, run.before, run.after, run.paths, stmt_ids, indexes
     ):  # fmt: skip
         return
-    for place, (rid, before, after) in enumerate(zip(run.record_ids, run.before, run.after, strict=True)):
+    for position, (rid, before, after) in enumerate(zip(run.record_ids, run.before, run.after, strict=True)):
         unit.replace(
-            collection, long_of(rid), before, after, stmt_id=None if stmt_ids is None else stmt_ids[place],
+            collection, long_of(rid), before, after, stmt_id=None if stmt_ids is None else stmt_ids[position],
             changed=run.names, paths=run.paths,
         )  # fmt: skip
