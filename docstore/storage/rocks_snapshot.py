@@ -40,9 +40,12 @@ from docstore.storage.engine import (
     Range,
     StorageError,
 )
-from docstore.storage.limits import MAX_INSERTED_KEYS, MAX_TOUCHED_KEYS
 
 _MISS = "key not found"
+MAX_TOUCHED_KEYS = 4_096
+"""Written keys that are recorded for open snapshots, before iterators are pinned."""
+MAX_INSERTED_KEYS = 64
+"""Keys that are inserted singly into a sorted list; more are sorted with it."""
 
 _CHUNK = 128
 

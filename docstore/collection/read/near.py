@@ -49,10 +49,9 @@ _MORE = 1.5
 def nearest_documents(
     coll: Collection, access: NearScan, reader: Reader, examined: Examined, expected: int = 0, max_entries: int = -1
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (8 bytes of the record id, document) by distance.
+    """Yield (8 bytes of the record id, document) by distance. `expected`: documents likely to be requested, if known.
 
-    `expected`: documents likely to be requested, if known. `max_entries`: ends after examining that many; -1: no
-    limit. Errors: 16433 for a point outside the index's square.
+    It ends after `max_entries`, if that is not -1. Errors: 16433 for a point outside the index's square.
     """
     near, index = access.near, cast("Index", access.index)
     masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]

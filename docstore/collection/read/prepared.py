@@ -247,15 +247,8 @@ class BoundScan:
                     entries, get, coll.prefix, predicate, owned, once, limit, max_entries, documents, visited
                 )
             else:
-                reading = fetching(
-                    coll,
-                    entries,
-                    reader,
-                    Examined(),
-                    set() if once else None,
-                    bare=True,
-                    read_ahead=ReadAhead(documents=limit),
-                )
+                seen, ahead = set() if once else None, ReadAhead(documents=limit)
+                reading = fetching(coll, entries, reader, Examined(), seen, bare=True, read_ahead=ahead)
                 is_complete = fetch_several(reading, predicate, owned, limit, max_entries, documents, visited)
         except CommandError:
             # An expression failed. The batched path fails likewise.

@@ -129,11 +129,8 @@ def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collec
         projection = _projection_with_score(raw_projection, bound)
         if projection is None:
             return None
-    skip, limit, batch = (
-        options.get("skip", 0),
-        options.get("limit", 0),
-        options.get("batchSize", FIRST_BATCH_DOCUMENTS),
-    )
+    skip, limit = options.get("skip", 0), options.get("limit", 0)
+    batch = options.get("batchSize", FIRST_BATCH_DOCUMENTS)
     if batch == 0:
         # A cursor stays in any case.
         return None
