@@ -247,7 +247,8 @@ class BoundScan:
                     entries, get, coll.prefix, predicate, owned, once, limit, max_entries, documents, visited
                 )
             else:
-                seen, ahead = set() if once else None, ReadAhead(documents=limit)
+                seen: set[bytes] | None = set() if once else None
+                ahead = ReadAhead(documents=limit)
                 reading = fetching(coll, entries, reader, Examined(), seen, bare=True, read_ahead=ahead)
                 is_complete = fetch_several(reading, predicate, owned, limit, max_entries, documents, visited)
         except CommandError:
