@@ -21,7 +21,7 @@ BIG = {"role": "big", "db": "d"}
         ({"dropRole": "big"}, "d", {"big"}),
         ({"dropAllUsersFromDatabase": 1}, "e", set()),
     ],
-    ids=str,
+    ids=["all roles", "a small role", "a big role", "all users"],
 )
 def test_the_privileges_of_roles_are_not_decoded(
     monkeypatch: pytest.MonkeyPatch, command: dict[str, Any], db: str, gone: set[str]
