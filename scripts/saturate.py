@@ -30,6 +30,7 @@ from bson.binary import Binary
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from docstore.commands.client_connection import PROCESS_DRIVER
 from scripts.cluster import initiate
 from scripts.deployment import Deployment, Member, replica_set, stopped_at_end
 from scripts.measuring import processor_seconds
@@ -249,6 +250,15 @@ class Client:
         self.refused: dict[str, Any] | None = None
         self._received = b""
 
+    def greet_as_router(self) -> None:
+        """Say what a router says of itself; only processes of the cluster may send internal parameters."""
+        driver = {"driver": {"name": PROCESS_DRIVER, "version": "1"}, "os": {"type": "Linux"}}
+        self.socket.sendall(framed(Request({"hello": 1, "client": driver, "$db": "admin"})))
+        while not self.receive():
+            pass
+        # It is no reply of an operation.
+        self.refused = None
+
     def send_next(self) -> bool:
         """Send the next frame; False when there is none left."""
         frame = next(self.frames, None)
@@ -313,6 +323,8 @@ def measure(server: Server, operation: Operation, concern: Concern | None, count
         clients = [Client(server.member.address) for _ in range(min(CONNECTIONS, count))]
         for position, client in enumerate(clients):
             stack.enter_context(closing(client.socket))
+            if server.version is not None:
+                client.greet_as_router()
             lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
             client.more = partial(server.more, lsid=lsid)
             client.frames = iter(

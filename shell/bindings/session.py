@@ -17,7 +17,7 @@ from threading import Event
 from types import FrameType
 from typing import TypeVar
 
-from docstore.js.engine import Failure, Handle, Isolate, ScriptError
+from docstore.js.engine import Failure, Handle, Isolate, ScriptError, TimeUp
 from docstore.js.engine import Value as ScriptValue
 from docstore.js.runtime import CORE, source
 from shell.bindings.host import Host
@@ -37,6 +37,8 @@ HANDOVER = "globalThis.__declarations"
 ENTRIES = ("control", "input", "output", "setHost", "show", "promptText", "connect", "completions", "magic")
 INTERRUPTED_EXIT = 130
 SETTLING_TASKS = 3
+SIGNAL_SECONDS = 0.2
+"""The interval between two looks for an interruption."""
 
 # V8's messages, besides "Unexpected end of input", for a script that may have ended too early.
 _UNFINISHED = ("SyntaxError: missing ) after argument list", "SyntaxError: Missing catch or finally after try")
@@ -132,11 +134,14 @@ class Session:
                 raise Unfinished(str(_failure(error))) from error
             raise _failure(error) from error
 
-    def _wait(self, begin: Callable[[], int], finish: Callable[[], T]) -> T:
+    def _wait(self, begin: Callable[[], int], finish: Callable[[float], T]) -> T:
         """Begin a task and wait for its value; Ctrl-C stops it.
 
         A signal handler that raises could strike anywhere, also between the start of a task and the assignment that
         records it. The handler therefore only sets a flag and asks V8 to stop, and this waits for the task's own end.
+
+        The system may deliver the signal to a thread of V8, which does not end a wait of this one, and V8 may miss a
+        stop. So the wait looks for both at intervals.
         """
         self._task, self._interrupted = None, False
         self._begun.clear()
@@ -145,9 +150,12 @@ class Session:
         try:
             self._task = begin()
             self._begun.set()
-            if self._interrupted:
-                self._isolate.stop(self._task)
-            value = finish()
+            while True:
+                if self._interrupted:
+                    self._isolate.stop(self._task)
+                with suppress(TimeUp):
+                    value = finish(SIGNAL_SECONDS)
+                    break
         except ScriptError:
             if self._interrupted:
                 raise Interrupted from None

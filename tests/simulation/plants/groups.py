@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.plants.plant import Plant
 
 _CARRIED_OUT = "docstore.node.write.groups.group:IdentityGroup._carried_out"
-_WRITE = "self.write(unit, collection, found, stmt_ids)"
+_WRITE = "self.write(unit, collection, result, stmt_ids)"
 
 PLANTS = (
     Plant(
@@ -34,7 +34,7 @@ PLANTS = (
         "groups",
         _CARRIED_OUT,
         _WRITE,
-        "self.write(unit, collection, found, None)",
+        "self.write(unit, collection, result, None)",
     ),
     Plant(
         "the log does not say which statements a group was",

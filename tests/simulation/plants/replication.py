@@ -244,8 +244,9 @@ PLANTS = (
         "what undoes changes applied together does not know the documents before",
         "rollbacks",
         "docstore.collection.oplog.replay_journal:ReplayJournal.log_each",
-        "changed.documents, changed.before,",
-        "changed.documents, None,",
+        "run.put(log, changed, ident,",
+        "run.put(log, type(changed)(changed.operations, changed.record_keys, changed.documents, None, changed.made,"
+        " changed.removed, changed.named, changed.stmt_ids), ident,",
     ),
     Plant(
         "a change applied together does not see the one before it",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import signal
 from collections.abc import Iterator
-from threading import Event
+from threading import Event, Thread, get_ident
 
 import pytest
 
 from shell.bindings.screen import Screen
-from shell.bindings.session import ScriptFailure, Session, Unfinished
+from shell.bindings.session import Interrupted, ScriptFailure, Session, Unfinished
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,23 @@ def test_a_script_that_quits_before_its_task_is_known_runs_no_further(
         assert (session.host.exit_code, output.getvalue()) == (8, "")
     finally:
         session.close()
+
+
+def test_an_interruption_counts_whatever_thread_the_system_gives_it_to(session: Session) -> None:
+    def interrupt() -> None:
+        assert begun.wait(30)
+        signal.pthread_kill(get_ident(), signal.SIGINT)
+
+    begun = Event()
+    session.host._functions["write"], write = lambda _text: begun.set(), session.host._functions["write"]
+    thread = Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(Interrupted):
+            session.show("print('begun'); while (true);")
+    finally:
+        session.host._functions["write"] = write
+        thread.join()
 
 
 def test_a_member_that_does_not_answer_is_not_shown_as_up_to_date(session: Session, output: io.StringIO) -> None:
