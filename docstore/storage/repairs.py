@@ -14,6 +14,7 @@ the directory holds, or is about to hold: a resumed repair knows them even if th
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -121,6 +122,22 @@ def unfinished_repair(path: Path) -> Repair | None:
             return None if repair.phase is Phase.DONE else repair
         # That repair never began, so the one before it may still be unfinished.
     return None
+
+
+def discard_repair(repair: Repair) -> None:
+    """Remove a repair that has found nothing.
+
+    It stays if an earlier repair's journal is unreadable: that one would be the newest, and the directory be refused.
+    """
+    repair.enter(Phase.DONE)
+    number = int(repair.directory.name)
+    try:
+        for entry in repair.directory.parent.iterdir():
+            if entry.name.isdigit() and int(entry.name) < number:
+                read_repair(entry)
+    except StorageError:
+        return
+    shutil.rmtree(repair.directory)
 
 
 def read_repair(directory: Path) -> Repair | None:

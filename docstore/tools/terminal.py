@@ -96,6 +96,13 @@ class ToolCommand(click.Command):
                 raise
             _discard_output()
             raise ToolFailed(str(error)) from error
+        except BaseException:
+            # What ended the command may have been its output, by another name.
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _discard_output()
+            raise
 
 
 def _discard_output() -> None:

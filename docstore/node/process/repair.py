@@ -7,7 +7,6 @@ before it votes or serves again.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from docstore.replicaset.local_state import LocalState
 from docstore.storage import Engine, Family
 from docstore.storage.lock import lock_directory
 from docstore.storage.opening import open_locked, refuse_foreign
-from docstore.storage.repairs import Loss, Phase, Repair
+from docstore.storage.repairs import Loss, Phase, Repair, discard_repair
 from docstore.storage.salvage import salvage
 
 LOG = component("STORAGE")
@@ -78,7 +77,7 @@ def _check(path: Path, repaired: Repair, mode: StorageMode | None) -> RepairOutc
     if repaired.reason or texts:
         repaired.enter(Phase.DONE, tuple(map(Loss, texts)))
     else:
-        shutil.rmtree(repaired.directory)
+        discard_repair(repaired)
     return RepairOutcome(texts, tuple(notes))
 
 

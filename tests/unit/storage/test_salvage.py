@@ -12,7 +12,7 @@ import pytest
 
 from docstore.storage import Batch, Family, StorageError, open_engine, salvage, table_list
 from docstore.storage.inspection import inspect
-from docstore.storage.repairs import Loss, Phase, Repair, unfinished_repair
+from docstore.storage.repairs import Loss, Phase, Repair, begin_repair, discard_repair, unfinished_repair
 from tests.harness.power_loss import copy_files
 
 KEYS = [b"%05d" % n for n in range(4000)]
@@ -369,3 +369,16 @@ def test_the_inspection_of_a_sound_directory_finds_nothing(tmp_path: Path) -> No
     assert (state.damage, state.torn, state.missing) == ([], [], [])
     assert state.marker is not None
     assert set(state.marker.families) == {"default", *(family.name.lower() for family in Family)}
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_repair_without_findings_stays_if_an_earlier_journal_is_unreadable(tmp_path: Path, *, damaged: bool) -> None:
+    path = tmp_path / "db"
+    open_engine("rocksdb", str(path)).close()
+    earlier = begin_repair(path, "a reason").enter(Phase.DONE)
+    later = begin_repair(path, "")
+    if damaged:
+        (earlier.directory / "journal").write_bytes(b"no journal")
+    discard_repair(later)
+    assert later.directory.exists() == damaged
+    assert unfinished_repair(path) is None
