@@ -5,7 +5,9 @@ from __future__ import annotations
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Run, Type
 
 
-def catalog_command(name: str, run: Run, *, value: Type, parameters: tuple[Parameter, ...] = (), help: str) -> Command:
+def catalog_command(
+    name: str, run: Run, *, value: Type = Type.ANY, parameters: tuple[Parameter, ...] = (), help: str
+) -> Command:
     """Return an internal command of the primary. It takes no write concern: it waits for a majority itself."""
     return Command(
         name,

@@ -93,8 +93,8 @@ class Drivers(Generic[Key, D]):
 
 
 async def outcome_of(context: Context, finished: asyncio.Future[Outcome]) -> Outcome:
-    """Wait for a driver's answer and return it. Errors: that of the driver; MaxTimeMSExpired and those of killOp, after
-    which the driver goes on.
+    """Return the outcome of a driver once it has finished. Errors: the driver's own; MaxTimeMSExpired and those of
+    killOp end only the waiting, and the driver continues.
     """
     clock = context.services.clock
     while not finished.done():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import INTERNAL, Command, Role
 from docstore.sharding.balancing.settings import balancing_settings
 
 
@@ -16,11 +16,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return balancing_settings(tables.settings(), tables.second_of_day()).document()
 
 
-COMMAND = Command(
+COMMAND = catalog_command(
     "_configsvrGetBalancingSettings",
     run,
-    privilege=INTERNAL,
-    role=Role.PRIMARY,
-    write_concern=False,
     help="the settings of splitting and balancing, and whether chunks may be balanced now",
 )

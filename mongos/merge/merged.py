@@ -193,7 +193,7 @@ class MergedCursor:
         return []
 
     async def _fill(self, remote: RemoteCursor) -> bool:
-        """As `RemoteCursor.fill`; a shard that cannot be reached ends, if results may be partial."""
+        """Return what `remote.fill` does. If partial results are allowed, an unreachable shard counts as ended."""
         try:
             return await remote.fill()
         except CommandError as error:

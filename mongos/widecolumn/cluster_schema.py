@@ -1,4 +1,4 @@
-"""The schema of the whole cluster, as system tables and events have it: one request to each shard with keyspaces.
+"""The schema of all keyspaces in the cluster, for system tables and events. Asks each shard that holds keyspaces.
 
 System tables are what a client reads before anything else, so they are read as well as can be: from secondaries while a
 shard has no primary, and as this router read them last while no member of a shard, or no config server, can be reached.

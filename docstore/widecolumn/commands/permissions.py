@@ -34,7 +34,7 @@ _READING = ("find",)
 
 
 class Permissions:
-    """What the user of a request may do with tables (`TableAccess`). `refusal` makes the error of a missing need."""
+    """The `TableAccess` of a request's user. `refusal` returns the error to raise when the user lacks a privilege."""
 
     def __init__(
         self, context: Context, refusal: Callable[[Need], CommandError], *, open_keyspaces: Callable[[str], bool]

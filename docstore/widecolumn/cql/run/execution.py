@@ -97,13 +97,13 @@ async def execute(
 
 
 def execution_time(executor: Executor, environment: Environment, request: Request) -> ExecutionTime:
-    """Return the time of a statement: that of its client, where it sends one, else that of the process."""
+    """Return when a statement runs: `request.now` if the client sent it, otherwise the time of this process."""
     timestamp = executor.timestamp()
     return ExecutionTime(timestamp, executor.now() if request.now is None else request.now, environment.rng)
 
 
 def bindings_of(prepared: Prepared, values: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime) -> Bindings:
-    """Return the values of a statement's markers, of which those of literals are its own. CqlError."""
+    """Return the values to run a statement with: its own literals if it has any, else `values`. Errors: CqlError."""
     bindings = bind(prepared.variables, values, time)
     return Bindings(prepared.literals, time) if prepared.literals else bindings
 

@@ -33,6 +33,7 @@ from bson.errors import BSONError
 from bson.int64 import Int64
 
 from docstore.bson import BINARY, NULL, STRING, UNDEFINED, Value, to_python
+from docstore.bson.limits import LONG_MAX, LONG_MIN
 from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bound
@@ -41,7 +42,6 @@ from docstore.widecolumn.cql.types.native import VARINT, CqlType, NativeType
 from docstore.widecolumn.model.errors import MarshalError
 
 _DAY_MS = 86_400_000
-_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _INTEGERS = frozenset(("tinyint", "smallint", "int", "bigint", "counter"))
 _TEXTS = frozenset(("text", "blob"))
 """Types of which a string is its UTF-8."""
@@ -157,7 +157,7 @@ def _same(value: Any) -> Any:
 
 
 def _varint(number: int) -> Any:
-    return Int64(number) if _LONG_MIN <= number <= _LONG_MAX else VARINT.show(number)
+    return Int64(number) if LONG_MIN <= number <= LONG_MAX else VARINT.show(number)
 
 
 def _decimal(number: Decimal) -> Any:
