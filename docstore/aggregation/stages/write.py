@@ -203,7 +203,7 @@ def _parse_merge(value: Value, query_context: QueryContext) -> list[Stage]:
             f"Combination of $merge modes 'whenMatched: {matched.value}' and 'whenNotMatched: {not_matched.value}' is"
             " not supported",
         )
-    let = _let(let_fields or {}, matched, query_context, given=let_fields is not None)
+    let = () if let_fields is None else _let(let_fields, matched, query_context)
     # A new document that is to be inserted is a variable in any case.
     binds_new = let_fields is None or "new" in let_fields or not_matched is WhenNotMatched.INSERT
     raw = document_from([("$merge", *value)])
@@ -278,11 +278,9 @@ def _let_fields(value: Value | None) -> dict[str, Value] | None:
     return {name: (code, data) for name, code, data in elements(value[1])}
 
 
-def _let(
-    fields: Mapping[str, Value], matched: WhenMatched, query_context: QueryContext, *, given: bool
-) -> Variables:  # fmt: skip
-    """Return the variables that a merge defines besides `$$new`. `given`: there is a `let`."""
-    if given and matched is not WhenMatched.PIPELINE:
+def _let(fields: Mapping[str, Value], matched: WhenMatched, query_context: QueryContext) -> Variables:
+    """Return the variables that the `let` of a merge defines besides `$$new`."""
+    if matched is not WhenMatched.PIPELINE:
         raise CommandError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched.value}' mode")
     variables: list[tuple[str, Evaluate]] = []
     for name, (code, data) in fields.items():

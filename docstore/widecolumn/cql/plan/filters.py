@@ -46,9 +46,9 @@ def _column_test(column: Column, restriction: Restriction) -> Test:
         if value is None:
             return False
         if restriction.equal is not None:
-            return _compared(column, value, restriction.equal(bindings)) == 0
+            return column.type.order(value, restriction.equal(bindings)) == 0
         if restriction.among is not None:
-            return any(_compared(column, value, member) == 0 for member in restriction.among(bindings))
+            return any(column.type.order(value, member) == 0 for member in restriction.among(bindings))
         return _in_range(column, restriction, value, bindings)
 
     return test
@@ -62,7 +62,7 @@ def _tuple_slice_test(condition: TupleSlice) -> Test:
         if values is None:
             return False
         bounds = [value(bindings) for value in condition.values]
-        order = _compared_tuples(condition.columns, values, bounds)
+        order = _order_of_tuples(condition.columns, values, bounds)
         if order == 0:
             return condition.inclusive
         return (order > 0) == condition.is_lower
@@ -77,7 +77,7 @@ def _tuple_in_test(condition: TupleIn) -> Test:
         values = read(row, bindings)
         if values is None:
             return False
-        return any(_compared_tuples(condition.columns, values, member) == 0 for member in condition.values(bindings))
+        return any(_order_of_tuples(condition.columns, values, member) == 0 for member in condition.values(bindings))
 
     return test
 
@@ -93,24 +93,20 @@ def _tuple_reader(columns: Sequence[Column]) -> Callable[[Row, Bindings], list[b
     return read
 
 
-def _compared_tuples(columns: Sequence[Column], first: Sequence[bytes], second: Sequence[bytes]) -> int:
+def _order_of_tuples(columns: Sequence[Column], first: Sequence[bytes], second: Sequence[bytes]) -> int:
     """Compare the first values that differ, in the order of their types, even if columns are stored in reverse."""
-    orders = (_compared(*part) for part in zip(columns, first, second, strict=True))
+    orders = (column.type.order(*pair) for column, *pair in zip(columns, first, second, strict=True))
     return next((order for order in orders if order), 0)
 
 
 def _in_range(column: Column, restriction: Restriction, value: bytes, bindings: Bindings) -> bool:
     lower, upper = restriction.lower, restriction.upper
     if lower is not None:
-        order = _compared(column, value, lower.value(bindings))
+        order = column.type.order(value, lower.value(bindings))
         if order < 0 or (order == 0 and not lower.inclusive):
             return False
     if upper is not None:
-        order = _compared(column, value, upper.value(bindings))
+        order = column.type.order(value, upper.value(bindings))
         if order > 0 or (order == 0 and not upper.inclusive):
             return False
     return True
-
-
-def _compared(column: Column, first: bytes, second: bytes) -> int:
-    return column.type.order(first, second)
