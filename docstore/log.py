@@ -233,14 +233,15 @@ WARNINGS.setLevel(logging.WARNING)
 
 
 def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: bool = False, rename: bool = True) -> None:
-    """Send log lines to a file, or to standard error without one. Errors: OSError when the file cannot be written.
+    """Send log lines to a file, or without one to standard output, where programs that start servers look for them.
 
+    Errors: OSError when the file cannot be written.
     `verbosity` above 0 shows debug lines. `quiet`: see `set_quiet`. `rename`: `rotate` renames the old file. Without
     `append` an existing file is kept under a name with its time of ending, as the real server does.
     """
     handler: logging.Handler
     if path is None:
-        handler = logging.StreamHandler(sys.stderr)
+        handler = logging.StreamHandler(sys.stdout)
     else:
         if not append and path.exists():
             keep(path, datetime.fromtimestamp(path.stat().st_mtime, UTC))
@@ -261,7 +262,7 @@ def configure(path: Path | None, *, append: bool, verbosity: int = 0, quiet: boo
 
 def rotate() -> bool:
     """Start a new log file and keep the old one under another name; or only reopen the file, if another program
-    rotates it. False when the log goes to standard error. Errors: OSError.
+    rotates it. False when the log goes to standard output. Errors: OSError.
     """
     path = _settings.path
     if path is None:

@@ -98,7 +98,7 @@ NETWORK = Group((
             "Compressors to agree on with clients, or disabled [snappy,zstd,zlib].", "LIST"),
 ))  # fmt: skip
 LOGGING = Group((
-    Setting("--logpath", "systemLog.path", _FILE, "Write the log to this file instead of standard error."),
+    Setting("--logpath", "systemLog.path", _FILE, "Write the log to this file instead of standard output."),
     Setting("--logappend", "systemLog.logAppend", None, "Append to the log file; else an old one is renamed."),
     Setting("--logRotate", "systemLog.logRotate", click.Choice(["rename", "reopen"]),
             "What a rotation does with the log file [rename]."),

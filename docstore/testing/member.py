@@ -73,12 +73,13 @@ class Member:
         if self.running:
             raise RuntimeError(f"{self.name} is running")
         self.forget()
-        arguments = ["--port", str(self.port), "--nounixsocket", *self._arguments]
+        self._log = directory / f"{self.name}.log"
+        log = ("--logpath", str(self._log), "--logappend")
+        arguments = ["--port", str(self.port), "--nounixsocket", *log, *self._arguments]
         if self.program != "mongos":
             data = directory / self.name
             data.mkdir(exist_ok=True)
             arguments += ["--dbpath", str(data)]
-        self._log = directory / f"{self.name}.log"
         self._said = b""
         self._process = launcher.start(self.program, arguments, self._log)
 

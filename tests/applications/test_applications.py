@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / ".venv-applications"
 PYTHON = INSTALLED / "bin" / "python"
 PACKAGES = INSTALLED / "node_modules"
+MONGOD = Path(sys.executable).with_name("mongod")
+needs_node = pytest.mark.skipif(
+    not PACKAGES.exists() or shutil.which("node") is None, reason="scripts/applications installs the packages"
+)
 pytestmark = [pytest.mark.applications, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
@@ -67,13 +72,22 @@ def test_applications_in_python(program: str, uri: str, tmp_path: Path) -> None:
     run(PYTHON, "-W", "ignore", HERE / "python" / f"{program}.py", uri, cwd=tmp_path)
 
 
-@pytest.mark.skipif(
-    not PACKAGES.exists() or shutil.which("node") is None, reason="scripts/applications installs the packages"
-)
+def run_under_node(program: Path, argument: str, directory: Path) -> None:
+    """Run a program in a directory: it is copied, since Node.js looks for packages in the directories above it."""
+    for path in (program, HERE / "node" / "package.json"):
+        shutil.copy(path, directory)
+    (directory / "node_modules").symlink_to(PACKAGES)
+    run("node", directory / program.name, argument, cwd=directory)
+
+
+@needs_node
 @pytest.mark.parametrize("program", sorted(path.stem for path in (HERE / "node").glob("*.js")))
 def test_applications_under_node(program: str, uri: str, tmp_path: Path) -> None:
-    """The program is copied, since Node.js looks for packages in the directories above it."""
-    for name in (f"{program}.js", "package.json"):
-        shutil.copy(HERE / "node" / name, tmp_path)
-    (tmp_path / "node_modules").symlink_to(PACKAGES)
-    run("node", tmp_path / f"{program}.js", uri, cwd=tmp_path)
+    run_under_node(HERE / "node" / f"{program}.js", uri, tmp_path)
+
+
+@needs_node
+@pytest.mark.parametrize("program", sorted(path.stem for path in (HERE / "starters").glob("*.js")))
+def test_libraries_under_node_that_start_servers(program: str, tmp_path: Path) -> None:
+    """They get the path of the executable, and look for what it prints."""
+    run_under_node(HERE / "starters" / f"{program}.js", str(MONGOD), tmp_path)

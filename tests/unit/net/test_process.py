@@ -65,17 +65,24 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
+def next_line(process: subprocess.Popen[str]) -> str:
+    """Return the next line of standard output that is none of the log."""
+    assert process.stdout is not None
+    return next(line for line in process.stdout if not line.startswith("{"))
+
+
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for the end; return the exit code, standard output without the log's lines, and standard error."""
     out, err = process.communicate(timeout=20)
-    return process.returncode, out, err
+    plain = [line for line in out.splitlines(keepends=True) if not line.startswith("{")]
+    return process.returncode, "".join(plain), err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_in_good_order(program: list[str], tmp_path: Path, number: int) -> None:
     pid_file = tmp_path / "pid"
     process = start(program, "--port", "4", "--pidfilepath", str(pid_file))
-    assert process.stdout is not None
-    assert process.stdout.readline() == f"thing ready host=127.0.0.1 port=4 pid={process.pid}\n"
+    assert next_line(process) == f"thing ready host=127.0.0.1 port=4 pid={process.pid}\n"
     assert pid_file.read_text() == f"{process.pid}\n"
     process.send_signal(number)
     code, out, _ = finish(process)
@@ -85,8 +92,7 @@ def test_a_signal_ends_the_process_in_good_order(program: list[str], tmp_path: P
 
 def test_a_signal_before_it_is_ready_ends_the_process_too(program: list[str]) -> None:
     process = start(program, "--port", "5")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "getting ready\n"
+    assert next_line(process) == "getting ready\n"
     process.terminate()
     code, out, _ = finish(process)
     assert (code, out) == (0, "taken down\n")
@@ -172,8 +178,7 @@ def test_the_parent_fails_with_the_child(program: list[str], tmp_path: Path) -> 
 def test_the_log_tells_what_happened_in_the_real_servers_shape(program: list[str], tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = start(program, "--port", "4", "--logpath", str(log))
-    assert process.stdout is not None
-    process.stdout.readline()
+    next_line(process)
     process.terminate()
     finish(process)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
