@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,8 +26,11 @@ from tests.simulation.schedule import Result, Scenario, Stage
 SCHEDULES_PER_PLANT = 300
 
 
-def main() -> None:
-    options = _parser().parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    if options.serve:
+        _serve()
+        return
     if options.list:
         _list()
         return
@@ -53,7 +57,46 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="scenarios and plants")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
     parser.add_argument("--quiet", action="store_true", help="no story of a single seed")
+    parser.add_argument("--serve", action="store_true", help="run what each line of input says (tests do)")
     return parser
+
+
+def _serve() -> None:
+    """Read a list of arguments in JSON from each line, run it in a fork, and answer with a line of JSON: the exit
+    status, and what was printed. So the programs are imported once.
+    """
+    for line in sys.stdin:
+        receiver, sender = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.dup2(sender, 1)
+            os.dup2(sender, 2)
+            os.close(receiver)
+            os.close(sender)
+            os._exit(_status(json.loads(line)))
+        os.close(sender)
+        with os.fdopen(receiver) as pipe:
+            printed = pipe.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps([status, printed]), flush=True)
+
+
+def _status(arguments: list[str]) -> int:
+    """Run them; return the exit status."""
+    try:
+        main(arguments)
+        return 0
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            return int(end.code or 0)
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 def _seeds(text: str) -> tuple[int, int]:

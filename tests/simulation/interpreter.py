@@ -65,21 +65,19 @@ def reexecute_deterministically() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
-def _clock() -> Clock | None:
-    if _world is None:
-        return None
-    current = CURRENT.get()
-    return _world.clock if current is None else current
-
-
 def _monotonic() -> float:
-    clock = _clock()
-    return real_monotonic() if clock is None else clock.monotonic()
+    # Some thousand times a schedule.
+    if _world is None:
+        return real_monotonic()
+    clock: Clock = CURRENT.get() or _world.clock
+    return clock.monotonic()
 
 
 def _wall() -> float:
-    clock = _clock()
-    return real_time() if clock is None else clock.wall()
+    if _world is None:
+        return real_time()
+    clock: Clock = CURRENT.get() or _world.clock
+    return clock.wall()
 
 
 def _urandom(size: int) -> bytes:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 class _Seen:
     """What was last seen of one process."""
 
-    invariants: SetInvariants
     replica_set: ReplicaSet
     term: int = 0
     writable: bool = False
@@ -59,7 +58,6 @@ class SetInvariants:
         """`machines`: those that may be members; others belong to another set, perhaps one of the same name."""
         self._world = world
         self._set_name = set_name
-        self._machines = machines
         self.primaries: dict[int, str] = {}
         self.committed: dict[int, int] = {}
         """Checksums of committed entries by timestamp; in order."""
@@ -71,19 +69,17 @@ class SetInvariants:
         self.listeners: list[Any] = []
         self.elections = 0
         self.rollbacks = 0
-        world.checks.append(self.check)
+        for machine in machines:
+            machine.checks.append(self.check)
 
     def check(self, process: Incarnation) -> None:
         seen = process.seen
         if seen is None:
-            if process.machine not in self._machines:
-                return
             seen = self._begin(process)
             if seen is None:
                 return
-        elif seen.invariants is not self:
-            return
-        state = seen.replica_set.membership.core.state
+        membership = seen.replica_set.membership
+        state = membership.core.state
         if state.role is not seen.role:
             seen.role = state.role
             if state.role is Role.LEADER and state.config is not None and len(state.config.voters) > 1:
@@ -104,7 +100,8 @@ class SetInvariants:
                 self._primary(process, seen, state)
         if state.config is not seen.config:
             self._config(process, seen, state)
-        self._copying(process, seen)
+        if membership.syncing.needs_initial_sync:
+            self._copying(process, seen)
         last = seen.replica_set._oplog.last
         if last != seen.last or state.commit_point != seen.commit_point:
             self._log(process, seen, state, last)
@@ -117,15 +114,12 @@ class SetInvariants:
         if not hasattr(replica_set.membership, "syncing"):
             return None
         state = replica_set.membership.core.state
-        process.seen = _Seen(self, replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
+        process.seen = _Seen(replica_set, state.term, vote=state.vote, last=replica_set._oplog.last)
         return process.seen
 
     def _copying(self, process: Incarnation, seen: _Seen) -> None:
         """The phases of an initial sync."""
-        syncing = seen.replica_set.membership.syncing
-        if not syncing.needs_initial_sync:
-            return
-        progress = syncing.progress
+        progress = seen.replica_set.membership.syncing.progress
         now = (progress.attempts, progress.cloned, progress.applied > 0)
         if now != seen.copied:
             attempts, cloned, _ = seen.copied

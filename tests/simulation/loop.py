@@ -96,14 +96,16 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     # Running
 
-    def run_until(self, done: Callable[[], bool], limit: float) -> bool:
-        """Let things happen until `done()`; False when the world's time came to `limit` first, or nothing is left."""
+    def run_until(self, task: asyncio.Task[Any], limit: float) -> bool:
+        """Let things happen until the task is done or the world has failed; False when the world's time came to `limit`
+        first, or nothing is left.
+        """
         ready, timers, world = self._ready, self._timers, self._world
         events._set_running_loop(self)
         hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize_generator)
         try:
-            while not done():
+            while not task.done() and world.failure is None:
                 while timers and timers[0][0] <= world.now:
                     ready.append(heapq.heappop(timers)[2])
                 if not ready:

@@ -184,6 +184,8 @@ class Machine:
         self._program = program
         self._number = 0
         self.process: Incarnation | None = None
+        self.checks: list[Callable[[Incarnation], None]] = []
+        """Called after each step of its processes."""
         self.expected_to_break = False
         """Faults of this machine's disk may end its process."""
         self.restart_after: float | None = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.running import break_nothing
+from tests.simulation.running import Simulator
 
 NEW_SEEDS = {
     "moves": 4, "moves-faults": 4, "handover": 6, "handover-many": 4, "handover-secondaries": 3, "groups": 3,
@@ -24,5 +24,5 @@ NEW_SEEDS = {
 
 
 @pytest.mark.parametrize("scenario", NEW_SEEDS)
-def test_schedules_of_new_seeds_break_nothing(scenario: str) -> None:
-    break_nothing(scenario, NEW_SEEDS[scenario])
+def test_schedules_of_new_seeds_break_nothing(simulator: Simulator, scenario: str) -> None:
+    simulator.break_nothing(scenario, NEW_SEEDS[scenario])

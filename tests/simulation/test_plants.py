@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.plants import MODULES, PLANTS
-from tests.simulation.running import simulate
+from tests.simulation.running import Simulator
 
 QUICK = ("granted vote not persisted", "commit counts applied", "voters change several at a time")
 """Caught within few schedules that cost little."""
@@ -21,7 +21,7 @@ def test_each_plant_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_plant_is_caught(name: str) -> None:
-    ran = simulate("--plant", name, "--seeds", "1-30")
-    assert ran.returncode == 1, ran.stdout
-    assert "the simulation itself" not in ran.stdout
+def test_a_plant_is_caught(simulator: Simulator, name: str) -> None:
+    ran = simulator.simulate("--plant", name, "--seeds", "1-30")
+    assert ran.status == 1, ran.printed
+    assert "the simulation itself" not in ran.printed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.running import break_nothing, simulate
+from tests.simulation.running import Simulator, simulate_afresh
 
 NEW_SEEDS = {
     "elections": 20, "rollbacks": 20, "five": 8, "votes": 10, "catch-up": 10, "reconfig": 10, "step-down": 8,
@@ -17,20 +17,21 @@ NEW_SEEDS = {
 
 
 @pytest.mark.parametrize("scenario", NEW_SEEDS)
-def test_schedules_of_new_seeds_break_nothing(scenario: str) -> None:
-    break_nothing(scenario, NEW_SEEDS[scenario])
+def test_schedules_of_new_seeds_break_nothing(simulator: Simulator, scenario: str) -> None:
+    simulator.break_nothing(scenario, NEW_SEEDS[scenario])
 
 
-def test_a_seed_replays_its_schedule_step_by_step() -> None:
-    first, second = (simulate("--scenario", "elections", "--seeds", "4711").stdout.splitlines() for _ in range(2))
+def test_a_seed_replays_its_schedule_step_by_step(simulator: Simulator) -> None:
+    one = ("--scenario", "elections", "--seeds", "4711")
+    first, second = (run(*one).printed.splitlines() for run in (simulator.simulate, simulate_afresh))
     assert len(first) > 50
     assert first[:-1] == second[:-1]
 
 
-def test_a_planted_bug_is_found_and_its_seed_finds_it_again() -> None:
+def test_a_planted_bug_is_found_and_its_seed_finds_it_again(simulator: Simulator) -> None:
     plant = ("--plant", "two votes a term")
-    found = simulate(*plant, "--seeds", "1-300")
-    assert found.returncode == 1, found.stdout
-    line = next(line for line in found.stdout.splitlines() if line.startswith("FAILED"))
-    again = simulate(*plant, "--seeds", line.split()[2])
-    assert line.partition(": ")[2] in again.stdout
+    found = simulator.simulate(*plant, "--seeds", "1-300")
+    assert found.status == 1, found.printed
+    line = next(line for line in found.printed.splitlines() if line.startswith("FAILED"))
+    again = simulate_afresh(*plant, "--seeds", line.split()[2])
+    assert line.partition(": ")[2] in again.printed

@@ -71,8 +71,6 @@ class World:
         self.story: list[str] | None = [] if story else None
         self.print_story = False
         self.failure: tuple[str, BaseException | None] | None = None
-        self.checks: list[Callable[[Incarnation], None]] = []
-        """Called after each step of a process."""
         self.moments: list[Callable[[Incarnation, str], None]] = []
         """Called with what a process has come to, in the step in which it does (`tests.simulation.moments`)."""
         self.errors: list[str] = []
@@ -118,7 +116,7 @@ class World:
         """Carry a scenario out to its end. Errors: what it raises; `Broken` when time runs out or something failed."""
         task = self.loop.create_task(scenario, context=self._context.copy())
         end = self.now + limit
-        if not self.loop.run_until(lambda: task.done() or self.failure is not None, end) and self.failure is None:
+        if not self.loop.run_until(task, end) and self.failure is None:
             where = "".join(traceback.format_stack(task.get_stack(limit=1)[0])[-1:]) if task.get_stack() else ""
             raise Broken(f"the scenario has not come to its end in {limit:g} s of its time; it waits at\n{where}")
         if self.failure is not None:
@@ -129,7 +127,7 @@ class World:
     def after_step(self, owner: Incarnation | None) -> None:
         """Something ran for that process."""
         if owner is not None and owner.alive:
-            for check in self.checks:
+            for check in owner.machine.checks:
                 check(owner)
 
     # What happens
