@@ -18,7 +18,8 @@ NEW_SEEDS = {
     "prepared-changes": 3, "commits-away": 2,
     "hints": 3, "hints-held": 2, "families-remade": 3,
     "retries-short-log": 4, "retries-rollback": 3, "retries-copied": 3, "retries-primaries": 4,
-    "retries-many-sessions": 2, "concern-defaults": 2, "key-changes": 3, "active-window": 1,
+    "retries-many-sessions": 2, "concern-defaults": 2, "key-changes": 3, "active-window": 1, "internal-fields": 2,
+    "schemas": 2,
 }  # fmt: skip
 """How many schedules of each scenario a run tries."""
 

@@ -9,6 +9,7 @@ from tests.simulation.plants import (
     hints,
     history,
     primaries,
+    processes,
     replication,
     routed_transactions,
     sharding,
@@ -19,6 +20,6 @@ from tests.simulation.plants.plant import Plant
 
 MODULES = (
     replication, storage, sharding, groups, ddl, primaries, history, change_streams, transactions, routed_transactions,
-    hints,
+    hints, processes,
 )  # fmt: skip
 PLANTS: dict[str, Plant] = {plant.name: plant for module in MODULES for plant in module.PLANTS}

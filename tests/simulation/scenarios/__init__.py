@@ -19,6 +19,7 @@ from tests.simulation.scenarios import (
     heirs,
     hints,
     idle_reads,
+    internal_fields,
     key_changes,
     lost_disks,
     membership,
@@ -31,6 +32,7 @@ from tests.simulation.scenarios import (
     routed_streams,
     routed_transactions,
     same_term,
+    schemas,
     silent,
     sliced,
     special_members,
@@ -50,7 +52,7 @@ MODULES = (
     moves, handover, uncommitted, groups, ddl, moments, drain, acknowledged, definitions, halves, lost_disks,
     special_members, streams, primaries, failed_moves, transactions, transactions_ddl, routed_transactions,
     routed_streams, hints, prepared_changes, repeated_commits, retries, waiting, concern_defaults,
-    idle_reads, key_changes, active_window,
+    idle_reads, key_changes, active_window, internal_fields, schemas,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for module in MODULES for scenario in module.SCENARIOS}
