@@ -16,7 +16,7 @@ from docstore.storage.directory import ADOPTING, COMPLETE, MAKING, SYNCED, Marke
 from docstore.storage.engine import Batch, Family, StorageError
 from docstore.storage.inspection import Kind, inspect, read_manifest
 from docstore.storage.lock import claim, lock_directory
-from docstore.storage.repairs import refuse_unfinished
+from docstore.storage.repairs import recorded_losses, refuse_unfinished
 from docstore.storage.rocks import RocksEngine
 
 LOG = component("STORAGE")
@@ -48,6 +48,8 @@ def open_directory(path: str, *, cache_bytes: int = _CACHE_BYTES) -> RocksEngine
     lock = lock_directory(path)
     try:
         refuse_unfinished(directory)
+        for loss in recorded_losses(directory):
+            LOG.warning("A repair could not save everything, and its record stands", path=path, loss=loss)
         engine = open_locked(directory, cache_bytes=cache_bytes, on_sound=lambda: claim(lock))
     except BaseException:
         os.close(lock)

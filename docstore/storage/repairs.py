@@ -10,11 +10,14 @@ the directory holds, or is about to hold: a resumed repair knows them even if th
 * `moving in`: the files of `fresh` are being moved into place. Continued.
 * `checking`: collections and indexes are compared with the records. Restarted.
 * `done`.
+
+A directory without damage is only checked. Its repair begins with that, so there is nothing but the journal to remove
+afterwards. The record of a repair that lost something stays until an operator removes it, and until then each repair
+and each start says what was lost: whoever ran the repair may have been killed before saying it.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -104,7 +107,8 @@ def begin_repair(path: Path, reason: str, replaced: Repair | None = None) -> Rep
     directory.mkdir()
     sync_directory(parent)
     sync_directory(path)
-    return Repair(directory, Phase.FILLING, losses, reason, known=provenance).enter(Phase.FILLING)
+    first = Phase.FILLING if reason else Phase.CHECKING
+    return Repair(directory, first, losses, reason, known=provenance).enter(first)
 
 
 def unfinished_repair(path: Path) -> Repair | None:
@@ -114,30 +118,54 @@ def unfinished_repair(path: Path) -> Repair | None:
             raise StorageError(
                 f"a repair of {path} by an earlier version was not finished: finish it with that version"
             )
-    parent = path / DIRECTORY
-    numbers = sorted(int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()) if parent.is_dir() else []
-    for number in reversed(numbers):
-        repair = read_repair(parent / str(number))
+    for directory in reversed(_records(path)):
+        repair = read_repair(directory)
         if repair is not None:
             return None if repair.phase is Phase.DONE else repair
         # That repair never began, so the one before it may still be unfinished.
     return None
 
 
-def discard_repair(repair: Repair) -> None:
-    """Remove a repair that has found nothing.
+def _records(path: Path) -> list[Path]:
+    """Return the directories of the repairs of `path`, the newest last."""
+    parent = path / DIRECTORY
+    numbers = sorted(int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()) if parent.is_dir() else []
+    return [parent / str(number) for number in numbers]
 
-    It stays if an earlier repair's journal is unreadable: that one would be the newest, and the directory be refused.
+
+def recorded_losses(path: Path) -> list[str]:
+    """Return what the ended repairs of `path` that are on record could not save."""
+    said: list[str] = []
+    for directory in _records(path):
+        try:
+            repair = read_repair(directory)
+        except StorageError:
+            said.append(f"the repair in {directory} has no readable journal, so what it has lost is not known")
+            continue
+        if repair is not None and repair.phase is Phase.DONE:
+            said += [f"{loss.text} (lost by the repair in {directory})" for loss in repair.losses]
+    return said
+
+
+def discard_repair(repair: Repair) -> None:
+    """Remove a repair that has found nothing; only the journal and an empty directory are left of one.
+
+    It stays if it holds files of the database, and if an earlier repair's journal is unreadable: that one would be the
+    newest, and the directory be refused. The journal says `done` before it goes: whether it is still there after a
+    crash, or the empty directory alone, the repair is over, and the one before it had ended when this one began.
     """
     repair.enter(Phase.DONE)
+    if any(entry.name != _JOURNAL for entry in repair.directory.iterdir()):
+        return
     number = int(repair.directory.name)
     try:
-        for entry in repair.directory.parent.iterdir():
-            if entry.name.isdigit() and int(entry.name) < number:
-                read_repair(entry)
+        for directory in _records(repair.directory.parent.parent):
+            if int(directory.name) < number:
+                read_repair(directory)
     except StorageError:
         return
-    shutil.rmtree(repair.directory)
+    (repair.directory / _JOURNAL).unlink()
+    repair.directory.rmdir()
 
 
 def read_repair(directory: Path) -> Repair | None:

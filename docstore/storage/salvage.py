@@ -60,7 +60,7 @@ def salvage(path: Path) -> Repair:
         reason = _find_damage(path)
         repair = begin_repair(path, reason)
         if not reason:
-            return repair.enter(Phase.CHECKING)
+            return repair
         LOG.warning("Damage was found", path=str(path), damage=reason)
         return _replace_files(path, repair)
     LOG.warning("A repair that was not finished goes on", directory=str(repair.directory), phase=repair.phase.value)

@@ -53,6 +53,7 @@ from docstore.storage import (
     salvage,
 )
 from docstore.storage import repairs as repairs_module
+from docstore.storage.repairs import recorded_losses
 from docstore.storage.restored import mark_restored
 from docstore.widecolumn.node.storage_mode import WideColumnMode
 from tests.contract.directory_damage import HARMLESS, KINDS, WEIGHTS, damage
@@ -92,7 +93,7 @@ def in_child(work: Callable[[], Any], *, may_be_killed: bool = False) -> Any:
 
 
 def start(directory: Path) -> dict[str, Any]:
-    """Open the directory as a node does and read all; `refused` and `damaged` are what was said."""
+    """Open the directory as a node does and read all; `refused`, `damaged` and `recorded` are what was said."""
     try:
         engine = opening.open_directory(str(directory), cache_bytes=1 << 20)
     except StorageError as error:
@@ -127,7 +128,8 @@ def start(directory: Path) -> dict[str, Any]:
         for index in coll.indexes.values():
             fresh += len(list(engine.keys(Family.INDEXES, index.prefix, index.end)))
         unit.abort()
-    return {"documents": documents, "damaged": damaged, "fresh": fresh, "resync": resync}
+    recorded = recorded_losses(directory)
+    return {"documents": documents, "damaged": damaged, "recorded": recorded, "fresh": fresh, "resync": resync}
 
 
 def repaired(directory: Path, kill_after: int | None) -> dict[str, Any]:
@@ -154,9 +156,9 @@ def _kill_after(count: int) -> None:
         return call
 
     for target, name in (
-        (Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (os, "replace"), (os, "link"), (os, "fsync"),
-        (shutil, "rmtree"), (durable, "write_sealed"), (repairs_module, "write_sealed"),
-        (salvage, "copy_readable"), (salvage, "remake_file_list"),
+        (Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (Path, "rmdir"), (os, "replace"), (os, "link"),
+        (os, "fsync"), (shutil, "rmtree"), (durable, "write_sealed"),
+        (repairs_module, "write_sealed"), (salvage, "copy_readable"), (salvage, "remake_file_list"),
     ):  # fmt: skip
         setattr(target, name, counted(getattr(target, name)))
     original = rocks.RocksEngine
@@ -321,7 +323,7 @@ def _kill_repair(
         attempt = in_child(lambda: start(directory))
         story.append(f"a start after that: {attempt.get('refused', 'accepted')}")
         if "refused" not in attempt:
-            judge_documents(expected, attempt, bool(attempt["damaged"]))
+            judge_documents(expected, attempt, bool(attempt["damaged"] or attempt["recorded"]))
 
 
 def _kept_files(directory: Path) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from docstore.replicaset.local_state import LocalState
 from docstore.storage import Engine, Family
 from docstore.storage.lock import lock_directory
 from docstore.storage.opening import open_locked, refuse_foreign
-from docstore.storage.repairs import Loss, Phase, Repair, discard_repair
+from docstore.storage.repairs import Loss, Phase, Repair, discard_repair, recorded_losses
 from docstore.storage.salvage import salvage
 
 LOG = component("STORAGE")
@@ -33,7 +33,8 @@ LOG = component("STORAGE")
 class RepairOutcome:
     """Result of a repair, a sentence each.
 
-    `losses`: data that could not be saved; `notes`: other news for operators.
+    `losses`: data that could not be saved, by this repair or by earlier ones whose records stand; `notes`: other news
+    for operators.
     """
 
     losses: tuple[str, ...] = ()
@@ -48,10 +49,12 @@ def repair(path: Path, mode: StorageMode | None) -> RepairOutcome:
     refuse_foreign(path)
     lock = lock_directory(str(path))
     try:
+        earlier = recorded_losses(path)
         repaired = salvage(path)
         outcome = _check(path, repaired, mode)
     finally:
         os.close(lock)
+    outcome = replace(outcome, losses=(*earlier, *outcome.losses))
     for loss in outcome.losses:
         LOG.error("The repair could not save everything", path=str(path), loss=loss)
     return outcome

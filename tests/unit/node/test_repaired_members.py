@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -58,6 +59,26 @@ def test_a_repair_of_a_sound_directory_changes_no_member(tmp_path: Path) -> None
     assert repair(tmp_path, None) == RepairOutcome()
     assert not must_resync(tmp_path)
     assert not list((tmp_path / "repair").iterdir())
+
+
+def test_what_a_repair_has_lost_is_said_until_its_record_is_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tmp_path, oplog=True)
+    lose_records(tmp_path)
+    lost = repair(tmp_path, None).losses
+    assert lost
+    engine = open_engine("rocksdb", str(tmp_path))
+    LocalState(Store(engine, clock=time.time)).write_initial_sync(False)
+    engine.close()
+    said = [record for record in caplog.records if "its record stands" in record.message]
+    assert len(said) == len(lost)
+    again = repair(tmp_path, None)
+    assert [text.partition(" (lost by the repair in ")[0] for text in again.losses] == list(lost)
+    assert again.notes == ()
+    assert not must_resync(tmp_path)
+    shutil.rmtree(tmp_path / "repair" / "1")
+    assert repair(tmp_path, None) == RepairOutcome()
 
 
 def test_a_repair_that_was_killed_while_it_checked_says_in_the_end_what_was_lost(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -382,3 +385,46 @@ def test_a_repair_without_findings_stays_if_an_earlier_journal_is_unreadable(tmp
     discard_repair(later)
     assert later.directory.exists() == damaged
     assert unfinished_repair(path) is None
+
+
+@pytest.mark.parametrize("killed_at", range(8))
+def test_a_check_that_finds_nothing_may_be_killed_at_any_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
+) -> None:
+    path = tmp_path / "db"
+    fill(path)
+    before = {file.name: file.read_bytes() for file in path.glob("*.sst")}
+    remaining = [killed_at]
+
+    def killing(name: str) -> Callable[..., Any]:
+        whole = getattr(os, name)
+
+        def step(*arguments: Any, **options: Any) -> Any:
+            # The inspection works in a directory of its own.
+            remaining[0] -= str(arguments[0]).startswith(f"{path}/repair")
+            if remaining[0] < 0:
+                raise KeyboardInterrupt
+            return whole(*arguments, **options)
+
+        return step
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        for name in ("replace", "unlink", "rmdir", "mkdir"):
+            patch.setattr(os, name, killing(name))
+        discard_repair(salvage.salvage(path))
+    resumed = unfinished_repair(path)
+    assert resumed is None or resumed.phase is Phase.CHECKING
+    discard_repair(salvage.salvage(path))
+    assert unfinished_repair(path) is None
+    assert not list(path.glob("repair/*/damaged"))
+    assert before == {file.name: file.read_bytes() for file in path.glob("*.sst")}
+    assert keys_in(path) == KEYS
+
+
+def test_a_repair_that_holds_files_of_the_database_is_not_discarded(tmp_path: Path) -> None:
+    fill(tmp_path / "db")
+    repair = begin_repair(tmp_path / "db", "")
+    repair.damaged.mkdir()
+    discard_repair(repair)
+    assert repair.damaged.exists()
+    assert unfinished_repair(tmp_path / "db") is None
