@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from docstore.key_layout import DIRECTORY_IDENTITY_KEY, FORMAT_KEY
 from docstore.log import component
 from docstore.storage.directory import ADOPTING, COMPLETE, MAKING, SYNCED, Marker, engine_files, new_identity
 from docstore.storage.engine import Batch, Family, StorageError
-from docstore.storage.inspection import Kind, inspect, read_manifest
+from docstore.storage.inspection import Inspection, Kind, inspect, read_manifest
 from docstore.storage.lock import claim, lock_directory
 from docstore.storage.repairs import recorded_losses, refuse_unfinished
 from docstore.storage.rocks import RocksEngine
@@ -77,18 +78,13 @@ def open_locked(
     state.require_sound(directory)
     if state.stored_format is not None:
         refuse_unknown_format(directory, state.stored_format)
-    for torn in state.torn:
-        LOG.warning("A torn end is dropped", path=str(directory), dropped=torn)
     on_sound()
-    for name, size in state.readable.items():
-        os.truncate(directory / name, size)
-    for number in state.beyond_tear:
-        os.truncate(directory / f"{number:06}.log", 0)
     if state.kind in (Kind.NEW, Kind.UNFINISHED):
         return make_directory(directory, cache_bytes=cache_bytes)
-    if state.kind is Kind.EARLIER:
-        return _adopt(directory, state.marker, cache_bytes)
-    engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
+    with _torn_ends_dropped(directory, state):
+        if state.kind is Kind.EARLIER:
+            return _adopt(directory, state.marker, cache_bytes)
+        engine = RocksEngine(str(directory), cache_bytes=cache_bytes)
     try:
         check_format(engine)
         assert state.marker is not None
@@ -103,6 +99,32 @@ def open_locked(
         raise
     LOG.info("Storage engine opened", engine="rocksdb", path=str(directory), format=FORMAT_VERSION, new=False)
     return engine
+
+
+@contextmanager
+def _torn_ends_dropped(directory: Path, state: Inspection) -> Iterator[None]:
+    """Drop the torn ends of files while the database is opened; put them back if that fails, since a repair can read
+    what is whole in them.
+    """
+    kept = state.readable | {f"{number:06}.log": 0 for number in state.beyond_tear}
+    ends: dict[str, bytes] = {}
+    for name, size in kept.items():
+        with (directory / name).open("r+b") as file:
+            file.seek(size)
+            ends[name] = file.read()
+            file.truncate(size)
+    try:
+        yield
+    except BaseException:
+        for name, size in kept.items():
+            # RocksDB removes a log only when a sorted file holds what was whole in it.
+            if (directory / name).exists():
+                with (directory / name).open("r+b") as file:
+                    file.seek(size)
+                    file.write(ends[name])
+        raise
+    for torn in state.torn:
+        LOG.warning("A torn end was dropped", path=str(directory), dropped=torn)
 
 
 def make_directory(directory: Path, *, identity: str | None = None, cache_bytes: int = _CACHE_BYTES) -> RocksEngine:

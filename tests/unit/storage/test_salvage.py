@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from docstore.storage import Batch, Family, StorageError, open_engine, salvage, table_list
+from docstore.storage import Batch, Family, StorageError, open_engine, opening, salvage, table_list
 from docstore.storage.inspection import inspect
 from docstore.storage.repairs import Loss, Phase, Repair, begin_repair, discard_repair, unfinished_repair
 from tests.harness.power_loss import copy_files
@@ -428,3 +428,23 @@ def test_a_repair_that_holds_files_of_the_database_is_not_discarded(tmp_path: Pa
     discard_repair(repair)
     assert repair.damaged.exists()
     assert unfinished_repair(tmp_path / "db") is None
+
+
+def test_a_start_that_is_refused_drops_no_torn_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "db"
+    fill(path, reopened=False)
+    log = largest(path, "*.log")
+    with log.open("ab") as file:
+        file.write(random.Random(2).randbytes(1000))
+    torn = log.read_bytes()
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        assert len(log.read_bytes()) == len(torn) - 1000
+        raise StorageError("a sorted file cannot be opened")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "RocksEngine", fail)
+        with pytest.raises(StorageError, match="cannot be opened"):
+            open_engine("rocksdb", str(path))
+    assert log.read_bytes() == torn
+    assert keys_in(path) == KEYS
