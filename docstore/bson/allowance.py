@@ -16,7 +16,7 @@ QUANTUM = 64 * 1024
 """The cost between two checks."""
 
 if not cython.compiled:
-    _left = QUANTUM
+    _remaining = QUANTUM
     _looks = 0
 _look: Callable[[int], None] | None = None
 
@@ -34,17 +34,17 @@ def looks() -> cython.Py_ssize_t:
 
 def spend(cost: cython.Py_ssize_t) -> cython.int:
     """Charge the cost of some work. Errors: those of the installed check."""
-    global _left
-    _left -= cost
-    if _left < 0:
-        _looked()
+    global _remaining
+    _remaining -= cost
+    if _remaining < 0:
+        _call_check()
     return 0
 
 
-def _looked() -> cython.int:
-    global _left, _looks
-    spent: cython.Py_ssize_t = QUANTUM - _left
-    _left = QUANTUM
+def _call_check() -> cython.int:
+    global _remaining, _looks
+    spent: cython.Py_ssize_t = QUANTUM - _remaining
+    _remaining = QUANTUM
     _looks += 1
     if _look is not None:
         _look(spent)

@@ -252,24 +252,24 @@ def without_fields(raw: bytes, names: Set[bytes], tail: bytes) -> bytes:
     """Return the document without fields of these names, and with encoded elements appended."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
     at: cython.Py_ssize_t = 4
-    kept: cython.Py_ssize_t = 4
+    copy_from: cython.Py_ssize_t = 4
     named: cython.Py_ssize_t
     end: cython.Py_ssize_t
     parts: list[bytes] = []
-    left: bytes
+    body: bytes
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
         if part(raw, at + 1, named) in names:
-            parts.append(part(raw, kept, at))
-            kept = end
+            parts.append(part(raw, copy_from, at))
+            copy_from = end
         at = end
     if not parts:
         return append_fields(raw, tail)
-    parts.append(part(raw, kept, stop))
+    parts.append(part(raw, copy_from, stop))
     parts.append(tail)
-    left = b"".join(parts)
-    return enclosed(left)
+    body = b"".join(parts)
+    return enclosed(body)
 
 
 def encoded_fields(raw: bytes) -> bytes:

@@ -80,14 +80,14 @@ def document_to_python(raw: bytes) -> dict[str, Any]:
     return decoded
 
 
-def from_python(thing: Any) -> Value:
+def from_python(value: Any) -> Value:
     """Return the BSON value of a Python object: dict, list, str, int (int32 if it fits), float, None, bytes, bson
     types.
 
     Errors: BadValue if BSON cannot represent it.
     """
     try:
-        raw = bson.encode({"": thing}, codec_options=_OPTIONS)
+        raw = bson.encode({"": value}, codec_options=_OPTIONS)
     except (BSONError, OverflowError) as error:
         raise CommandError(Code.BadValue, str(error)) from error
     return raw[4], raw[6:-1]

@@ -87,38 +87,38 @@ def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
 
 
 def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
-    whole: cython.longlong
+    integer: cython.longlong
     if b != b:
         return 1
     if b >= 9223372036854775808.0:
         return -1
     if b < -9223372036854775808.0:
         return 1
-    whole = cython.cast(cython.longlong, b)
-    if a != whole:
-        return -1 if a < whole else 1
-    return _compare_doubles(0.0, b - cython.cast(cython.double, whole))
+    integer = cython.cast(cython.longlong, b)
+    if a != integer:
+        return -1 if a < integer else 1
+    return _compare_doubles(0.0, b - cython.cast(cython.double, integer))
 
 
 def compare_numbers(
     a_code: cython.int, a: bytes, a_at: cython.Py_ssize_t, b_code: cython.int, b: bytes, b_at: cython.Py_ssize_t
 ) -> cython.int:
     """Return -1, 0 or 1; both codes are number types."""
-    left: cython.longlong
-    right: cython.longlong
+    first: cython.longlong
+    second: cython.longlong
     if a_code == DECIMAL or b_code == DECIMAL:
         return _compare_exactly(exact_value(a_code, a, a_at), exact_value(b_code, b, b_at))
     if a_code == DOUBLE:
         if b_code == DOUBLE:
             return _compare_doubles(double_at(a, a_at), double_at(b, b_at))
         return -_compare_integer_double(integer_at(b_code, b, b_at), double_at(a, a_at))
-    left = integer_at(a_code, a, a_at)
+    first = integer_at(a_code, a, a_at)
     if b_code == DOUBLE:
-        return _compare_integer_double(left, double_at(b, b_at))
-    right = integer_at(b_code, b, b_at)
-    if left == right:
+        return _compare_integer_double(first, double_at(b, b_at))
+    second = integer_at(b_code, b, b_at)
+    if first == second:
         return 0
-    return -1 if left < right else 1
+    return -1 if first < second else 1
 
 
 def _compare_exactly(a: Decimal, b: Decimal) -> int:

@@ -96,10 +96,10 @@ _class_table: bytes = bytes([_CLASSES.get(code, 0) for code in range(256)])
 
 def class_of(code: cython.int) -> cython.int:
     """Return the class of a type byte; classes sort by their numbers. Errors: InvalidBSON for an unknown type."""
-    found: cython.int = _class_table[code & 0xFF]
-    if found == 0:
+    type_class: cython.int = _class_table[code & 0xFF]
+    if type_class == 0:
         raise invalid(f"unknown BSON type {code}")
-    return found
+    return type_class
 
 
 def type_class(code: int) -> int:

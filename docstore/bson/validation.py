@@ -75,12 +75,12 @@ def is_storable(raw: bytes) -> bool:
 
 def _check_text(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     scan: cython.Py_ssize_t = at
-    place: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     bits: cython.int = 0
     # Blocks of a fixed size, which the C compiler vectorizes.
     while bits < 0x80 and end - scan >= 64:
-        for place in range(64):
-            bits |= raw[scan + place]
+        for index in range(64):
+            bits |= raw[scan + index]
         scan += 64
     while scan < end:
         bits |= raw[scan]

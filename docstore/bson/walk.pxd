@@ -40,6 +40,6 @@ cdef Py_ssize_t name_end(bytes raw, Py_ssize_t at, Py_ssize_t stop) except? -2
 cdef Py_ssize_t value_end(bytes raw, int code, Py_ssize_t at, Py_ssize_t stop) except? -2
 cdef Py_ssize_t find(bytes raw, Py_ssize_t start, Py_ssize_t limit, bytes name) except? -2
 cdef str name_text(bytes raw, Py_ssize_t begin, Py_ssize_t end)
-cdef bint same_bytes(bytes one, Py_ssize_t at, bytes other, Py_ssize_t begin, Py_ssize_t size) noexcept
-cdef Py_ssize_t same_front(bytes one, bytes other, Py_ssize_t at, Py_ssize_t most) noexcept
-cdef Py_ssize_t same_end(bytes one, bytes other, Py_ssize_t most) noexcept
+cdef bint same_bytes(bytes raw, Py_ssize_t at, bytes other, Py_ssize_t begin, Py_ssize_t size) noexcept
+cdef Py_ssize_t same_front(bytes raw, bytes other, Py_ssize_t at, Py_ssize_t most) noexcept
+cdef Py_ssize_t same_end(bytes raw, bytes other, Py_ssize_t most) noexcept

@@ -293,8 +293,8 @@ def value_count(raw: bytes) -> int:
 def _pieces(raw: bytes) -> Iterator[Value]:
     at = 4
     while at < len(raw) - 1:
-        found, at = _values_from(raw, at, at + _SPENT_AT_ONCE)
-        yield from found
+        batch, at = _values_from(raw, at, at + _SPENT_AT_ONCE)
+        yield from batch
 
 
 def _values_from(raw: bytes, first: int, most: int) -> tuple[list[Value], int]:
@@ -306,18 +306,18 @@ def _values_from(raw: bytes, first: int, most: int) -> tuple[list[Value], int]:
     end: cython.Py_ssize_t
     due: cython.Py_ssize_t = at + _SPENT_AT_ONCE
     code: cython.int
-    found: list[Value] = []
+    members: list[Value] = []
     while at < limit:
         code = raw[at]
         begin = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, code, begin, stop)
-        found.append((code, part(raw, begin, end)))
+        members.append((code, part(raw, begin, end)))
         at = end
         if at >= due:
             spend(at + _SPENT_AT_ONCE - due)
             due = at + _SPENT_AT_ONCE
     spend(at + _SPENT_AT_ONCE - due)
-    return found, at
+    return members, at
 
 
 def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | None:
@@ -351,33 +351,33 @@ def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | Non
 
 
 def same_bytes(
-    one: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
+    raw: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
     """True if `size` bytes from `at` and from `begin` are equal. Both ranges must be in bounds."""
     if cython.compiled:
-        mine: cython.p_char = cython.cast(cython.p_char, one) + at  # type: ignore[assignment, operator]
+        mine: cython.p_char = cython.cast(cython.p_char, raw) + at  # type: ignore[assignment, operator]
         its: cython.p_char = cython.cast(cython.p_char, other) + begin  # type: ignore[assignment, operator]
         return memcmp(mine, its, size) == 0  # type: ignore[no-any-return]
-    return one[at : at + size] == other[begin : begin + size]
+    return raw[at : at + size] == other[begin : begin + size]
 
 
-def same_front(one: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def same_front(raw: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the length of the common prefix from `at`, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0
-    while most - same >= _BLOCK and same_bytes(one, at + same, other, at + same, _BLOCK):
+    while most - same >= _BLOCK and same_bytes(raw, at + same, other, at + same, _BLOCK):
         same += _BLOCK
-    while same < most and one[at + same] == other[at + same]:
+    while same < most and raw[at + same] == other[at + same]:
         same += 1
     return same
 
 
-def same_end(one: bytes, other: bytes, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def same_end(raw: bytes, other: bytes, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the length of the common suffix, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0
-    mine: cython.Py_ssize_t = len(one)
+    mine: cython.Py_ssize_t = len(raw)
     its: cython.Py_ssize_t = len(other)
-    while most - same >= _BLOCK and same_bytes(one, mine - same - _BLOCK, other, its - same - _BLOCK, _BLOCK):
+    while most - same >= _BLOCK and same_bytes(raw, mine - same - _BLOCK, other, its - same - _BLOCK, _BLOCK):
         same += _BLOCK
-    while same < most and one[mine - same - 1] == other[its - same - 1]:
+    while same < most and raw[mine - same - 1] == other[its - same - 1]:
         same += 1
     return same

@@ -194,7 +194,7 @@ class _KernelRun:
 
     def push(self, documents: list[bytes]) -> list[bytes]:
         self._grouping.add(documents)
-        if self._results.is_too_much(self._grouping.held):
+        if self._results.is_too_much(self._grouping.memory):
             self._results.give(self._grouping.keys(), self._grouping.rows)
             self._grouping = self._make()
         return []

@@ -328,7 +328,7 @@ class Table(KeyedDocuments):
 
     def _candidates(self, value: Value) -> list[int]:
         if value[0] not in _TESTED:
-            return self.places(self._key_of(value))
+            return self.positions_of(self._key_of(value))
         predicate: Predicate = compile_filter(in_values(self._path, [value], self._collation))
         positions: set[int] = set()
         if value[0] == ARRAY:
@@ -337,7 +337,7 @@ class Table(KeyedDocuments):
         else:
             keys = [_NULL_KEY, _UNDEFINED_KEY]
         for key in keys:
-            positions.update(self.places(key))
+            positions.update(self.positions_of(key))
         return [position for position in positions if predicate.matches(self.documents[position])]
 
 

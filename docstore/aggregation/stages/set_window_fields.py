@@ -67,7 +67,7 @@ class _Outputs:
                 while (value := value_at(position)) is NOT_YET:
                     yield batch
                     batch, size = [], 0
-                source.held = value
+                source.current_value = value
             document = apply(document_at(position))
             batch.append(document)
             size += len(document)

@@ -139,14 +139,14 @@ def event_token(timestamp: cython.ulonglong, index: cython.Py_ssize_t, uuid: byt
 
 def _token(data: bytes, types: _Types) -> bytes:
     size: cython.Py_ssize_t = (types.size + 7) // 8
-    behind: bytes = b""
+    type_bits: bytes = b""
     packed: bytes
     if types.bits:
         packed = int(types.bits).to_bytes(size, "little")
         if size > 1 or types.bits >= 0x80:
             packed = (0x80 | size).to_bytes(1, "little") + packed
-        behind = b"\x05_typeBits\0" + len(packed).to_bytes(4, "little") + b"\0" + packed
-    return enclosed(b"".join((b"\x02_data\0", (len(data) + 1).to_bytes(4, "little"), data, b"\0", behind)))
+        type_bits = b"\x05_typeBits\0" + len(packed).to_bytes(4, "little") + b"\0" + packed
+    return enclosed(b"".join((b"\x02_data\0", (len(data) + 1).to_bytes(4, "little"), data, b"\0", type_bits)))
 
 
 def _put_fields(writer: KeyWriter, raw: bytes, types: _Types) -> cython.bint:
@@ -195,7 +195,7 @@ def _kind(code: cython.int) -> cython.int:
 def _put_value(
     writer: KeyWriter, raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t, types: _Types
 ) -> cython.bint:
-    place: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     if code in (INT32, INT64):
         return _put_number(writer, code == INT64, int32_at(raw, at) if code == INT32 else int64_at(raw, at), types)
     if code == BOOL:
@@ -219,8 +219,8 @@ def _put_value(
         writer.put_part(raw, at + 4, end)
     elif code == DATE:
         writer.put(raw[at + 7] ^ 0x80)
-        for place in range(1, 8):
-            writer.put(raw[at + 7 - place])
+        for index in range(1, 8):
+            writer.put(raw[at + 7 - index])
     elif code == TIMESTAMP:
         writer.put_number(uint64_at(raw, at), 8)
     return True

@@ -32,14 +32,14 @@ cdef class Change:
     cdef readonly bytes operand
     cdef public list members
     cdef public long long keep
-    cdef public long long place
+    cdef public long long position
     cdef public Equalities condition
     cdef public object below
 
 cdef bytes array_changed(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end)
 cdef bytes joined(Change change, list old)
 cdef Py_ssize_t _count_of(bytes raw, Py_ssize_t begin, Py_ssize_t end) except -2
-cdef Py_ssize_t _put_kept(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t position, Py_ssize_t count) except -1
+cdef Py_ssize_t _copy_members(KeyWriter out, bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t position, Py_ssize_t count) except -1
 cdef Py_ssize_t _place_of_member(bytes raw, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count) except -1
 cdef bytes _inserted(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)
 cdef bytes _popped(Change change, bytes raw, Py_ssize_t begin, Py_ssize_t end)

@@ -53,7 +53,7 @@ class Change:
 
     - `code` and `operand` are the value to set, add or compare; `members` are those for an array.
     - `keep` is the number that `$slice` keeps (`ALL`: all), or the end from which `$pop` removes.
-    - `place` is the position where members are inserted (`ALL`: at the end).
+    - `position` is the position where members are inserted (`ALL`: at the end).
     - `condition` selects the elements to remove or change; `below` are the changes inside the field.
     """
 
@@ -63,7 +63,7 @@ class Change:
     operand: bytes
     members: list[Value]
     keep: cython.longlong
-    place: cython.longlong
+    position: cython.longlong
     condition: Equalities | None
     below: Any
 
@@ -73,7 +73,7 @@ class Change:
         self.code = code
         self.operand = operand
         self.members = [(code, operand)]
-        self.keep = self.place = ALL
+        self.keep = self.position = ALL
         self.condition = None
         self.below = None
 
@@ -83,33 +83,33 @@ def array_changed(
 ) -> bytes | None:
     """Return the array field at [at, end), whose value begins at `begin`, after its change; None as in `apply`."""
     pushes: cython.bint = change.kind == PUSH
-    made: bytes | None
+    result: bytes | None
     if raw[at] != ARRAY:
         return None
-    if pushes and change.keep == ALL and change.place == ALL and change.members:
-        made = appended(raw, begin, end, change.members)
-        return None if made is None else part(raw, at, begin) + made
+    if pushes and change.keep == ALL and change.position == ALL and change.members:
+        result = appended(raw, begin, end, change.members)
+        return None if result is None else part(raw, at, begin) + result
     if end - begin > LARGEST_ARRAY:
         return None
     spend(end - begin)
     if _count_of(raw, begin, end) < 0 or (change.kind == ADD_TO_SET and len(change.members) > MAX_COMPARED_VALUES):
         if end - begin > LARGE_ARRAY:
             return None
-        made = joined(change, values(part(raw, begin, end)))
+        result = joined(change, values(part(raw, begin, end)))
     elif pushes:
-        made = _inserted(change, raw, begin, end)
+        result = _inserted(change, raw, begin, end)
     elif change.kind == POP:
-        made = _popped(change, raw, begin, end)
+        result = _popped(change, raw, begin, end)
     elif change.kind == PULL:
-        made = _pulled(change, raw, begin, end)
+        result = _pulled(change, raw, begin, end)
     else:
-        made = _united(change, raw, begin, end)
-    if made is None or not made:
-        return made
-    made = part(raw, at, begin) + made
-    if made == part(raw, at, end):
+        result = _united(change, raw, begin, end)
+    if result is None or not result:
+        return result
+    result = part(raw, at, begin) + result
+    if result == part(raw, at, end):
         return None if pushes else UNCHANGED
-    return made
+    return result
 
 
 def _count_of(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -127,7 +127,7 @@ def _count_of(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> c
     return count
 
 
-def _put_kept(
+def _copy_members(
     out: KeyWriter,
     raw: bytes,
     at: cython.Py_ssize_t,
@@ -161,17 +161,17 @@ def _place_of_member(
 
 def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
     """Return the array after `$push`: with the members inserted, and cut to those that `$slice` keeps."""
-    held: cython.Py_ssize_t = _count_of(raw, begin, end)
-    more: cython.Py_ssize_t = len(change.members)
-    place: cython.Py_ssize_t = held
+    old_count: cython.Py_ssize_t = _count_of(raw, begin, end)
+    push_count: cython.Py_ssize_t = len(change.members)
+    position: cython.Py_ssize_t = old_count
     low: cython.Py_ssize_t = 0
-    high: cython.Py_ssize_t = held + more
+    high: cython.Py_ssize_t = old_count + push_count
     number: cython.Py_ssize_t
     at: cython.Py_ssize_t
-    taken: cython.Py_ssize_t
+    head_count: cython.Py_ssize_t
     out: KeyWriter = KeyWriter()
-    if change.place != ALL:
-        place = max(0, held + change.place) if change.place < 0 else min(held, change.place)
+    if change.position != ALL:
+        position = max(0, old_count + change.position) if change.position < 0 else min(old_count, change.position)
     if change.keep != ALL:
         if change.keep >= 0:
             high = min(high, change.keep)
@@ -179,39 +179,41 @@ def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.
             low = max(0, high + change.keep)
     first: cython.Py_ssize_t = out.begin_document()
     # Before the place: members keep their numbers unless first ones are removed.
-    taken = min(place, high)
+    head_count = min(position, high)
     if low == 0:
-        at = _place_of_member(raw, begin + 4, end - 1, taken)
+        at = _place_of_member(raw, begin + 4, end - 1, head_count)
         out.put_part(raw, begin + 4, at)
     else:
-        number = min(low, taken)
+        number = min(low, head_count)
         at = _place_of_member(raw, begin + 4, end - 1, number)
-        at = _put_kept(out, raw, at, end - 1, 0, taken - number)
-    for number in range(more):
-        if low <= place + number < high:
+        at = _copy_members(out, raw, at, end - 1, 0, head_count - number)
+    for number in range(push_count):
+        if low <= position + number < high:
             code, data = change.members[number]
-            out.put_member(code, place + number - low)
+            out.put_member(code, position + number - low)
             out.put_bytes(data)
-    if high > place + more:
-        number = max(0, low - place - more)
+    if high > position + push_count:
+        number = max(0, low - position - push_count)
         at = _place_of_member(raw, at, end - 1, number)
-        _put_kept(out, raw, at, end - 1, place + more + number - low, high - place - more - number)
+        _copy_members(
+            out, raw, at, end - 1, position + push_count + number - low, high - position - push_count - number
+        )
     out.end_document(first)
     return out.taken()
 
 
 def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
     """Return the array after `$pop`, without its first or its last member."""
-    held: cython.Py_ssize_t = _count_of(raw, begin, end)
+    count: cython.Py_ssize_t = _count_of(raw, begin, end)
     at: cython.Py_ssize_t
     out: KeyWriter = KeyWriter()
-    if held == 0:
+    if count == 0:
         return UNCHANGED
     if change.keep >= 0:
-        return enclosed(part(raw, begin + 4, _place_of_member(raw, begin + 4, end - 1, held - 1)))
+        return enclosed(part(raw, begin + 4, _place_of_member(raw, begin + 4, end - 1, count - 1)))
     at = _place_of_member(raw, begin + 4, end - 1, 1)
     first: cython.Py_ssize_t = out.begin_document()
-    _put_kept(out, raw, at, end - 1, 0, held - 1)
+    _copy_members(out, raw, at, end - 1, 0, count - 1)
     out.end_document(first)
     return out.taken()
 
@@ -221,7 +223,7 @@ def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
     at: cython.Py_ssize_t = begin + 4
     named: cython.Py_ssize_t
     stop: cython.Py_ssize_t
-    kept: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t = 0
     first: cython.Py_ssize_t = 0
     goes: cython.Py_ssize_t
     condition: Equalities | None = change.condition
@@ -245,9 +247,9 @@ def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
                 out.put_part(raw, begin + 4, at)
         else:
             if out is not None:
-                out.put_member(raw[at], kept)
+                out.put_member(raw[at], position)
                 out.put_part(raw, named + 1, stop)
-            kept += 1
+            position += 1
         at = stop
     if out is None:
         return UNCHANGED
@@ -293,15 +295,15 @@ def joined(change: Change, old: list[Value]) -> bytes | None:
     """
     kind: cython.int = change.kind
     keep: cython.longlong = change.keep
-    place: cython.longlong
-    held: cython.Py_ssize_t
+    position: cython.longlong
+    matches: cython.Py_ssize_t
     condition: Equalities | None = change.condition
     new: list[Value]
     keys: set[bytes]
     key: bytes
     if kind == PUSH:
-        place = len(old) if change.place == ALL else change.place
-        new = old[:place] + change.members + old[place:]
+        position = len(old) if change.position == ALL else change.position
+        new = old[:position] + change.members + old[position:]
         if keep != ALL:
             new = new[:keep] if keep >= 0 else new[max(0, len(new) + keep) :]
         return array_from(new)
@@ -312,12 +314,12 @@ def joined(change: Change, old: list[Value]) -> bytes | None:
         key = b"" if condition is not None else encode_key(change.members[0])
         for code, data in old:
             if condition is None:
-                held = encode_key((code, data)) == key
+                matches = encode_key((code, data)) == key
             else:
-                held = condition.holds(data, code, 0, len(data)) if code == OBJECT else 0
-            if held < 0:
+                matches = condition.holds(data, code, 0, len(data)) if code == OBJECT else 0
+            if matches < 0:
                 return None
-            if not held:
+            if not matches:
                 new.append((code, data))
         return UNCHANGED if len(new) == len(old) else array_from(new)
     keys = {encode_key(member) for member in old}

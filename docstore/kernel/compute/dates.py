@@ -12,7 +12,7 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, iso_week, weekday
 from docstore.kernel.compute.expressions import Calculation
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_CACHED_BINS, MAX_UNIT_MILLISECONDS, MAX_UNIT_MONTHS
 
@@ -38,13 +38,13 @@ class OfDate(Calculation):
         super().__init__(operands, otherwise)
         self._local = local
 
-    def _shown(self) -> cython.longlong:
+    def _local_time(self) -> cython.longlong:
         """Return the local time of the date that has been located."""
-        instant: cython.longlong = int64_at(self._one.raw, self._one.at)
+        instant: cython.longlong = int64_at(self._first.raw, self._first.at)
         if self._local is None:
             return instant
-        shown: cython.longlong = self._local(instant)
-        return shown
+        local_time: cython.longlong = self._local(instant)
+        return local_time
 
 
 class DatePart(OfDate):
@@ -62,16 +62,16 @@ class DatePart(OfDate):
         super().__init__(operands, otherwise, local)
         self._letter = ord(letter)
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        self._locate(0, document, self._one)
-        if self._one.code != DATE or _is_far(int64_at(self._one.raw, self._one.at)):
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        self._locate(0, document, self._first)
+        if self._first.code != DATE or _is_far(int64_at(self._first.raw, self._first.at)):
             return False
-        put_integer(found, INT64 if self._letter == 71 else INT32, _date_part(self._letter, self._shown()))
+        put_integer(result, INT64 if self._letter == 71 else INT32, _date_part(self._letter, self._local_time()))
         return True
 
 
 def _date_part(letter: cython.int, milliseconds: cython.longlong) -> cython.longlong:
-    day, rest = day_and_rest(milliseconds)
+    day, time_of_day = day_and_rest(milliseconds)
     if letter == 89:  # Y
         return civil(day)[0]
     if letter == 109:  # m
@@ -79,13 +79,13 @@ def _date_part(letter: cython.int, milliseconds: cython.longlong) -> cython.long
     if letter == 100:  # d
         return civil(day)[2]
     if letter == 72:  # H
-        return rest // 3_600_000
+        return time_of_day // 3_600_000
     if letter == 77:  # M
-        return rest // 60_000 % 60
+        return time_of_day // 60_000 % 60
     if letter == 83:  # S
-        return rest // 1000 % 60
+        return time_of_day // 1000 % 60
     if letter == 76:  # L
-        return rest % 1000
+        return time_of_day % 1000
     if letter == 106:  # j
         return day_of_year(day)
     if letter == 71:  # G
@@ -123,16 +123,16 @@ class DateText(OfDate):
         self._pieces = [text for _, text in pieces]
         self._out = KeyWriter()
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
         letter: cython.int
         number: cython.longlong
         milliseconds: cython.longlong
         out: KeyWriter = self._out
-        self._locate(0, document, self._one)
-        if self._one.code != DATE or _is_far(int64_at(self._one.raw, self._one.at)):
+        self._locate(0, document, self._first)
+        if self._first.code != DATE or _is_far(int64_at(self._first.raw, self._first.at)):
             return False
-        milliseconds = self._shown()
+        milliseconds = self._local_time()
         out.clear()
         out.put_little(0, 4)
         for position in range(len(self._letters)):
@@ -152,7 +152,7 @@ class DateText(OfDate):
             out.put(48 + number % 10)
         out.put(0)
         out.set_little(0, out.size - 4, 4)
-        found.put(STRING, out.taken())
+        result.put(STRING, out.taken())
         return True
 
 
@@ -221,28 +221,28 @@ class DateBin(OfUnit):
         self._clocks = clocks
         self._begins = {}
 
-    def _instant(self, shown: cython.longlong) -> cython.longlong:
+    def _instant(self, local_time: cython.longlong) -> cython.longlong:
         """Return the instant at which a bin begins."""
         instant: cython.longlong
-        known: object
+        begin: object
         if self._clocks is None:
-            return shown
-        known = self._begins.get(shown)
-        if known is None:
+            return local_time
+        begin = self._begins.get(local_time)
+        if begin is None:
             if len(self._begins) >= MAX_CACHED_BINS:
                 self._begins.clear()
-            known = self._clocks[1](shown)
-            self._begins[shown] = known
-        instant = known
+            begin = self._clocks[1](local_time)
+            self._begins[local_time] = begin
+        instant = begin
         return instant
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         instant: cython.longlong
         count: cython.longlong
-        self._locate(0, document, self._one)
-        if self._one.code != DATE:
+        self._locate(0, document, self._first)
+        if self._first.code != DATE:
             return False
-        instant = int64_at(self._one.raw, self._one.at)
+        instant = int64_at(self._first.raw, self._first.at)
         if _is_far(instant):
             return False
         if self._clocks is not None:
@@ -253,66 +253,66 @@ class DateBin(OfUnit):
             instant *= 86_400_000
         else:
             instant = self._begin + floored(instant - self._begin, self._length) * self._length
-        put_long(found, DATE, self._instant(instant))
+        put_long(result, DATE, self._instant(instant))
         return True
 
 
 class DateDistance(OfUnit):
     """`$dateDiff`: the number of bins' beginnings between two dates."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         start: cython.longlong
         end: cython.longlong
-        self._locate(0, document, self._one)
-        if self._one.code != DATE:
+        self._locate(0, document, self._first)
+        if self._first.code != DATE:
             return False
-        self._locate(1, document, self._two)
-        if self._two.code != DATE:
+        self._locate(1, document, self._second)
+        if self._second.code != DATE:
             return False
-        start = int64_at(self._one.raw, self._one.at)
-        end = int64_at(self._two.raw, self._two.at)
+        start = int64_at(self._first.raw, self._first.at)
+        end = int64_at(self._second.raw, self._second.at)
         if _is_far(start) or _is_far(end):
             return False
         if self._months:
             start, end = floored(_month_of(start), self._months), floored(_month_of(end), self._months)
         else:
             start, end = floored(start - self._begin, self._length), floored(end - self._begin, self._length)
-        put_long(found, INT64, end - start)
+        put_long(result, INT64, end - start)
         return True
 
 
 class DateSum(OfUnit):
     """`$dateAdd`, and `$dateSubtract` by a negative unit: a date, not before 1970, plus a number of units."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         instant: cython.longlong
         amount: cython.longlong
         month: cython.longlong
         first: cython.longlong
         length: cython.longlong
         most: cython.longlong
-        self._locate(0, document, self._one)
-        if self._one.code != DATE:
+        self._locate(0, document, self._first)
+        if self._first.code != DATE:
             return False
-        self._locate(1, document, self._two)
-        if self._two.code not in (INT32, INT64):
+        self._locate(1, document, self._second)
+        if self._second.code not in (INT32, INT64):
             return False
-        instant = int64_at(self._one.raw, self._one.at)
-        if self._two.code == INT32:
-            amount = int32_at(self._two.raw, self._two.at)
+        instant = int64_at(self._first.raw, self._first.at)
+        if self._second.code == INT32:
+            amount = int32_at(self._second.raw, self._second.at)
         else:
-            amount = int64_at(self._two.raw, self._two.at)
+            amount = int64_at(self._second.raw, self._second.at)
         most = 1_000_000 if self._months else 2_147_483_648
         if instant < 0 or _is_far(instant) or not -most < amount < most:
             return False
         if self._months:
-            day, rest = day_and_rest(instant)
+            day, time_of_day = day_and_rest(instant)
             year, number, of_month = civil(day)
             month = year * 12 + number - 1 + amount * self._months
             first = day_of(0, month + 1, 1)
             length = day_of(0, month + 2, 1) - first
-            instant = (first + (of_month if of_month < length else length) - 1) * 86_400_000 + rest
+            instant = (first + (of_month if of_month < length else length) - 1) * 86_400_000 + time_of_day
         else:
             instant += amount * self._length
-        put_long(found, DATE, instant)
+        put_long(result, DATE, instant)
         return True

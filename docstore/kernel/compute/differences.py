@@ -201,23 +201,23 @@ def _rearrange(
     paths: Paths | None,
 ) -> None:
     """Sort the fields after the common beginning: kept while the old order allows, then put at the end."""
-    places: dict[str, int] = {item[0]: place for place, item in enumerate(old)}
+    positions: dict[str, int] = {item[0]: position for position, item in enumerate(old)}
     last: cython.Py_ssize_t = -1
-    kept: cython.Py_ssize_t = 0
-    place: cython.Py_ssize_t
+    ordered_count: cython.Py_ssize_t = 0
+    position: cython.Py_ssize_t
     for item in new:
-        place = places.get(item[0], -1)
-        if place <= last:
+        position = positions.get(item[0], -1)
+        if position <= last:
             break
-        mine = old[place]
+        mine = old[position]
         if mine != item:
             _change(mine[1], mine[2], item[0].encode(), item[1], item[2], updated, inside, paths)
-        last = place
-        kept += 1
-    for item in new[kept:]:
+        last = position
+        ordered_count += 1
+    for item in new[ordered_count:]:
         inserted.append(_encoded(item[1], item[0].encode(), item[2]))
-    wanted = {item[0] for item in new}
-    deleted += [_encoded(8, item[0].encode(), _DELETED) for item in old if item[0] not in wanted]
+    new_names = {item[0] for item in new}
+    deleted += [_encoded(8, item[0].encode(), _DELETED) for item in old if item[0] not in new_names]
 
 
 def _change(
@@ -262,7 +262,7 @@ def _appended(before: bytes, after: bytes) -> bytes | None:
     old_begin: cython.Py_ssize_t
     begin: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    place: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t = 0
     while old_at < old_stop:
         if at >= stop or before[old_at] != after[at]:
             return None
@@ -273,16 +273,16 @@ def _appended(before: bytes, after: bytes) -> bytes | None:
         if old_at - old_begin != end - begin or not same_bytes(before, old_begin, after, begin, end - begin):
             return None
         at = end
-        place += 1
+        index += 1
     if at >= stop:
         return None
     parts = [_IS_ARRAY]
     while at < stop:
         begin = name_end(after, at + 1, stop) + 1
         end = value_end(after, after[at], begin, stop)
-        parts.append(_encoded(after[at], b"u%d" % place, part(after, begin, end)))
+        parts.append(_encoded(after[at], b"u%d" % index, part(after, begin, end)))
         at = end
-        place += 1
+        index += 1
     return enclosed(b"".join(parts))
 
 
@@ -298,46 +298,46 @@ def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | Non
     old_end: cython.Py_ssize_t = 0
     begin: cython.Py_ssize_t
     end: cython.Py_ssize_t
-    place: cython.Py_ssize_t = 0
-    known: cython.bint
+    index: cython.Py_ssize_t = 0
+    has_old: cython.bint
     diff: bytes | None
     parts: list[bytes] = []
     if paths is not None and ANY_ELEMENT in paths:
         paths = {**paths, _EACH: paths[ANY_ELEMENT]}
     while at < stop:
         begin = name_end(after, at + 1, stop) + 1
-        if not is_element(after, at + 1, begin - 1, place):
+        if not is_element(after, at + 1, begin - 1, index):
             return None
         end = value_end(after, after[at], begin, stop)
-        known = old_at < old_stop
+        has_old = old_at < old_stop
         diff = None
-        if known:
+        if has_old:
             old_begin = name_end(before, old_at + 1, old_stop) + 1
             old_end = value_end(before, before[old_at], old_begin, old_stop)
         if (
-            known
+            has_old
             and before[old_at] == after[at]
             and old_end - old_begin == end - begin
             and same_bytes(before, old_begin, after, begin, end - begin)
         ):
             pass
-        elif not known and paths is not None and after[at] == NULL and end < stop and str(place) not in paths:
+        elif not has_old and paths is not None and after[at] == NULL and end < stop and str(index) not in paths:
             # The update filled the array up to a new element with nulls.
             pass
         else:
-            name = b"%d" % place
+            name = b"%d" % index
             data = part(after, begin, end)
-            if known:
+            if has_old:
                 old = part(before, old_begin, old_end)
                 diff = _inner_diff(before[old_at], old, name, after[at], data, paths)
             if diff is not None:
                 parts.append(_encoded(OBJECT, b"s" + name, diff))
             else:
                 parts.append(_encoded(after[at], b"u" + name, data))
-        if known:
+        if has_old:
             old_at = old_end
         at = end
-        place += 1
+        index += 1
     if old_at < old_stop:
-        parts.insert(0, _encoded(INT32, b"l", int(place).to_bytes(4, "little")))
+        parts.insert(0, _encoded(INT32, b"l", int(index).to_bytes(4, "little")))
     return enclosed(b"".join([_IS_ARRAY, *parts]))

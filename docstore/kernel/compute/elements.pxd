@@ -23,7 +23,7 @@ cdef class MatchedElement:
     cdef list _itself
     cdef list _field
     cpdef Py_ssize_t of(self, bytes raw) except -9
-    cdef Py_ssize_t _position(self, Py_ssize_t place, bytes raw) except -9
+    cdef Py_ssize_t _position(self, Py_ssize_t index, bytes raw) except -9
 
 cpdef bint is_plain_value(int code) noexcept
 cpdef Equalities equalities(bytes raw, Py_ssize_t start, Py_ssize_t limit)

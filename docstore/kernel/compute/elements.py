@@ -55,19 +55,19 @@ class Equalities:
         self, raw: bytes, code: cython.int, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """Return 1 if the element at [begin, end) satisfies the equalities, 0 if not, or UNKNOWN."""
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         at: cython.Py_ssize_t
-        wanted: cython.int
+        value_code: cython.int
         name: bytes
         value: bytes
         stop: cython.Py_ssize_t
         if code == ARRAY:
             return UNKNOWN
-        for place in range(len(self._names)):
-            name = self._names[place]
-            wanted, value = self._values[place]
+        for index in range(len(self._names)):
+            name = self._names[index]
+            value_code, value = self._values[index]
             if not name:
-                if compare_at(wanted, value, 0, len(value), code, raw, begin, end, 0) != 0:
+                if compare_at(value_code, value, 0, len(value), code, raw, begin, end, 0) != 0:
                     return 0
                 continue
             at = find(raw, begin, end, name) if code == OBJECT else -1
@@ -76,7 +76,7 @@ class Equalities:
             if raw[at] == ARRAY:
                 return UNKNOWN
             stop = value_end(raw, raw[at], at + len(name) + 2, end)
-            if compare_at(wanted, value, 0, len(value), raw[at], raw, at + len(name) + 2, stop, 0) != 0:
+            if compare_at(value_code, value, 0, len(value), raw[at], raw, at + len(name) + 2, stop, 0) != 0:
                 return 0
         return 1
 
@@ -119,22 +119,27 @@ def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
     end: cython.Py_ssize_t
     names: list[bytes] = []
     values: list[Value] = []
-    given: bytes | None = None
+    identifier: bytes | None = None
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
-        first, dot, rest = part(raw, at + 1, named).partition(b".")
-        if (given is not None and first != given) or not is_plain_value(raw[at]):
+        first, dot, field = part(raw, at + 1, named).partition(b".")
+        if (identifier is not None and first != identifier) or not is_plain_value(raw[at]):
             return None
-        if (dot and not rest) or rest.startswith(b"$") or b"." in rest:
+        if (dot and not field) or field.startswith(b"$") or b"." in field:
             return None
-        given = first
-        names.append(rest)
+        identifier = first
+        names.append(field)
         values.append((raw[at], part(raw, named + 1, end)))
         at = end
-    if given is None or not given.isalnum() or not given[:1].islower() or len(names) > MAX_ELEMENT_CONDITIONS:
+    if (
+        identifier is None
+        or not identifier.isalnum()
+        or not identifier[:1].islower()
+        or len(names) > MAX_ELEMENT_CONDITIONS
+    ):
         return None
-    return given, Equalities(names, values)
+    return identifier, Equalities(names, values)
 
 
 class MatchedElement:
@@ -159,19 +164,19 @@ class MatchedElement:
 
     def of(self, raw: bytes) -> cython.Py_ssize_t:
         """Return the position that the filter matches in a document; -1 if it matches none, or UNKNOWN."""
-        place: cython.Py_ssize_t
-        found: cython.Py_ssize_t
-        for place in range(len(self._parts)):
-            found = self._position(place, raw)
-            if found != _NOWHERE:
-                return found
+        index: cython.Py_ssize_t
+        position: cython.Py_ssize_t
+        for index in range(len(self._parts)):
+            position = self._position(index, raw)
+            if position != _NOWHERE:
+                return position
         return _NOWHERE
 
-    def _position(self, place: cython.Py_ssize_t, raw: bytes) -> cython.Py_ssize_t:
-        parts: list[bytes] = self._parts[place]
+    def _position(self, index: cython.Py_ssize_t, raw: bytes) -> cython.Py_ssize_t:
+        parts: list[bytes] = self._parts[index]
         condition: Equalities | None
         length: cython.Py_ssize_t
-        left: cython.Py_ssize_t
+        remaining: cython.Py_ssize_t
         start: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = len(raw)
         at: cython.Py_ssize_t
@@ -186,10 +191,10 @@ class MatchedElement:
             start = at + len(name) + 2
             end = value_end(raw, code, start, end)
             if code == ARRAY:
-                left = len(parts) - length - 1
-                if left > 1 or (left == 1 and parts[length + 1].isdigit()):
+                remaining = len(parts) - length - 1
+                if remaining > 1 or (remaining == 1 and parts[length + 1].isdigit()):
                     return UNKNOWN
-                condition = self._field[place] if left == 1 else self._itself[place]
+                condition = self._field[index] if remaining == 1 else self._itself[index]
                 return UNKNOWN if condition is None else _first(condition, raw, start, end)
             if code != OBJECT:
                 return _NOWHERE
@@ -203,15 +208,15 @@ def _first(condition: Equalities, raw: bytes, start: cython.Py_ssize_t, limit: c
     begin: cython.Py_ssize_t
     end: cython.Py_ssize_t
     number: cython.Py_ssize_t = 0
-    held: cython.Py_ssize_t
+    matches: cython.Py_ssize_t
     if limit - start > LARGEST_ARRAY:
         return UNKNOWN
     while at < stop:
         begin = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, raw[at], begin, stop)
-        held = condition.holds(raw, raw[at], begin, end)
-        if held != 0:
-            return number if held == 1 else UNKNOWN
+        matches = condition.holds(raw, raw[at], begin, end)
+        if matches != 0:
+            return number if matches == 1 else UNKNOWN
         number += 1
         at = end
     return _NOWHERE

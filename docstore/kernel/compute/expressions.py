@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_RESULT_BYTES
 
@@ -45,50 +45,50 @@ _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
 
-def is_integer(place: Place) -> cython.bint:
-    return place.code in (INT32, INT64)
+def is_integer(value: ValueRef) -> cython.bint:
+    return value.code in (INT32, INT64)
 
 
-def is_binary(place: Place) -> cython.bint:
+def is_binary(value: ValueRef) -> cython.bint:
     """True if the value is an int, long or double."""
-    return place.code in (INT32, INT64, DOUBLE)
+    return value.code in (INT32, INT64, DOUBLE)
 
 
-def integer_of(place: Place) -> cython.longlong:
-    return int32_at(place.raw, place.at) if place.code == INT32 else int64_at(place.raw, place.at)
+def integer_of(value: ValueRef) -> cython.longlong:
+    return int32_at(value.raw, value.at) if value.code == INT32 else int64_at(value.raw, value.at)
 
 
-def double_of(place: Place) -> cython.double:
-    return double_at(place.raw, place.at) if place.code == DOUBLE else float(integer_of(place))
+def double_of(value: ValueRef) -> cython.double:
+    return double_at(value.raw, value.at) if value.code == DOUBLE else float(integer_of(value))
 
 
-def put_integer(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
+def put_integer(result: ValueRef, code: cython.int, number: cython.longlong) -> cython.int:
     """Put an integer of type `code`; an int that does not fit becomes a long."""
     if code == INT32 and -0x80000000 <= number <= 0x7FFFFFFF:
-        return found.put(INT32, integer_bytes(number, 4))
-    return put_long(found, INT64, number)
+        return result.put(INT32, integer_bytes(number, 4))
+    return put_long(result, INT64, number)
 
 
-def put_long(found: Place, code: cython.int, number: cython.longlong) -> cython.int:
+def put_long(result: ValueRef, code: cython.int, number: cython.longlong) -> cython.int:
     """Put a value of eight bytes: a long, or a date."""
-    return found.put(code, integer_bytes(number, 8))
+    return result.put(code, integer_bytes(number, 8))
 
 
-def put_boolean(found: Place, truth: cython.bint) -> cython.int:
-    return found.put(BOOL, b"\1" if truth else b"\0")
+def put_boolean(result: ValueRef, truth: cython.bint) -> cython.int:
+    return result.put(BOOL, b"\1" if truth else b"\0")
 
 
-def truth_of(place: Place) -> cython.int:
+def truth_of(value: ValueRef) -> cython.int:
     """Return 1 for a true value, 0 for a false one, `UNKNOWN` for decimals."""
-    if place.code in (0, NULL, UNDEFINED):
+    if value.code in (0, NULL, UNDEFINED):
         return 0
-    if place.code == BOOL:
-        return 1 if place.raw[place.at] else 0
-    if place.code in (INT32, INT64):
-        return 1 if integer_of(place) != 0 else 0
-    if place.code == DOUBLE:
-        return 1 if double_at(place.raw, place.at) != 0.0 else 0
-    return UNKNOWN if place.code == DECIMAL else 1
+    if value.code == BOOL:
+        return 1 if value.raw[value.at] else 0
+    if value.code in (INT32, INT64):
+        return 1 if integer_of(value) != 0 else 0
+    if value.code == DOUBLE:
+        return 1 if double_at(value.raw, value.at) != 0.0 else 0
+    return UNKNOWN if value.code == DECIMAL else 1
 
 
 class Calculation(Source):
@@ -99,43 +99,43 @@ class Calculation(Source):
 
     _operands: list[Source]
     _otherwise: Callable[[bytes], Value | None]
-    _one: Place
-    _two: Place
+    _first: ValueRef
+    _second: ValueRef
 
     def __init__(self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None]) -> None:
         self._operands = list(operands)
         self._otherwise = otherwise
-        self._one = Place()
-        self._two = Place()
+        self._first = ValueRef()
+        self._second = ValueRef()
 
     def bind(self, unwind: list[str]) -> None:
         raise ValueError("a calculation needs the unwound document")
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        if not self._calculated(document, found):
-            put_result(found, self._otherwise(document))
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        if not self._calculated(document, result):
+            put_result(result, self._otherwise(document))
         return 0
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        """Compute the value into `found`; False if `otherwise` must do it."""
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        """Compute the value into `result`; False if `otherwise` must do it."""
         raise NotImplementedError
 
-    def _locate(self, position: cython.Py_ssize_t, document: bytes, found: Place) -> cython.int:
-        """Locate the value of an operand in `found`."""
+    def _locate(self, position: cython.Py_ssize_t, document: bytes, result: ValueRef) -> cython.int:
+        """Locate the value of an operand in `result`."""
         operand: Source = self._operands[position]
-        return operand.locate(document, None, found)
+        return operand.locate(document, None, result)
 
     def _two_numbers(self, document: bytes) -> cython.bint:
         """Locate both operands. True if they are ints, longs or doubles."""
-        self._locate(0, document, self._one)
-        self._locate(1, document, self._two)
-        return is_binary(self._one) and is_binary(self._two)
+        self._locate(0, document, self._first)
+        self._locate(1, document, self._second)
+        return is_binary(self._first) and is_binary(self._second)
 
     def _two_from_behind(self, document: bytes) -> cython.bint:
         """Like `_two_numbers`, for operators that evaluate their second operand first."""
-        self._locate(1, document, self._two)
-        self._locate(0, document, self._one)
-        return is_binary(self._one) and is_binary(self._two)
+        self._locate(1, document, self._second)
+        self._locate(0, document, self._first)
+        return is_binary(self._first) and is_binary(self._second)
 
 
 def is_small(number: cython.longlong) -> cython.bint:
@@ -146,133 +146,133 @@ def is_small(number: cython.longlong) -> cython.bint:
 class Sum(Calculation):
     """`$add` of integers, or of two numbers."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
         number: cython.longlong
         total: cython.longlong = 0
         code: cython.int = INT32
-        one: Place = self._one
+        operand: ValueRef = self._first
         for position in range(len(self._operands)):
-            self._locate(position, document, one)
-            if not is_integer(one):
+            self._locate(position, document, operand)
+            if not is_integer(operand):
                 # A null ends the evaluation of operands.
-                return is_binary(one) and self._of_doubles(document, found)
-            number = integer_of(one)
-            if one.code == INT64:
+                return is_binary(operand) and self._of_doubles(document, result)
+            number = integer_of(operand)
+            if operand.code == INT64:
                 code = INT64
             if not (is_small(number) and is_small(total)):
                 return False
             total += number
-        put_integer(found, code, total)
+        put_integer(result, code, total)
         return True
 
-    def _of_doubles(self, document: bytes, found: Place) -> cython.bint:
+    def _of_doubles(self, document: bytes, result: ValueRef) -> cython.bint:
         """Add two numbers with one rounding; if the second one is a long, it is added in parts."""
         total: cython.double
-        if len(self._operands) != 2 or not self._two_numbers(document) or self._two.code == INT64:
+        if len(self._operands) != 2 or not self._two_numbers(document) or self._second.code == INT64:
             return False
-        if self._one.code == INT64 and not -_ONCE_ROUNDED < integer_of(self._one) < _ONCE_ROUNDED:
+        if self._first.code == INT64 and not -_ONCE_ROUNDED < integer_of(self._first) < _ONCE_ROUNDED:
             return False
-        total = double_of(self._one) + double_of(self._two)
+        total = double_of(self._first) + double_of(self._second)
         if total == 0.0 or total - total != 0.0:
             return False
-        found.put(DOUBLE, double_bytes(total))
+        result.put(DOUBLE, double_bytes(total))
         return True
 
 
 class Difference(Calculation):
     """`$subtract` of numbers, or of dates."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         difference: cython.double
         number: cython.longlong
         other: cython.longlong
         if not self._two_from_behind(document):
-            if self._one.code != DATE or self._two.code != DATE:
+            if self._first.code != DATE or self._second.code != DATE:
                 return False
-            number, other = int64_at(self._one.raw, self._one.at), int64_at(self._two.raw, self._two.at)
+            number, other = int64_at(self._first.raw, self._first.at), int64_at(self._second.raw, self._second.at)
             if not (is_small(number) and is_small(other)):
                 return False
-            put_integer(found, INT64, number - other)
+            put_integer(result, INT64, number - other)
             return True
-        if self._one.code == DOUBLE or self._two.code == DOUBLE:
-            difference = double_of(self._one) - double_of(self._two)
+        if self._first.code == DOUBLE or self._second.code == DOUBLE:
+            difference = double_of(self._first) - double_of(self._second)
             if difference != difference:
                 return False
-            found.put(DOUBLE, double_bytes(difference))
+            result.put(DOUBLE, double_bytes(difference))
             return True
-        number, other = integer_of(self._one), integer_of(self._two)
+        number, other = integer_of(self._first), integer_of(self._second)
         if not (is_small(number) and is_small(other)):
             return False
-        put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number - other)
+        put_integer(result, INT64 if INT64 in (self._first.code, self._second.code) else INT32, number - other)
         return True
 
 
 class Product(Calculation):
     """`$multiply` of numbers; of integers as long as they stay within 32 bits before each step."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
         number: cython.longlong
-        whole: cython.longlong = 1
+        integer_product: cython.longlong = 1
         product: cython.double = 1.0
         code: cython.int = INT32
-        one: Place = self._one
+        operand: ValueRef = self._first
         for position in range(len(self._operands)):
-            self._locate(position, document, one)
-            if not is_binary(one):
+            self._locate(position, document, operand)
+            if not is_binary(operand):
                 return False
             if code == DOUBLE:
-                product *= double_of(one)
-            elif one.code == DOUBLE:
-                product = float(whole) * double_at(one.raw, one.at)
+                product *= double_of(operand)
+            elif operand.code == DOUBLE:
+                product = float(integer_product) * double_at(operand.raw, operand.at)
                 code = DOUBLE
             else:
-                number = integer_of(one)
-                if not (-1 <= number >> 31 <= 0 and -1 <= whole >> 31 <= 0):
+                number = integer_of(operand)
+                if not (-1 <= number >> 31 <= 0 and -1 <= integer_product >> 31 <= 0):
                     return False
-                whole *= number
-                if one.code == INT64 or not -1 <= whole >> 31 <= 0:
+                integer_product *= number
+                if operand.code == INT64 or not -1 <= integer_product >> 31 <= 0:
                     code = INT64
         if code == DOUBLE:
             if product != product:
                 return False
-            found.put(DOUBLE, double_bytes(product))
+            result.put(DOUBLE, double_bytes(product))
         else:
-            put_integer(found, code, whole)
+            put_integer(result, code, integer_product)
         return True
 
 
 class Quotient(Calculation):
     """`$divide` by a number other than zero."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         quotient: cython.double
         divisor: cython.double
         if not self._two_from_behind(document):
             return False
-        divisor = double_of(self._two)
+        divisor = double_of(self._second)
         if divisor == 0.0:
             return False
-        quotient = double_of(self._one) / divisor
+        quotient = double_of(self._first) / divisor
         if quotient != quotient:
             return False
-        found.put(DOUBLE, double_bytes(quotient))
+        result.put(DOUBLE, double_bytes(quotient))
         return True
 
 
 class Remainder(Calculation):
     """`$mod` of integers that are not negative."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         number: cython.longlong
         divisor: cython.longlong
-        if not self._two_numbers(document) or DOUBLE in (self._one.code, self._two.code):
+        if not self._two_numbers(document) or DOUBLE in (self._first.code, self._second.code):
             return False
-        number, divisor = integer_of(self._one), integer_of(self._two)
+        number, divisor = integer_of(self._first), integer_of(self._second)
         if number < 0 or divisor <= 0:
             return False
-        put_integer(found, INT64 if INT64 in (self._one.code, self._two.code) else INT32, number % divisor)
+        put_integer(result, INT64 if INT64 in (self._first.code, self._second.code) else INT32, number % divisor)
         return True
 
 
@@ -287,25 +287,27 @@ class Comparison(Calculation):
         super().__init__(operands, otherwise)
         self._answers = list(answers)
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         order: cython.int
-        one: Place = self._one
-        two: Place = self._two
-        self._locate(0, document, one)
-        self._locate(1, document, two)
-        if one.code == 0 or two.code == 0:
-            order = _above_missing(one) - _above_missing(two)
+        first: ValueRef = self._first
+        second: ValueRef = self._second
+        self._locate(0, document, first)
+        self._locate(1, document, second)
+        if first.code == 0 or second.code == 0:
+            order = _above_missing(first) - _above_missing(second)
         else:
-            order = compare_at(one.code, one.raw, one.at, one.end, two.code, two.raw, two.at, two.end, 0)
-        put_result(found, self._answers[1 if order == 0 else (2 if order > 0 else 0)])
+            order = compare_at(
+                first.code, first.raw, first.at, first.end, second.code, second.raw, second.at, second.end, 0
+            )
+        put_result(result, self._answers[1 if order == 0 else (2 if order > 0 else 0)])
         return True
 
 
-def _above_missing(place: Place) -> cython.int:
+def _above_missing(value: ValueRef) -> cython.int:
     """Return the rank beside a missing value, which sorts between MinKey and all others."""
-    if place.code == 0:
+    if value.code == 0:
         return 0
-    return -1 if place.code == MIN_KEY else 1
+    return -1 if value.code == MIN_KEY else 1
 
 
 class Connective(Calculation):
@@ -317,63 +319,63 @@ class Connective(Calculation):
         super().__init__(operands, otherwise)
         self._stop = 1 if stop else 0
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
         truth: cython.int
         for position in range(len(self._operands)):
-            self._locate(position, document, self._one)
-            truth = truth_of(self._one)
+            self._locate(position, document, self._first)
+            truth = truth_of(self._first)
             if truth == UNKNOWN:
                 return False
             if truth == self._stop:
-                put_boolean(found, truth == 1)
+                put_boolean(result, truth == 1)
                 return True
-        put_boolean(found, self._stop == 0)
+        put_boolean(result, self._stop == 0)
         return True
 
 
 class Negation(Calculation):
     """`$not`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         truth: cython.int
-        self._locate(0, document, self._one)
-        truth = truth_of(self._one)
+        self._locate(0, document, self._first)
+        truth = truth_of(self._first)
         if truth == UNKNOWN:
             return False
-        put_boolean(found, truth == 0)
+        put_boolean(result, truth == 0)
         return True
 
 
 class Choice(Calculation):
     """`$cond`, `$switch`: operands are conditions, each followed by its result, and the default at the end."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t = 0
         truth: cython.int
         while position + 1 < len(self._operands):
-            self._locate(position, document, self._one)
-            truth = truth_of(self._one)
+            self._locate(position, document, self._first)
+            truth = truth_of(self._first)
             if truth == UNKNOWN:
                 return False
             if truth == 1:
-                self._locate(position + 1, document, found)
+                self._locate(position + 1, document, result)
                 return True
             position += 2
         if position == len(self._operands):
             return False
-        self._locate(position, document, found)
+        self._locate(position, document, result)
         return True
 
 
 class FirstPresent(Calculation):
     """`$ifNull`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
         for position in range(len(self._operands)):
-            self._locate(position, document, found)
-            if found.code not in (0, NULL, UNDEFINED):
+            self._locate(position, document, result)
+            if result.code not in (0, NULL, UNDEFINED):
                 return True
         return True
 
@@ -387,24 +389,24 @@ class Concatenation(Calculation):
         super().__init__(operands, otherwise)
         self._out = KeyWriter()
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         position: cython.Py_ssize_t
-        one: Place = self._one
+        operand: ValueRef = self._first
         out: KeyWriter = self._out
         out.clear()
         out.put_little(0, 4)
         for position in range(len(self._operands)):
-            self._locate(position, document, one)
-            if one.code != STRING or out.size + one.end - one.at > MAX_RESULT_BYTES:
+            self._locate(position, document, operand)
+            if operand.code != STRING or out.size + operand.end - operand.at > MAX_RESULT_BYTES:
                 return False
-            out.put_part(one.raw, one.at + 4, one.end - 1)
+            out.put_part(operand.raw, operand.at + 4, operand.end - 1)
         out.put(0)
         out.set_little(0, out.size - 4, 4)
-        found.put(STRING, out.taken())
+        result.put(STRING, out.taken())
         return True
 
 
-def member_of(array: Place, index: cython.longlong, found: Place) -> cython.longlong:
+def member_of(array: ValueRef, index: cython.longlong, result: ValueRef) -> cython.longlong:
     """Locate a member of an array, or a missing value. Return the index of the member, or the number of members."""
     raw: bytes = array.raw
     stop: cython.Py_ssize_t = document_stop(raw, array.at, array.end)
@@ -416,25 +418,25 @@ def member_of(array: Place, index: cython.longlong, found: Place) -> cython.long
         begin = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, raw[at], begin, stop)
         if position == index:
-            found.raw = raw
-            found.code = raw[at]
-            found.at = begin
-            found.end = end
+            result.raw = raw
+            result.code = raw[at]
+            result.at = begin
+            result.end = end
             return position
         position += 1
         at = end
-    found.code = 0
+    result.code = 0
     return position
 
 
 class Size(Calculation):
     """`$size` of an array."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        self._locate(0, document, self._one)
-        if self._one.code != ARRAY:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        self._locate(0, document, self._first)
+        if self._first.code != ARRAY:
             return False
-        put_integer(found, INT32, member_of(self._one, -1, self._two))
+        put_integer(result, INT32, member_of(self._first, -1, self._second))
         return True
 
 
@@ -451,47 +453,47 @@ class Member(Calculation):
         self._has_index = index is not None
         self._index = 0 if index is None else index
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         index: cython.longlong = self._index
-        self._locate(0, document, self._one)
+        self._locate(0, document, self._first)
         if not self._has_index:
-            self._locate(1, document, self._two)
-            if self._two.code != INT32:
+            self._locate(1, document, self._second)
+            if self._second.code != INT32:
                 return False
-            index = integer_of(self._two)
-        if self._one.code != ARRAY:
+            index = integer_of(self._second)
+        if self._first.code != ARRAY:
             return False
         if index < 0:
-            index += member_of(self._one, -1, self._two)
+            index += member_of(self._first, -1, self._second)
         if index < 0:
-            found.code = 0
+            result.code = 0
         else:
-            member_of(self._one, index, found)
+            member_of(self._first, index, result)
         return True
 
 
 class Membership(Calculation):
     """`$in`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
-        array: Place = self._two
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        value: ValueRef = self._first
+        array: ValueRef = self._second
         stop: cython.Py_ssize_t
         at: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        self._locate(0, document, one)
+        self._locate(0, document, value)
         self._locate(1, document, array)
-        if one.code == 0 or array.code != ARRAY:
+        if value.code == 0 or array.code != ARRAY:
             return False
         stop = document_stop(array.raw, array.at, array.end)
         at = array.at + 4
         while at < stop:
             begin = name_end(array.raw, at + 1, stop) + 1
             end = value_end(array.raw, array.raw[at], begin, stop)
-            if compare_at(one.code, one.raw, one.at, one.end, array.raw[at], array.raw, begin, end, 0) == 0:
-                put_boolean(found, True)
+            if compare_at(value.code, value.raw, value.at, value.end, array.raw[at], array.raw, begin, end, 0) == 0:
+                put_boolean(result, True)
                 return True
             at = end
-        put_boolean(found, False)
+        put_boolean(result, False)
         return True

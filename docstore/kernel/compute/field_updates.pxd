@@ -35,8 +35,8 @@ cdef class FieldChanges:
     cdef Py_ssize_t _chosen(
         self, bytes raw, int code, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t number, _Occasion occasion
     ) except -9
-    cdef bytes _made(self, _Occasion occasion)
-    cdef int _place(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -9
+    cdef bytes _new_document(self, _Occasion occasion)
+    cdef int _change_index(self, bytes raw, Py_ssize_t at, Py_ssize_t end) except -9
 
 cdef bytes _field(Change change, bytes raw, Py_ssize_t at, Py_ssize_t begin, Py_ssize_t end, _Occasion occasion)
 cdef bytes _new(Change change, _Occasion occasion)

@@ -128,7 +128,7 @@ class FieldChanges:
         for change in self._changes:
             below = change.below
             if below is None:
-                paths[change.name.decode()] = change.kind == PUSH and change.place == ALL
+                paths[change.name.decode()] = change.kind == PUSH and change.position == ALL
                 continue
             self.compares = self.compares or below.compares
             self.positional = self.positional or below.positional
@@ -144,8 +144,8 @@ class FieldChanges:
 
     def insert(self, seed: bytes, now: cython.longlong = _NO_TIME) -> bytes | None:
         """Return the document to insert, from the seed that the filter describes; None as in `apply`."""
-        made: bytes | None = self._document(seed, 0, len(seed), _Occasion(_NOWHERE, now, True))
-        return seed if made is not None and not made else made
+        document: bytes | None = self._document(seed, 0, len(seed), _Occasion(_NOWHERE, now, True))
+        return seed if document is not None and not document else document
 
     def apply(
         self, raw: bytes, position: cython.Py_ssize_t = _NOWHERE, now: cython.longlong = _NO_TIME
@@ -158,8 +158,8 @@ class FieldChanges:
         occasion: _Occasion = _ANY
         if position != _NOWHERE or now != _NO_TIME:
             occasion = _Occasion(position, now, False)
-        made: bytes | None = self._document(raw, 0, len(raw), occasion)
-        return raw if made is not None and not made else made
+        document: bytes | None = self._document(raw, 0, len(raw), occasion)
+        return raw if document is not None and not document else document
 
     def apply_each(
         self, documents: list[bytes], now: cython.longlong, largest: cython.Py_ssize_t
@@ -168,19 +168,19 @@ class FieldChanges:
         `largest` bytes. Errors: those of `validate`.
         """
         occasion: _Occasion = _Occasion(_NOWHERE, now, False)
-        found: list[bytes] = []
+        results: list[bytes] = []
         raw: bytes
-        made: bytes | None
+        result: bytes | None
         for raw in documents:
-            made = self._document(raw, 0, len(raw), occasion)
-            if made is None or len(made) > largest:
+            result = self._document(raw, 0, len(raw), occasion)
+            if result is None or len(result) > largest:
                 return None
-            if not made:
-                made = raw
+            if not result:
+                result = raw
             else:
-                validate(made)
-            found.append(made)
-        return found
+                validate(result)
+            results.append(result)
+        return results
 
     def _document(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, occasion: _Occasion
@@ -191,9 +191,9 @@ class FieldChanges:
         kept_from: cython.Py_ssize_t = at
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        place: cython.int
+        index: cython.int
         bit: cython.ulonglong
-        met: cython.ulonglong = 0
+        present: cython.ulonglong = 0
         change: Change
         field: bytes | None
         parts: list[bytes] = []
@@ -202,12 +202,12 @@ class FieldChanges:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            place = self._place(raw, at + 1, named)
-            if place >= 0:
-                bit = cython.cast(cython.ulonglong, 1) << place
-                if not met & bit:
-                    met |= bit
-                    change = self._changes[place]
+            index = self._change_index(raw, at + 1, named)
+            if index >= 0:
+                bit = cython.cast(cython.ulonglong, 1) << index
+                if not present & bit:
+                    present |= bit
+                    change = self._changes[index]
                     field = _field(change, raw, at, named + 1, end, occasion)
                     if field is None:
                         return None
@@ -216,9 +216,9 @@ class FieldChanges:
                         parts.append(field)
                         kept_from = end
             at = end
-        for place in range(self._count):
-            if not met & (cython.cast(cython.ulonglong, 1) << place):
-                field = _new(self._changes[place], occasion)
+        for index in range(self._count):
+            if not present & (cython.cast(cython.ulonglong, 1) << index):
+                field = _new(self._changes[index], occasion)
                 if field is None:
                     return None
                 if field:
@@ -239,9 +239,9 @@ class FieldChanges:
         kept_from: cython.Py_ssize_t = at
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         number: cython.Py_ssize_t = 0
-        met: cython.int = 0
+        changed_count: cython.int = 0
         change: Change
         field: bytes | None
         parts: list[bytes] = []
@@ -253,12 +253,12 @@ class FieldChanges:
                 return None
             end = value_end(raw, raw[at], named + 1, stop)
             if self._chooses:
-                place = self._chosen(raw, raw[at], named + 1, end, number, occasion)
+                index = self._chosen(raw, raw[at], named + 1, end, number, occasion)
             else:
-                place = self._place(raw, at + 1, named)
-            if place >= 0:
-                met += 1
-                change = self._changes[place]
+                index = self._change_index(raw, at + 1, named)
+            if index >= 0:
+                changed_count += 1
+                change = self._changes[index]
                 field = None if change.kind == UNSET else _field(change, raw, at, named + 1, end, occasion)
                 if field is None:
                     return None
@@ -266,11 +266,11 @@ class FieldChanges:
                     parts.append(part(raw, kept_from, at))
                     parts.append(field)
                     kept_from = end
-            elif place < _NOWHERE:
+            elif index < _NOWHERE:
                 return None
             number += 1
             at = end
-        if met < self._count and (not self._chooses or self.positional):
+        if changed_count < self._count and (not self._chooses or self.positional):
             return None
         if not parts:
             return UNCHANGED
@@ -288,40 +288,40 @@ class FieldChanges:
     ) -> cython.Py_ssize_t:
         """Return 0 for an element to change, -1 for another, or `UNKNOWN`."""
         change: Change = self._changes[0]
-        held: cython.Py_ssize_t
+        matches: cython.Py_ssize_t
         if change.name == MATCHED:
             return 0 if number == occasion.position else _NOWHERE
         if change.condition is None:
             return 0
-        held = change.condition.holds(raw, code, begin, end)
-        return held if held < 0 else held - 1
+        matches = change.condition.holds(raw, code, begin, end)
+        return matches if matches < 0 else matches - 1
 
-    def _made(self, occasion: _Occasion) -> bytes | None:
+    def _new_document(self, occasion: _Occasion) -> bytes | None:
         """Return a document of the new fields, `UNCHANGED` if there are none."""
-        place: cython.int
+        index: cython.int
         field: bytes | None
         parts: list[bytes] = []
         if self._chooses:
             return None
-        for place in range(self._count):
-            field = _new(self._changes[place], occasion)
+        for index in range(self._count):
+            field = _new(self._changes[index], occasion)
             if field is None:
                 return None
             if field:
                 parts.append(field)
         return enclosed(b"".join(parts)) if parts else UNCHANGED
 
-    def _place(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def _change_index(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """Return the number of the change to the field whose name is at [at, end), or -1."""
-        place: cython.int
+        index: cython.int
         size: cython.Py_ssize_t = end - at
         change: Change
         name: bytes
-        for place in range(self._count):
-            change = self._changes[place]
+        for index in range(self._count):
+            change = self._changes[index]
             name = change.name
             if len(name) == size and same_bytes(raw, at, name, 0, size):
-                return place
+                return index
         return -1
 
 
@@ -338,7 +338,7 @@ def _field(
     """
     kind: cython.int = change.kind
     below: FieldChanges
-    made: bytes | None = None
+    value: bytes | None = None
     if kind <= NOW or (kind == LEAVE and occasion.inserting):
         return _changed(change, raw, at, begin, end, occasion)
     if kind in (UNSET, LEAVE):
@@ -347,26 +347,26 @@ def _field(
         return array_changed(change, raw, at, begin, end)
     below = change.below
     if raw[at] == OBJECT:
-        made = below._document(raw, begin, end, occasion)
+        value = below._document(raw, begin, end, occasion)
     elif raw[at] == ARRAY:
-        made = below._elements(raw, begin, end, occasion)
-    return made if made is None or not made else part(raw, at, begin) + made
+        value = below._elements(raw, begin, end, occasion)
+    return value if value is None or not value else part(raw, at, begin) + value
 
 
 def _new(change: Change, occasion: _Occasion) -> bytes | None:
     """Return the new field, `UNCHANGED` if none is added; None if the general update must decide."""
     kind: cython.int = change.kind
     below: FieldChanges
-    made: bytes | None
+    value: bytes | None
     if kind in (UNSET, PULL, POP) or (kind == LEAVE and not occasion.inserting):
         return UNCHANGED
     if kind == BELOW:
         below = change.below
-        made = below._made(occasion)
-        return made if made is None or not made else encoded(OBJECT, change.name, made)
+        value = below._new_document(occasion)
+        return value if value is None or not value else encoded(OBJECT, change.name, value)
     if kind in (PUSH, ADD_TO_SET):
-        made = joined(change, [])
-        return None if made is None else encoded(ARRAY, change.name, made)
+        value = joined(change, [])
+        return None if value is None else encoded(ARRAY, change.name, value)
     if kind == NOW:
         return encoded(DATE, change.name, occasion.now) if occasion.now else None
     if kind == MUL:

@@ -39,8 +39,8 @@ def calculated(
 ) -> bytes | None:
     """Return the field at `at`, whose value begins at `begin`, with a number added to it or multiplied by it."""
     code: cython.int = raw[at]
-    one: cython.longlong
-    two: cython.longlong
+    number: cython.longlong
+    amount: cython.longlong
     result: cython.longlong
     largest: cython.longlong = MAX_SAFE_FACTOR if multiplies else MAX_SAFE_SUMMAND
     if code not in (INT32, INT64, DOUBLE):
@@ -55,14 +55,14 @@ def calculated(
         if code == DOUBLE and total == before:
             return UNCHANGED
         return encoded(DOUBLE, name, int(bits_of(total)).to_bytes(8, "little"))
-    one = integer_at(code, raw, begin)
-    two = integer_at(kind, operand, 0)
-    if not (-largest <= one <= largest and -largest <= two <= largest):
+    number = integer_at(code, raw, begin)
+    amount = integer_at(kind, operand, 0)
+    if not (-largest <= number <= largest and -largest <= amount <= largest):
         return None
-    result = one * two if multiplies else one + two
+    result = number * amount if multiplies else number + amount
     if code == INT32 and kind == INT32 and -0x80000000 <= result <= 0x7FFFFFFF:
-        return UNCHANGED if result == one else encoded(INT32, name, int(result).to_bytes(4, "little", signed=True))
-    if code == INT64 and result == one:
+        return UNCHANGED if result == number else encoded(INT32, name, int(result).to_bytes(4, "little", signed=True))
+    if code == INT64 and result == number:
         return UNCHANGED
     return encoded(INT64, name, int(result).to_bytes(8, "little", signed=True))
 
@@ -98,14 +98,14 @@ def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, membe
 
 def is_element(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
     """True if the name at [at, end) is that of the element at this position."""
-    place: cython.Py_ssize_t
+    offset: cython.Py_ssize_t
     digit: cython.int
-    said: cython.Py_ssize_t = 0
+    parsed_number: cython.Py_ssize_t = 0
     if end == at or end - at > _ELEMENT_DIGITS or (raw[at] == 0x30 and end - at > 1):
         return False
-    for place in range(at, end):
-        digit = raw[place]
+    for offset in range(at, end):
+        digit = raw[offset]
         if not 0x30 <= digit <= 0x39:
             return False
-        said = said * 10 + digit - 0x30
-    return said == number
+        parsed_number = parsed_number * 10 + digit - 0x30
+    return parsed_number == number

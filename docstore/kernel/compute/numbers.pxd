@@ -5,7 +5,7 @@ from docstore.bson.walk cimport BOOL, DATE, DOUBLE, INT32, INT64, NULL, UNDEFINE
 from docstore.kernel.compute.expressions cimport (
     Calculation, UNKNOWN, double_of, integer_of, is_binary, is_integer, put_boolean, put_integer, put_long, truth_of,
 )
-from docstore.kernel.group.sources cimport Place, Source, put_result
+from docstore.kernel.group.sources cimport ValueRef, Source, put_result
 
 cdef int _ABSOLUTE
 cdef int _FLOOR
@@ -17,20 +17,20 @@ cdef int _COMMON_LOGARITHM
 
 cdef class Function(Calculation):
     cdef int _function
-    cdef bint _calculated(self, bytes document, Place found) except -1
-    cdef bint _absolute(self, Place found) except -1
+    cdef bint _calculated(self, bytes document, ValueRef result) except -1
+    cdef bint _absolute(self, ValueRef result) except -1
 
 cdef class Rounded(Calculation):
     cdef bint _cut
-    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bint _calculated(self, bytes document, ValueRef result) except -1
 
 cdef class Power(Calculation):
-    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bint _calculated(self, bytes document, ValueRef result) except -1
 
 cdef class Converted(Calculation):
     cdef int _code
-    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bint _calculated(self, bytes document, ValueRef result) except -1
 
 cdef class TypeName(Calculation):
     cdef dict _names
-    cdef bint _calculated(self, bytes document, Place found) except -1
+    cdef bint _calculated(self, bytes document, ValueRef result) except -1

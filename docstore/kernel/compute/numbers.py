@@ -12,7 +12,7 @@ import cython
 from docstore.bson.limits import LONG_MIN
 from docstore.bson.walk import Value
 from docstore.kernel.compute.expressions import Calculation
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 
 if not cython.compiled:
     from math import ceil as _ceil
@@ -70,18 +70,18 @@ class Function(Calculation):
         super().__init__(operands, otherwise)
         self._function = function
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         function: cython.int = self._function
         number: cython.double
-        self._locate(0, document, found)
-        if found.code in (0, NULL, UNDEFINED):
-            found.put(NULL, b"")
+        self._locate(0, document, result)
+        if result.code in (0, NULL, UNDEFINED):
+            result.put(NULL, b"")
             return True
-        if not is_binary(found):
+        if not is_binary(result):
             return False
-        if is_integer(found) and function <= _CEILING:
-            return function != _ABSOLUTE or self._absolute(found)
-        number = double_of(found)
+        if is_integer(result) and function <= _CEILING:
+            return function != _ABSOLUTE or self._absolute(result)
+        number = double_of(result)
         if not isfinite(number) or (number < 0.0 and function >= _ROOT and function != _EXPONENTIAL):
             return False
         if number == 0.0 and function >= _LOGARITHM:
@@ -102,14 +102,14 @@ class Function(Calculation):
             return False
         else:
             number = exp(number)
-        found.put(DOUBLE, double_bytes(number))
+        result.put(DOUBLE, double_bytes(number))
         return True
 
-    def _absolute(self, found: Place) -> cython.bint:
-        whole: cython.longlong = integer_of(found)
-        if whole == LONG_MIN:
+    def _absolute(self, result: ValueRef) -> cython.bint:
+        integer: cython.longlong = integer_of(result)
+        if integer == LONG_MIN:
             return False
-        put_integer(found, found.code, -whole if whole < 0 else whole)
+        put_integer(result, result.code, -integer if integer < 0 else integer)
         return True
 
 
@@ -122,49 +122,49 @@ class Rounded(Calculation):
         super().__init__(operands, otherwise)
         self._cut = cut
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        places: cython.longlong = 0
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        digits: cython.longlong = 0
         number: cython.double
-        self._locate(0, document, found)
-        if not is_binary(found):
+        self._locate(0, document, result)
+        if not is_binary(result):
             return False
         if len(self._operands) > 1:
-            self._locate(1, document, self._two)
-            if self._two.code != INT32:
+            self._locate(1, document, self._second)
+            if self._second.code != INT32:
                 return False
-            places = integer_of(self._two)
-            if places < 0 or places > 100:
+            digits = integer_of(self._second)
+            if digits < 0 or digits > 100:
                 return False
-        if is_integer(found):
+        if is_integer(result):
             return True
-        number = double_of(found)
-        if not isfinite(number) or (self._cut and places):
+        number = double_of(result)
+        if not isfinite(number) or (self._cut and digits):
             return False
         if self._cut:
             number = ceil(number) if number < 0.0 else floor(number)
-        elif places:
-            number = round(number, places)
+        elif digits:
+            number = round(number, digits)
         else:
             number = rint(number)
-        found.put(DOUBLE, double_bytes(number))
+        result.put(DOUBLE, double_bytes(number))
         return True
 
 
 class Power(Calculation):
     """`$pow` if one of both is a double."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         number: cython.double
         power: cython.double
-        if not self._two_numbers(document) or DOUBLE not in (self._one.code, self._two.code):
+        if not self._two_numbers(document) or DOUBLE not in (self._first.code, self._second.code):
             return False
-        number, power = double_of(self._one), double_of(self._two)
+        number, power = double_of(self._first), double_of(self._second)
         if not (isfinite(number) and isfinite(power)) or number <= 0.0 or fabs(power) > 64.0 or number > 1e4:
             return False
         number = c_pow(number, power)
         if number == 0.0:
             return False
-        found.put(DOUBLE, double_bytes(number))
+        result.put(DOUBLE, double_bytes(number))
         return True
 
 
@@ -177,45 +177,45 @@ class Converted(Calculation):
         super().__init__(operands, otherwise)
         self._code = code
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         code: cython.int = self._code
         number: cython.double
-        whole: cython.longlong
+        integer: cython.longlong
         truth: cython.int
-        self._locate(0, document, found)
-        if found.code in (0, NULL, UNDEFINED):
-            found.put(NULL, b"")
+        self._locate(0, document, result)
+        if result.code in (0, NULL, UNDEFINED):
+            result.put(NULL, b"")
             return True
-        if found.code == code:
+        if result.code == code:
             return True
         if code == BOOL:
-            truth = truth_of(found)
+            truth = truth_of(result)
             if truth == UNKNOWN:
                 return False
-            put_boolean(found, truth == 1)
+            put_boolean(result, truth == 1)
             return True
         if code == DATE:
-            if found.code != INT64:
+            if result.code != INT64:
                 return False
-            found.code = DATE
+            result.code = DATE
             return True
-        if found.code == BOOL:
-            whole = 1 if found.raw[found.at] else 0
-        elif found.code == DOUBLE:
-            number = double_of(found)
+        if result.code == BOOL:
+            integer = 1 if result.raw[result.at] else 0
+        elif result.code == DOUBLE:
+            number = double_of(result)
             if not -_SAFE_LONG < number < _SAFE_LONG:
                 return False
-            whole = cython.cast(cython.longlong, number)
-        elif is_integer(found):
-            whole = integer_of(found)
+            integer = cython.cast(cython.longlong, number)
+        elif is_integer(result):
+            integer = integer_of(result)
         else:
             return False
         if code == DOUBLE:
-            found.put(DOUBLE, double_bytes(cython.cast(cython.double, whole)))
+            result.put(DOUBLE, double_bytes(cython.cast(cython.double, integer)))
         elif code == INT64:
-            put_long(found, INT64, whole)
-        elif -0x80000000 <= whole <= 0x7FFFFFFF:
-            put_integer(found, INT32, whole)
+            put_long(result, INT64, integer)
+        elif -0x80000000 <= integer <= 0x7FFFFFFF:
+            put_integer(result, INT32, integer)
         else:
             return False
         return True
@@ -232,7 +232,7 @@ class TypeName(Calculation):
         super().__init__(operands, otherwise)
         self._names = names
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        self._locate(0, document, self._one)
-        put_result(found, self._names[self._one.code])
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        self._locate(0, document, self._first)
+        put_result(result, self._names[self._first.code])
         return True

@@ -93,23 +93,23 @@ def field_changes(specification: bytes, array_filters: Sequence[bytes] = ()) -> 
         return None if filters else _level(changes, frozenset(names))
     if not _all_used(changes, filters):
         return None
-    made = _tree(changes, frozenset([_place_of(name.split(b".")) for name in names]), 1, filters)
-    if made is not None and made.positional:
+    tree = _tree(changes, frozenset([_place_of(name.split(b".")) for name in names]), 1, filters)
+    if tree is not None and tree.positional:
         parts = [name.split(b".") for name in names]
-        made.arrays = frozenset([b".".join(each[: each.index(MATCHED)]).decode() for each in parts if MATCHED in each])
-        made.names_in_place = frozenset([_place_of([name for name in each if name != MATCHED]) for each in parts])
-    return made
+        tree.arrays = frozenset([b".".join(path[: path.index(MATCHED)]).decode() for path in parts if MATCHED in path])
+        tree.names_in_place = frozenset([_place_of([name for name in path if name != MATCHED]) for path in parts])
+    return tree
 
 
 def _filters(array_filters: Sequence[bytes]) -> Filters | None:
     """Return the array filters; None if one has conditions other than equalities, or two have the same identifier."""
-    found: Filters = {}
-    for each in array_filters:
-        pair = array_filter(each)
+    filters: Filters = {}
+    for document in array_filters:
+        pair = array_filter(document)
         if pair is None:
             return None
-        found[b"$[%b]" % pair[0]] = pair[1]
-    return found if len(found) == len(array_filters) else None
+        filters[b"$[%b]" % pair[0]] = pair[1]
+    return filters if len(filters) == len(array_filters) else None
 
 
 def _all_used(changes: list[Change], filters: Filters) -> bool:
@@ -122,16 +122,16 @@ def _all_used(changes: list[Change], filters: Filters) -> bool:
 def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, filters: Filters) -> FieldChanges | None:
     """Return the changes of paths as a tree of their parts; None if one is within another, or one is too long."""
     here: list[Change] = []
-    within: dict[bytes, list[Change]] = {}
+    groups: dict[bytes, list[Change]] = {}
     nothing: frozenset[bytes] = frozenset()
     for change in changes:
-        first, dot, rest = change.name.partition(b".")
+        first, dot, subpath = change.name.partition(b".")
         if dot:
-            change.name = rest
-            within.setdefault(first, []).append(change)
+            change.name = subpath
+            groups.setdefault(first, []).append(change)
         else:
             here.append(change)
-    for first, group in within.items():
+    for first, group in groups.items():
         below = None if depth == _DEEPEST else _tree(group, nothing, depth + 1, filters)
         if below is None:
             return None
@@ -146,29 +146,29 @@ def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, fil
 
 
 def _below(name: bytes, changes: FieldChanges) -> Change:
-    made = Change(name, BELOW, 0, b"")
-    made.below = changes
-    return made
+    change = Change(name, BELOW, 0, b"")
+    change.below = changes
+    return change
 
 
 def _level(changes: list[Change], names: frozenset[bytes]) -> FieldChanges | None:
     """Return the changes of these fields; None if one is named twice, or if selected elements are not the
     only change.
     """
-    found = {change.name for change in changes}
-    alone = len(found) == 1 or not any([name.startswith(MATCHED) for name in found])  # noqa: C419 (as above)
-    return FieldChanges(changes, names) if len(found) == len(changes) and alone else None
+    field_names = {change.name for change in changes}
+    alone = len(field_names) == 1 or not any([name.startswith(MATCHED) for name in field_names])  # noqa: C419 (as above)
+    return FieldChanges(changes, names) if len(field_names) == len(changes) and alone else None
 
 
 def _place_of(path: list[bytes]) -> bytes:
     """Return the place as `docstore.query.value.places.changed_place` does."""
-    found: list[bytes] = []
+    parts: list[bytes] = []
     for name in path:
         if name.isdigit() or name == MATCHED:
             break
         if not name.startswith(EVERY):
-            found.append(name)
-    return b".".join(found)
+            parts.append(name)
+    return b".".join(parts)
 
 
 def _gather(
@@ -251,7 +251,7 @@ def _take_operand(change: Change) -> bool:
             if name == "$slice":
                 change.keep = int32_at(data, 0)
             else:
-                change.place = int32_at(data, 0)
+                change.position = int32_at(data, 0)
     return True
 
 

@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value, encoded_name
-from docstore.kernel.compute.arrays import Made
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.compute.arrays import BufferedCalculation
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_SORTED_ARRAY_BYTES
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, NULL, OBJECT, document_stop, find, name_end, part, value_end
-    from docstore.kernel.compute.arrays import places_of
+    from docstore.kernel.compute.arrays import member_spans
     from docstore.kernel.keys.elements import append_directed
     from docstore.kernel.keys.encoding import append_key
 
 
-class Sorted(Made):
+class Sorted(BufferedCalculation):
     """`$sortArray`: elements in the order of `fields`, (path, 1 or -1). Without fields their own values sort, in a
     `direction`. Arrays sort as a whole, and no path leads through one.
     """
@@ -40,29 +40,29 @@ class Sorted(Made):
     ) -> None:
         super().__init__(operands, otherwise)
         self._paths = [[encoded_name(name) for name in path.split(".")] for path, _ in fields]
-        self._falling = [way < 0 for _, way in fields] or [direction < 0]
+        self._falling = [order < 0 for _, order in fields] or [direction < 0]
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        array: ValueRef = self._first
         out: KeyWriter = self._out
         first: cython.Py_ssize_t
         position: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        self._locate(0, document, one)
-        if one.code != ARRAY or one.end - one.at > MAX_SORTED_ARRAY_BYTES:
+        self._locate(0, document, array)
+        if array.code != ARRAY or array.end - array.at > MAX_SORTED_ARRAY_BYTES:
             return False
-        keyed = [(self._key(one.raw, begin, end), begin, end) for begin, end in places_of(one)]
-        spend(one.end - one.at)
+        keyed = [(self._key(array.raw, begin, end), begin, end) for begin, end in member_spans(array)]
+        spend(array.end - array.at)
         # The sort is stable.
         keyed.sort()
         out.clear()
         first = out.begin_document()
         for position, (_, begin, end) in enumerate(keyed):
-            out.put_member(one.raw[begin], position)
-            out.put_part(one.raw, name_end(one.raw, begin + 1, end) + 1, end)
+            out.put_member(array.raw[begin], position)
+            out.put_part(array.raw, name_end(array.raw, begin + 1, end) + 1, end)
         out.end_document(first)
-        self._put(ARRAY, found)
+        self._store_result(ARRAY, result)
         return True
 
     def _key(self, raw: bytes, member: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
@@ -80,18 +80,18 @@ class Sorted(Made):
         for position in range(len(self._paths)):
             code, at, stop = raw[member], value, end
             for name in self._paths[position]:
-                place = find(raw, at, stop, name) if code == OBJECT else -1
-                if place < 0:
+                offset = find(raw, at, stop, name) if code == OBJECT else -1
+                if offset < 0:
                     code = NULL
                     break
-                code = raw[place]
-                at = place + len(name) + 2
+                code = raw[offset]
+                at = offset + len(name) + 2
                 stop = value_end(raw, code, at, stop)
             append_directed(out, code, raw, at, stop, self._falling[position], None)
         return out.taken()
 
 
-class MemberSet(Made):
+class MemberSet(BufferedCalculation):
     """`$setUnion`, or with `shared` `$setIntersection`, of arrays: one of each of equal elements, in their order."""
 
     _shared: cython.bint
@@ -100,22 +100,22 @@ class MemberSet(Made):
         super().__init__(operands, otherwise)
         self._shared = shared
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        operand: cython.Py_ssize_t
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        index: cython.Py_ssize_t
         position: cython.Py_ssize_t
         first: cython.Py_ssize_t
-        one: Place = self._one
+        array: ValueRef = self._first
         out: KeyWriter = self._out
         code: cython.int
         raw: bytes
         members: dict[bytes, Value] = {}
         other: dict[bytes, Value]
-        for operand in range(len(self._operands)):
-            self._locate(operand, document, one)
-            if one.code != ARRAY or one.end - one.at > MAX_SORTED_ARRAY_BYTES:
+        for index in range(len(self._operands)):
+            self._locate(index, document, array)
+            if array.code != ARRAY or array.end - array.at > MAX_SORTED_ARRAY_BYTES:
                 return False
-            other = self._members_of(one)
-            if operand == 0:
+            other = self._members_of(array)
+            if index == 0:
                 members = other
             elif not self._shared:
                 members = {**other, **members}
@@ -132,10 +132,10 @@ class MemberSet(Made):
             out.put_member(code, position)
             out.put_bytes(raw)
         out.end_document(first)
-        self._put(ARRAY, found)
+        self._store_result(ARRAY, result)
         return True
 
-    def _members_of(self, array: Place) -> dict[bytes, Value]:
+    def _members_of(self, array: ValueRef) -> dict[bytes, Value]:
         """Return the elements by their keys, the first of equal ones."""
         out: KeyWriter = self._out
         raw: bytes = array.raw
@@ -144,15 +144,15 @@ class MemberSet(Made):
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
         key: bytes
-        found: dict[bytes, Value] = {}
+        members: dict[bytes, Value] = {}
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
             out.clear()
             append_key(out, raw[at], raw, begin, end)
             key = out.taken()
-            if key not in found:
-                found[key] = (raw[at], part(raw, begin, end))
+            if key not in members:
+                members[key] = (raw[at], part(raw, begin, end))
             at = end
         spend(array.end - array.at)
-        return found
+        return members

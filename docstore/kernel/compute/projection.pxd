@@ -1,4 +1,4 @@
-from docstore.kernel.group.sources cimport Place, Source
+from docstore.kernel.group.sources cimport ValueRef, Source
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.bson.walk cimport ARRAY, OBJECT, document_stop, name_end, same_bytes, value_end
 
@@ -13,7 +13,7 @@ cdef class TopFields:
     cdef dict _positions
     cdef dict _added_positions
     cdef bytearray _placed
-    cdef Place _found
+    cdef ValueRef _value
     cdef KeyWriter _out
     cdef unsigned long long _all
     cpdef bytes apply(self, bytes raw)

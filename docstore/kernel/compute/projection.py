@@ -11,7 +11,7 @@ from typing import Any
 import cython
 
 from docstore.bson.walk import encoded_name
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_COMPARED_NAMES, MAX_TRACKED_NAMES
 
@@ -37,7 +37,7 @@ class TopFields:
     _positions: dict[bytes, int] | None
     _added_positions: dict[bytes, int] | None
     _placed: bytearray
-    _found: Place
+    _value: ValueRef
     _out: KeyWriter
     _all: cython.ulonglong
 
@@ -60,7 +60,7 @@ class TopFields:
         self._placed = bytearray(len(added))
         watched = not exclude and not added and 0 < len(self._names) <= MAX_TRACKED_NAMES
         self._all = (1 << len(self._names)) - 1 if watched else 0
-        self._found = Place()
+        self._value = ValueRef()
         self._out = KeyWriter()
 
     def apply(self, raw: bytes) -> bytes:
@@ -71,7 +71,7 @@ class TopFields:
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
         position: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         missing: cython.ulonglong = self._all
         bit: cython.ulonglong = 1
         out: KeyWriter = self._out
@@ -82,19 +82,19 @@ class TopFields:
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            position = place = -1
+            position = index = -1
             if self._in_place:
                 position = _place_of(raw, at + 1, named + 1, self._added, self._added_hints, self._added_positions)
             if position < 0:
-                place = _place_of(raw, at + 1, named, self._names, self._hints, self._positions)
-            if position >= 0 or (place >= 0) == self._exclude:
+                index = _place_of(raw, at + 1, named, self._names, self._hints, self._positions)
+            if position >= 0 or (index >= 0) == self._exclude:
                 out.put_part(raw, kept_from, at)
                 kept_from = end
             if position >= 0:
                 self._add(position, raw)
             at = end
-            if missing != 0 and place >= 0:
-                missing &= ~(bit << place)
+            if missing != 0 and index >= 0:
+                missing &= ~(bit << index)
                 if missing == 0:
                     break
         out.put_part(raw, kept_from, at)
@@ -108,21 +108,21 @@ class TopFields:
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
         """Return the projected documents."""
         document: bytes
-        made: list[bytes] = []
+        results: list[bytes] = []
         for document in documents:
-            made.append(self.apply(document))
-        return made
+            results.append(self.apply(document))
+        return results
 
     def _add(self, position: cython.Py_ssize_t, raw: bytes) -> cython.int:
         """Write an added field."""
-        found: Place = self._found
+        value: ValueRef = self._value
         source: Source = self._sources[position]
         self._placed[position] = 1
-        source.locate(raw, None, found)
-        if found.code != 0:
-            self._out.put(found.code)
+        source.locate(raw, None, value)
+        if value.code != 0:
+            self._out.put(value.code)
             self._out.put_bytes(self._added[position])
-            self._out.put_part(found.raw, found.at, found.end)
+            self._out.put_part(value.raw, value.at, value.end)
         return 0
 
 
@@ -146,8 +146,8 @@ class FieldTree:
         self._names = [encoded_name(name) for name in fields]
         self._hints = _hints_of(self._names)
         self._positions = _positions_of(self._names)
-        self._below = [each if isinstance(each, FieldTree) else None for each in fields.values()]
-        self._stays = [each is True for each in fields.values()]
+        self._below = [field if isinstance(field, FieldTree) else None for field in fields.values()]
+        self._stays = [field is True for field in fields.values()]
         self._out = KeyWriter()
 
     def apply(self, raw: bytes) -> bytes:
@@ -159,10 +159,10 @@ class FieldTree:
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
         """Return the projected documents."""
         document: bytes
-        made: list[bytes] = []
+        results: list[bytes] = []
         for document in documents:
-            made.append(self.apply(document))
-        return made
+            results.append(self.apply(document))
+        return results
 
     def _put_document(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, out: KeyWriter

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value
-from docstore.kernel.compute.arrays import Made
+from docstore.kernel.compute.arrays import BufferedCalculation
 from docstore.kernel.compute.expressions import Calculation
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_TEXT_BYTES
 
@@ -24,21 +24,21 @@ if not cython.compiled:
 _SPACES = b"\0\t\n\v\f\r "
 
 
-def _is_short(place: Place) -> cython.bint:
+def _is_short(value: ValueRef) -> cython.bint:
     """True if the value is a string within the limit."""
-    return place.code == STRING and place.end - place.at < MAX_TEXT_BYTES
+    return value.code == STRING and value.end - value.at < MAX_TEXT_BYTES
 
 
-def _text(place: Place) -> bytes:
-    return part(place.raw, place.at + 4, place.end - 1)
+def _text(value: ValueRef) -> bytes:
+    return part(value.raw, value.at + 4, value.end - 1)
 
 
-def _put_text(found: Place, out: KeyWriter, text: bytes) -> cython.int:
+def _put_text(result: ValueRef, out: KeyWriter, text: bytes) -> cython.int:
     out.clear()
     out.put_little(len(text) + 1, 4)
     out.put_bytes(text)
     out.put(0)
-    return found.put(STRING, out.taken())
+    return result.put(STRING, out.taken())
 
 
 def _continues(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
@@ -55,7 +55,9 @@ def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cy
     return count
 
 
-def _behind(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong) -> cython.Py_ssize_t:
+def _skip_characters(
+    raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
+) -> cython.Py_ssize_t:
     """Return the offset after `count` characters, or the end of the text."""
     while at < end and (count > 0 or _continues(raw, at)):
         if not _continues(raw, at):
@@ -70,7 +72,7 @@ def _upper(byte: cython.int) -> cython.int:
     return byte - 32 if 97 <= byte <= 122 else byte
 
 
-class Case(Made):
+class Case(BufferedCalculation):
     """`$toUpper`, or `$toLower`, of ASCII letters."""
 
     _upper: cython.bint
@@ -79,28 +81,28 @@ class Case(Made):
         super().__init__(operands, otherwise)
         self._upper = upper
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        operand: ValueRef = self._first
         out: KeyWriter = self._out
         at: cython.Py_ssize_t
         byte: cython.int
-        self._locate(0, document, one)
-        if not _is_short(one):
+        self._locate(0, document, operand)
+        if not _is_short(operand):
             return False
         out.clear()
-        out.put_part(one.raw, one.at, one.at + 4)
-        for at in range(one.at + 4, one.end):
-            byte = one.raw[at]
+        out.put_part(operand.raw, operand.at, operand.at + 4)
+        for at in range(operand.at + 4, operand.end):
+            byte = operand.raw[at]
             if self._upper:
                 byte = _upper(byte)
             elif 65 <= byte <= 90:
                 byte += 32
             out.put(byte)
-        self._put(STRING, found)
+        self._store_result(STRING, result)
         return True
 
 
-class Counted(Made):
+class Counted(BufferedCalculation):
     """An operator that counts in bytes, or in `characters`."""
 
     _of_characters: cython.bint
@@ -115,136 +117,140 @@ class Counted(Made):
 class Length(Counted):
     """`$strLenBytes`, or with `characters` `$strLenCP`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
-        self._locate(0, document, one)
-        if not _is_short(one):
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        operand: ValueRef = self._first
+        self._locate(0, document, operand)
+        if not _is_short(operand):
             return False
         if self._of_characters:
-            put_integer(found, INT32, _characters(one.raw, one.at + 4, one.end - 1))
+            put_integer(result, INT32, _characters(operand.raw, operand.at + 4, operand.end - 1))
         else:
-            put_integer(found, INT32, one.end - one.at - 5)
+            put_integer(result, INT32, operand.end - operand.at - 5)
         return True
 
 
 class Substring(Counted):
     """`$substrBytes`, or with `characters` `$substrCP`, between whole characters."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
-        two: Place = self._two
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        operand: ValueRef = self._first
+        bound: ValueRef = self._second
         out: KeyWriter = self._out
         start: cython.longlong
         count: cython.longlong
         first: cython.Py_ssize_t
         last: cython.Py_ssize_t
         stop: cython.Py_ssize_t
-        self._locate(0, document, one)
-        self._locate(1, document, two)
-        if not _is_short(one) or two.code != INT32:
+        self._locate(0, document, operand)
+        self._locate(1, document, bound)
+        if not _is_short(operand) or bound.code != INT32:
             return False
-        start = integer_of(two)
-        self._locate(2, document, two)
-        if two.code != INT32 or start < 0:
+        start = integer_of(bound)
+        self._locate(2, document, bound)
+        if bound.code != INT32 or start < 0:
             return False
-        count = integer_of(two)
-        first, stop = one.at + 4, one.end - 1
+        count = integer_of(bound)
+        first, stop = operand.at + 4, operand.end - 1
         if self._of_characters:
             if count < 0:
                 return False
-            first = _behind(one.raw, first, stop, start)
-            last = _behind(one.raw, first, stop, count)
+            first = _skip_characters(operand.raw, first, stop, start)
+            last = _skip_characters(operand.raw, first, stop, count)
         else:
             first = min(first + start, stop)
             last = stop if count < 0 else min(first + count, stop)
-            if (first < stop and _continues(one.raw, first)) or (last < stop and _continues(one.raw, last)):
+            if (first < stop and _continues(operand.raw, first)) or (last < stop and _continues(operand.raw, last)):
                 return False
         out.clear()
         out.put_little(last - first + 1, 4)
-        out.put_part(one.raw, first, last)
+        out.put_part(operand.raw, first, last)
         out.put(0)
-        self._put(STRING, found)
+        self._store_result(STRING, result)
         return True
 
 
-class Parts(Made):
+class Parts(BufferedCalculation):
     """`$split`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         out: KeyWriter = self._out
         piece: bytes
         position: cython.Py_ssize_t
         first: cython.Py_ssize_t
-        self._locate(0, document, self._one)
-        self._locate(1, document, self._two)
-        if self._one.end - self._one.at > 65536 or not _is_short(self._one) or not _is_short(self._two):
+        self._locate(0, document, self._first)
+        self._locate(1, document, self._second)
+        if self._first.end - self._first.at > 65536 or not _is_short(self._first) or not _is_short(self._second):
             return False
-        separator = _text(self._two)
+        separator = _text(self._second)
         if not separator:
             return False
         out.clear()
         first = out.begin_document()
-        for position, piece in enumerate(_text(self._one).split(separator)):
+        for position, piece in enumerate(_text(self._first).split(separator)):
             out.put_member(STRING, position)
             out.put_little(len(piece) + 1, 4)
             out.put_bytes(piece)
             out.put(0)
         out.end_document(first)
-        self._put(ARRAY, found)
+        self._store_result(ARRAY, result)
         return True
 
 
-class Trimmed(Made):
+class Trimmed(BufferedCalculation):
     """`$trim`, `$ltrim`, `$rtrim` of white space, up to the first non-ASCII character."""
 
-    _left: cython.bint
-    _right: cython.bint
+    _trims_left: cython.bint
+    _trims_right: cython.bint
 
     def __init__(
-        self, operands: Sequence[Source], otherwise: Callable[[bytes], Value | None], left: bool, right: bool
+        self,
+        operands: Sequence[Source],
+        otherwise: Callable[[bytes], Value | None],
+        trims_left: bool,
+        trims_right: bool,
     ) -> None:
         super().__init__(operands, otherwise)
-        self._left = left
-        self._right = right
+        self._trims_left = trims_left
+        self._trims_right = trims_right
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        operand: ValueRef = self._first
         text: bytes
-        self._locate(0, document, one)
-        if not _is_short(one):
+        self._locate(0, document, operand)
+        if not _is_short(operand):
             return False
-        text = _text(one)
-        if self._left:
+        text = _text(operand)
+        if self._trims_left:
             text = text.lstrip(_SPACES)
-        if self._right:
+        if self._trims_right:
             text = text.rstrip(_SPACES)
-        if text and ((self._left and text[0] > 127) or (self._right and text[len(text) - 1] > 127)):
+        if text and ((self._trims_left and text[0] > 127) or (self._trims_right and text[len(text) - 1] > 127)):
             return False
-        _put_text(found, self._out, text)
+        _put_text(result, self._out, text)
         return True
 
 
 class Index(Counted):
     """`$indexOfBytes`, or with `characters` `$indexOfCP`, in the whole of a text."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         text: bytes
-        place: cython.Py_ssize_t
-        self._locate(0, document, self._one)
-        if not _is_short(self._one):
+        position: cython.Py_ssize_t
+        self._locate(0, document, self._first)
+        if not _is_short(self._first):
             return False
-        self._locate(1, document, self._two)
-        if not _is_short(self._two):
+        self._locate(1, document, self._second)
+        if not _is_short(self._second):
             return False
-        text = _text(self._one)
-        place = text.find(_text(self._two))
-        if self._of_characters and place > 0:
-            place = _characters(text, 0, place)
-        put_integer(found, INT32, place)
+        text = _text(self._first)
+        position = text.find(_text(self._second))
+        if self._of_characters and position > 0:
+            position = _characters(text, 0, position)
+        put_integer(result, INT32, position)
         return True
 
 
-class Replaced(Made):
+class Replaced(BufferedCalculation):
     """`$replaceOne`, or `$replaceAll`: a text, the text to find, and its replacement."""
 
     _count: cython.Py_ssize_t
@@ -253,63 +259,63 @@ class Replaced(Made):
         super().__init__(operands, otherwise)
         self._count = count
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
         text: bytes
         sought: bytes
         other: bytes
-        self._locate(0, document, self._one)
-        self._locate(1, document, self._two)
-        if not _is_short(self._one) or not _is_short(self._two):
+        self._locate(0, document, self._first)
+        self._locate(1, document, self._second)
+        if not _is_short(self._first) or not _is_short(self._second):
             return False
-        text = _text(self._one)
-        sought = _text(self._two)
-        self._locate(2, document, self._two)
-        if not _is_short(self._two) or not sought:
+        text = _text(self._first)
+        sought = _text(self._second)
+        self._locate(2, document, self._second)
+        if not _is_short(self._second) or not sought:
             return False
-        other = _text(self._two)
+        other = _text(self._second)
         if text.count(sought) * len(other) > MAX_TEXT_BYTES:
             return False
-        _put_text(found, self._out, text.replace(sought, other, self._count))
+        _put_text(result, self._out, text.replace(sought, other, self._count))
         return True
 
 
 class CaseOrder(Calculation):
     """`$strcasecmp`."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        one: Place = self._one
-        two: Place = self._two
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        first: ValueRef = self._first
+        second: ValueRef = self._second
         at: cython.Py_ssize_t
         length: cython.Py_ssize_t
         order: cython.int = 0
-        self._locate(0, document, one)
-        self._locate(1, document, two)
-        if not _is_short(one) or not _is_short(two):
+        self._locate(0, document, first)
+        self._locate(1, document, second)
+        if not _is_short(first) or not _is_short(second):
             return False
-        length = min(one.end - one.at, two.end - two.at) - 5
+        length = min(first.end - first.at, second.end - second.at) - 5
         for at in range(4, 4 + length):
-            order = _upper(one.raw[one.at + at]) - _upper(two.raw[two.at + at])
+            order = _upper(first.raw[first.at + at]) - _upper(second.raw[second.at + at])
             if order != 0:
                 break
         if order == 0:
-            order = (one.end - one.at > two.end - two.at) - (one.end - one.at < two.end - two.at)
-        put_integer(found, INT32, (order > 0) - (order < 0))
+            order = (first.end - first.at > second.end - second.at) - (first.end - first.at < second.end - second.at)
+        put_integer(result, INT32, (order > 0) - (order < 0))
         return True
 
 
-class Text(Made):
+class Text(BufferedCalculation):
     """`$toString` of strings, integers, booleans and ids."""
 
-    def _calculated(self, document: bytes, found: Place) -> cython.bint:
-        self._locate(0, document, found)
-        if found.code == STRING:
+    def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:
+        self._locate(0, document, result)
+        if result.code == STRING:
             return True
-        if found.code in (INT32, INT64):
-            _put_text(found, self._out, b"%d" % integer_of(found))
-        elif found.code == BOOL:
-            _put_text(found, self._out, b"true" if found.raw[found.at] else b"false")
-        elif found.code == OBJECT_ID:
-            _put_text(found, self._out, part(found.raw, found.at, found.end).hex().encode())
+        if result.code in (INT32, INT64):
+            _put_text(result, self._out, b"%d" % integer_of(result))
+        elif result.code == BOOL:
+            _put_text(result, self._out, b"true" if result.raw[result.at] else b"false")
+        elif result.code == OBJECT_ID:
+            _put_text(result, self._out, part(result.raw, result.at, result.end).hex().encode())
         else:
             return False
         return True

@@ -1,6 +1,6 @@
 from docstore.bson.allowance cimport spend
 from docstore.kernel.group.double_sum cimport DoubleSum
-from docstore.kernel.group.sources cimport Place
+from docstore.kernel.group.sources cimport ValueRef
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.bson.number cimport double_bytes, integer_bytes
@@ -13,8 +13,8 @@ from docstore.bson.walk cimport (
 cdef class State:
     cdef readonly list extras
     cdef State following
-    cdef int add(self, Place found) except -1
-    cdef bint merge(self, Place found) except -1
+    cdef int add(self, ValueRef value) except -1
+    cdef bint merge(self, ValueRef partial) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
 
@@ -22,14 +22,14 @@ cdef class SumState(State):
     cdef bint _counted
     cdef long long _count
     cdef int _kind
-    cdef long long _whole
+    cdef long long _integer_sum
     cdef bint _binary
     cdef DoubleSum _sum
-    cdef int add(self, Place found) except -1
-    cdef bint merge(self, Place found) except -1
-    cdef int _add_integer(self, long long number, Place found) except -1
-    cdef int _add_double(self, double number, Place found) except -1
-    cdef int _keep(self, Place found) except -1
+    cdef int add(self, ValueRef value) except -1
+    cdef bint merge(self, ValueRef partial) except -1
+    cdef int _add_integer(self, long long number, ValueRef value) except -1
+    cdef int _add_double(self, double number, ValueRef value) except -1
+    cdef int _keep(self, ValueRef value) except -1
     cdef int _begin_binary(self) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
@@ -39,8 +39,8 @@ cdef class ExtremeState(State):
     cdef bint _last
     cdef int _code
     cdef bytes _raw
-    cdef int add(self, Place found) except -1
-    cdef bint merge(self, Place found) except -1
+    cdef int add(self, ValueRef value) except -1
+    cdef bint merge(self, ValueRef partial) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
 
@@ -48,8 +48,8 @@ cdef class EndState(State):
     cdef bint _last
     cdef tuple _value
     cdef Py_ssize_t _counted
-    cdef int add(self, Place found) except -1
-    cdef bint merge(self, Place found) except -1
+    cdef int add(self, ValueRef value) except -1
+    cdef bint merge(self, ValueRef partial) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)
 
@@ -60,8 +60,8 @@ cdef class MembersState(State):
     cdef bytearray _members
     cdef dict _keys
     cdef Py_ssize_t _size
-    cdef int add(self, Place found) except -1
+    cdef int add(self, ValueRef value) except -1
     cdef int _take(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef bint merge(self, Place found) except -1
+    cdef bint merge(self, ValueRef partial) except -1
     cpdef tuple partial(self)
     cpdef tuple result(self)

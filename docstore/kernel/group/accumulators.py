@@ -18,7 +18,7 @@ from docstore.bson.build import array_from, document_from
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.errors import MOST_MEMBERS, too_many_members
 from docstore.kernel.group.double_sum import DoubleSum
-from docstore.kernel.group.sources import Place
+from docstore.kernel.group.sources import ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
@@ -60,11 +60,11 @@ class State:
         self.extras = None
         self.following = None
 
-    def add(self, found: Place) -> cython.int:
+    def add(self, value: ValueRef) -> cython.int:
         """Add a value; return the bytes of memory that it takes."""
         raise NotImplementedError
 
-    def merge(self, found: Place) -> cython.bint:
+    def merge(self, partial: ValueRef) -> cython.bint:
         """Add another state's `partial`. False, with the state unchanged, if the kernel's arithmetic is not enough."""
         raise NotImplementedError
 
@@ -90,7 +90,7 @@ class SumState(State):
     _counted: cython.bint
     _count: cython.longlong
     _kind: cython.int
-    _whole: cython.longlong
+    _integer_sum: cython.longlong
     _binary: cython.bint
     _sum: DoubleSum
 
@@ -99,42 +99,42 @@ class SumState(State):
         self._counted = counted
         self._count = 0
         self._kind = INT32
-        self._whole = 0
+        self._integer_sum = 0
         self._binary = False
         self._sum = DoubleSum()
 
-    def add(self, found: Place) -> cython.int:
-        if found.code == INT32:
-            return self._add_integer(int32_at(found.raw, found.at), found)
-        if found.code == INT64:
-            return self._add_integer(int64_at(found.raw, found.at), found)
-        if found.code == DOUBLE:
-            return self._add_double(double_at(found.raw, found.at), found)
-        if found.code == DECIMAL:
-            return self._keep(found)
+    def add(self, value: ValueRef) -> cython.int:
+        if value.code == INT32:
+            return self._add_integer(int32_at(value.raw, value.at), value)
+        if value.code == INT64:
+            return self._add_integer(int64_at(value.raw, value.at), value)
+        if value.code == DOUBLE:
+            return self._add_double(double_at(value.raw, value.at), value)
+        if value.code == DECIMAL:
+            return self._keep(value)
         return 0
 
-    def _add_integer(self, number: cython.longlong, found: Place) -> cython.int:
+    def _add_integer(self, number: cython.longlong, value: ValueRef) -> cython.int:
         top: cython.longlong = number >> 61
-        held: cython.longlong = self._whole >> 61
-        if not (-1 <= top <= 0 and -1 <= held <= 0):
-            return self._keep(found)
-        if self._binary or not (-1 <= number >> 53 <= 0 and -1 <= (self._whole + number) >> 53 <= 0):
+        sum_top: cython.longlong = self._integer_sum >> 61
+        if not (-1 <= top <= 0 and -1 <= sum_top <= 0):
+            return self._keep(value)
+        if self._binary or not (-1 <= number >> 53 <= 0 and -1 <= (self._integer_sum + number) >> 53 <= 0):
             self._begin_binary()
-            if found.code == INT32:
+            if value.code == INT32:
                 self._sum.plus(cython.cast(cython.double, number))
             else:
                 self._sum.plus_long(number)
-        self._whole += number
+        self._integer_sum += number
         self._count += 1
-        if found.code == INT64 and self._kind == INT32:
+        if value.code == INT64 and self._kind == INT32:
             self._kind = INT64
         return 0
 
-    def _add_double(self, number: cython.double, found: Place) -> cython.int:
+    def _add_double(self, number: cython.double, value: ValueRef) -> cython.int:
         self._begin_binary()
         if self._sum.overflows(number):
-            return self._keep(found)
+            return self._keep(value)
         self._sum.plus(number)
         self._count += 1
         self._kind = DOUBLE
@@ -144,21 +144,21 @@ class SumState(State):
         """Start to maintain the doubles."""
         if not self._binary:
             self._binary = True
-            self._sum.plus_long(self._whole)
+            self._sum.plus_long(self._integer_sum)
         return 0
 
-    def _keep(self, found: Place) -> cython.int:
+    def _keep(self, value: ValueRef) -> cython.int:
         if self.extras is None:
             self.extras = []
-        self.extras.append(found.value())
+        self.extras.append(value.value())
         return 100
 
-    def merge(self, found: Place) -> cython.bint:
-        raw: bytes = found.raw
-        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
-        at: cython.Py_ssize_t = found.at + 4
+    def merge(self, partial: ValueRef) -> cython.bint:
+        raw: bytes = partial.raw
+        stop: cython.Py_ssize_t = document_stop(raw, partial.at, partial.end)
+        at: cython.Py_ssize_t = partial.at + 4
         count: cython.longlong = 0
-        whole: cython.longlong
+        integer_sum: cython.longlong
         kind: cython.int
         high: cython.double
         low: cython.double
@@ -172,7 +172,7 @@ class SumState(State):
         if raw[at] != INT64:
             return False
         at = name_end(raw, at + 1, stop) + 1
-        whole = int64_at(raw, at)
+        integer_sum = int64_at(raw, at)
         at = name_end(raw, at + 9, stop) + 1
         high = double_at(raw, at)
         at = name_end(raw, at + 9, stop) + 1
@@ -180,14 +180,14 @@ class SumState(State):
         at = name_end(raw, at + 9, stop) + 1
         if kind == DECIMAL or part(raw, at, at + 16) != _NO_DECIMAL:
             return False
-        if self._sum.overflows(high + low) or not (-1 <= whole >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+        if self._sum.overflows(high + low) or not (-1 <= integer_sum >> 61 <= 0 and -1 <= self._integer_sum >> 61 <= 0):
             return False
-        if self._binary or kind == DOUBLE or not (-1 <= (self._whole + whole) >> 53 <= 0):
+        if self._binary or kind == DOUBLE or not (-1 <= (self._integer_sum + integer_sum) >> 53 <= 0):
             self._begin_binary()
-            self._sum.plus_long(whole)
+            self._sum.plus_long(integer_sum)
             self._sum.plus(high)
             self._sum.plus(low)
-        self._whole += whole
+        self._integer_sum += integer_sum
         self._count += count
         if kind == DOUBLE or (kind == INT64 and self._kind == INT32):
             self._kind = kind
@@ -197,7 +197,7 @@ class SumState(State):
         only_integers: cython.bint = self._kind != DOUBLE
         parts = [
             (INT32, self._kind.to_bytes(4, "little")),
-            (INT64, (self._whole if only_integers else 0).to_bytes(8, "little", signed=True)),
+            (INT64, (self._integer_sum if only_integers else 0).to_bytes(8, "little", signed=True)),
             (DOUBLE, pack("<d", 0.0 if only_integers else self._sum.high)),
             (DOUBLE, pack("<d", 0.0 if only_integers else self._sum.low)),
             _ZERO_DECIMAL,
@@ -207,14 +207,14 @@ class SumState(State):
         return ARRAY, array_from(parts)
 
     def result(self) -> Value:
-        total: cython.double = self._sum.high if self._kind == DOUBLE else cython.cast(cython.double, self._whole)
+        total: cython.double = self._sum.high if self._kind == DOUBLE else cython.cast(cython.double, self._integer_sum)
         if self._counted:
             return (NULL, b"") if self._count == 0 else (DOUBLE, double_bytes(total / self._count))
         if self._kind == DOUBLE:
             return DOUBLE, double_bytes(total)
-        if self._kind == INT32 and -0x80000000 <= self._whole <= 0x7FFFFFFF:
-            return INT32, integer_bytes(self._whole, 4)
-        return INT64, integer_bytes(self._whole, 8)
+        if self._kind == INT32 and -0x80000000 <= self._integer_sum <= 0x7FFFFFFF:
+            return INT32, integer_bytes(self._integer_sum, 4)
+        return INT64, integer_bytes(self._integer_sum, 8)
 
 
 @cython.no_gc
@@ -237,22 +237,22 @@ class ExtremeState(State):
         self._code = NULL
         self._raw = b""
 
-    def add(self, found: Place) -> cython.int:
-        if found.code in (0, NULL, UNDEFINED):
+    def add(self, value: ValueRef) -> cython.int:
+        if value.code in (0, NULL, UNDEFINED):
             return 0
         order: cython.int = self._sign
         if self._code != NULL:
-            order = compare_at(found.code, found.raw, found.at, found.end, self._code, self._raw, 0, len(self._raw), 0)
+            order = compare_at(value.code, value.raw, value.at, value.end, self._code, self._raw, 0, len(self._raw), 0)
         if order != self._sign and not (self._last and order == 0):
             return 0
-        grown: cython.int = found.end - found.at - len(self._raw)
-        self._code = found.code
-        self._raw = part(found.raw, found.at, found.end)
+        grown: cython.int = value.end - value.at - len(self._raw)
+        self._code = value.code
+        self._raw = part(value.raw, value.at, value.end)
         # Compiled, a negative value would be taken for an exception.
         return grown if grown > 0 else 0
 
-    def merge(self, found: Place) -> cython.bint:
-        self.add(found)
+    def merge(self, partial: ValueRef) -> cython.bint:
+        self.add(partial)
         return True
 
     def partial(self) -> Value:
@@ -277,26 +277,26 @@ class EndState(State):
         self._value = None
         self._counted = 0
 
-    def add(self, found: Place) -> cython.int:
+    def add(self, value: ValueRef) -> cython.int:
         grown: cython.Py_ssize_t = 0
         if self._value is None or self._last:
             grown = _PER_VALUE - self._counted
-            if found.code == 0:
+            if value.code == 0:
                 self._value = (NULL, b"")
             else:
-                self._value = found.value()
-                grown += found.end - found.at
+                self._value = value.value()
+                grown += value.end - value.at
             if grown > 0:
                 self._counted += grown
         # Compiled, a negative value would be taken for an exception.
         return grown if grown > 0 else 0
 
-    def merge(self, found: Place) -> cython.bint:
-        at: cython.Py_ssize_t = found.at + 7
-        if found.end - found.at > 5 and (self._value is None or self._last):
+    def merge(self, partial: ValueRef) -> cython.bint:
+        at: cython.Py_ssize_t = partial.at + 7
+        if partial.end - partial.at > 5 and (self._value is None or self._last):
             self._value = (
-                found.raw[found.at + 4],
-                part(found.raw, at, value_end(found.raw, found.raw[at - 3], at, found.end)),
+                partial.raw[partial.at + 4],
+                part(partial.raw, at, value_end(partial.raw, partial.raw[at - 3], at, partial.end)),
             )
         return True
 
@@ -344,13 +344,13 @@ class MembersState(State):
         self._members = bytearray()
         self._keys = {} if distinct else None
 
-    def add(self, found: Place) -> cython.int:
-        if found.code == 0:
+    def add(self, value: ValueRef) -> cython.int:
+        if value.code == 0:
             return 0
-        return self._take(found.code, found.raw, found.at, found.end)
+        return self._take(value.code, value.raw, value.at, value.end)
 
     def _take(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        held: cython.Py_ssize_t = 1 + end - at + (0 if self._size else _FIRST_MEMBER)
+        memory: cython.Py_ssize_t = 1 + end - at + (0 if self._size else _FIRST_MEMBER)
         key: bytes
         if self._keys is not None:
             _key_writer.clear()
@@ -359,18 +359,18 @@ class MembersState(State):
             if key in self._keys:
                 return 0
             self._keys[key] = None
-            held += len(key) + _PER_KEY
-        self._size += held + 16
+            memory += len(key) + _PER_KEY
+        self._size += memory + 16
         if self._size > MOST_MEMBERS:
             raise too_many_members("$push" if self._keys is None else "$addToSet")
         self._members.append(code)
         self._members += part(raw, at, end)
-        return held
+        return memory
 
-    def merge(self, found: Place) -> cython.bint:
-        raw: bytes = found.raw
-        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
-        at: cython.Py_ssize_t = found.at + 4
+    def merge(self, partial: ValueRef) -> cython.bint:
+        raw: bytes = partial.raw
+        stop: cython.Py_ssize_t = document_stop(raw, partial.at, partial.end)
+        at: cython.Py_ssize_t = partial.at + 4
         begin: cython.Py_ssize_t
         code: cython.int
         while at < stop:

@@ -15,7 +15,7 @@ import cython
 from docstore.bson.build import array_value
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
@@ -26,7 +26,7 @@ if not cython.compiled:
     _PER_MEMBER = 100
     _KEY_AT = 12
 
-_member = Place()
+_member = ValueRef()
 """The member of the parts being merged; shared, since no other task runs during a merge."""
 
 _writer = KeyWriter()
@@ -55,21 +55,23 @@ class RankedSource(Source):
     def bind(self, unwind: list[str]) -> None:
         raise ValueError("a ranking needs the unwound document")
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
         out: KeyWriter = self._out
         source: Source
         position: cython.Py_ssize_t
         _begin_pair(out)
         for position in range(len(self._rank)):
             source = self._rank[position]
-            source.locate(document, member, found)
-            if found.code == ARRAY:
-                return found.put(OBJECT, self._otherwise(document)[1])
-            append_directed(out, found.code or NULL, found.raw, found.at, found.end, self._descending[position], None)
-        self._value.locate(document, member, found)
-        if found.code == 0:
-            found.put(NULL, b"")
-        return found.put(OBJECT, _ended_pair(out, found))
+            source.locate(document, member, result)
+            if result.code == ARRAY:
+                return result.put(OBJECT, self._otherwise(document)[1])
+            append_directed(
+                out, result.code or NULL, result.raw, result.at, result.end, self._descending[position], None
+            )
+        self._value.locate(document, member, result)
+        if result.code == 0:
+            result.put(NULL, b"")
+        return result.put(OBJECT, _ended_pair(out, result))
 
 
 @cython.no_gc
@@ -87,11 +89,11 @@ class ManyState(State):
         self._last = last
         self._values = []
 
-    def merge(self, found: Place) -> cython.bint:
-        stop: cython.Py_ssize_t = document_stop(found.raw, found.at, found.end)
-        at: cython.Py_ssize_t = found.at + 4
+    def merge(self, partial: ValueRef) -> cython.bint:
+        stop: cython.Py_ssize_t = document_stop(partial.raw, partial.at, partial.end)
+        at: cython.Py_ssize_t = partial.at + 4
         while at < stop:
-            at = _member.take_member(found.raw, at, stop)
+            at = _member.take_member(partial.raw, at, stop)
             self.add(_member)
         return True
 
@@ -110,22 +112,22 @@ class EndsState(ManyState):
         super().__init__(count, last)
         self._oldest = 0
 
-    def add(self, found: Place) -> cython.int:
-        value: Value
+    def add(self, value: ValueRef) -> cython.int:
+        own_value: Value
         grown: cython.Py_ssize_t
         if len(self._values) == self._count and not self._last:
             return 0
-        value = _value_or_null(found)
-        grown = len(value[1])
+        own_value = _value_or_null(value)
+        grown = len(own_value[1])
         if len(self._values) < self._count:
-            self._values.append(value)
+            self._values.append(own_value)
             return _PER_MEMBER + cython.cast(cython.int, grown)
         grown -= len(self._values[self._oldest][1])
-        self._values[self._oldest] = value
+        self._values[self._oldest] = own_value
         self._oldest += 1
         if self._oldest == self._count:
             self._oldest = 0
-        return _more(grown)
+        return _non_negative(grown)
 
     def partial(self) -> Value:
         return self.result()
@@ -134,13 +136,13 @@ class EndsState(ManyState):
         return array_value(self._values[self._oldest :] + self._values[: self._oldest])
 
 
-def _value_or_null(found: Place) -> Value:
-    if found.code == 0:
+def _value_or_null(value: ValueRef) -> Value:
+    if value.code == 0:
         return NULL, b""
-    return found.code, part(found.raw, found.at, found.end)
+    return value.code, part(value.raw, value.at, value.end)
 
 
-def _more(grown: cython.Py_ssize_t) -> cython.int:
+def _non_negative(grown: cython.Py_ssize_t) -> cython.int:
     """Return at least zero: compiled, a negative value would be taken for an exception."""
     return cython.cast(cython.int, grown) if grown > 0 else 0
 
@@ -181,7 +183,7 @@ class OrderedState(ManyState):
         value = self._values[worst]
         del self._keys[worst]
         del self._values[worst]
-        return _more(grown - len(edge) - len(value[1]))
+        return _non_negative(grown - len(edge) - len(value[1]))
 
 
 @cython.no_gc
@@ -189,13 +191,13 @@ class OrderedState(ManyState):
 class ExtremesState(OrderedState):
     """The least values, or with `last` the greatest, which are returned first; null and missing ones do not count."""
 
-    def add(self, found: Place) -> cython.int:
+    def add(self, value: ValueRef) -> cython.int:
         out: KeyWriter = _writer
-        if found.code in (0, NULL, UNDEFINED):
+        if value.code in (0, NULL, UNDEFINED):
             return 0
         out.clear()
-        append_key(out, found.code, found.raw, found.at, found.end)
-        return self._keep(out.taken(), found.code, found.raw, found.at, found.end)
+        append_key(out, value.code, value.raw, value.at, value.end)
+        return self._keep(out.taken(), value.code, value.raw, value.at, value.end)
 
     def partial(self) -> Value:
         return self.result()
@@ -215,11 +217,11 @@ class RankedState(OrderedState):
         super().__init__(count, last, True)
         self._single = single
 
-    def add(self, found: Place) -> cython.int:
-        at: cython.Py_ssize_t = found.at + _KEY_AT
-        end: cython.Py_ssize_t = at + int32_at(found.raw, found.at + 7)
-        key = part(found.raw, at, end)
-        return self._keep(key, found.raw[end], found.raw, end + 3, found.end - 1)
+    def add(self, value: ValueRef) -> cython.int:
+        at: cython.Py_ssize_t = value.at + _KEY_AT
+        end: cython.Py_ssize_t = at + int32_at(value.raw, value.at + 7)
+        key = part(value.raw, at, end)
+        return self._keep(key, value.raw[end], value.raw, end + 3, value.end - 1)
 
     def partial(self) -> Value:
         return array_value(list(map(_pair, self._keys, self._values)))
@@ -249,7 +251,7 @@ def _begin_pair(out: KeyWriter) -> cython.int:
     return 0
 
 
-def _ended_pair(out: KeyWriter, value: Place) -> bytes:
+def _ended_pair(out: KeyWriter, value: ValueRef) -> bytes:
     """Return the pair of the key that has been written and a value."""
     out.set_little(_KEY_AT - 5, out.size - _KEY_AT, 4)
     out.put(value.code)

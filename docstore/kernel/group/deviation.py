@@ -10,7 +10,7 @@ from bson.decimal128 import Decimal128
 from docstore.bson.build import array_from
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import Place
+from docstore.kernel.group.sources import ValueRef
 
 if not cython.compiled:
     from math import sqrt
@@ -55,17 +55,17 @@ class DeviationState(State):
         self._mean = 0.0
         self._squares = 0.0
 
-    def add(self, found: Place) -> cython.int:
+    def add(self, value: ValueRef) -> cython.int:
         number: cython.double
         delta: cython.double
-        if found.code == DOUBLE:
-            number = double_at(found.raw, found.at)
-        elif found.code == INT32:
-            number = cython.cast(cython.double, int32_at(found.raw, found.at))
-        elif found.code == INT64:
-            number = cython.cast(cython.double, int64_at(found.raw, found.at))
-        elif found.code == DECIMAL:
-            number = _double_of(found.value()[1])
+        if value.code == DOUBLE:
+            number = double_at(value.raw, value.at)
+        elif value.code == INT32:
+            number = cython.cast(cython.double, int32_at(value.raw, value.at))
+        elif value.code == INT64:
+            number = cython.cast(cython.double, int64_at(value.raw, value.at))
+        elif value.code == DECIMAL:
+            number = _double_of(value.value()[1])
         else:
             return 0
         self._count += 1
@@ -74,22 +74,22 @@ class DeviationState(State):
         self._squares += delta * (number - self._mean)
         return 0
 
-    def merge(self, found: Place) -> cython.bint:
-        raw: bytes = found.raw
-        stop: cython.Py_ssize_t = document_stop(raw, found.at, found.end)
-        at: cython.Py_ssize_t = name_end(raw, found.at + 5, stop) + 1
+    def merge(self, partial: ValueRef) -> cython.bint:
+        raw: bytes = partial.raw
+        stop: cython.Py_ssize_t = document_stop(raw, partial.at, partial.end)
+        at: cython.Py_ssize_t = name_end(raw, partial.at + 5, stop) + 1
         count: cython.double = cython.cast(cython.double, int64_at(raw, at))
         mean: cython.double
         delta: cython.double
-        held: cython.double = cython.cast(cython.double, self._count)
+        own_count: cython.double = cython.cast(cython.double, self._count)
         if count == 0.0:
             return True
         at = name_end(raw, at + 9, stop) + 1
         mean = double_at(raw, at)
         at = name_end(raw, at + 9, stop) + 1
         delta = mean - self._mean
-        self._squares += double_at(raw, at) + delta * delta * held * count / (held + count)
-        self._mean += delta * count / (held + count)
+        self._squares += double_at(raw, at) + delta * delta * own_count * count / (own_count + count)
+        self._mean += delta * count / (own_count + count)
         self._count += cython.cast(cython.longlong, count)
         return True
 

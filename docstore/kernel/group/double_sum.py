@@ -21,10 +21,10 @@ class DoubleSum:
 
     def plus(self, number: cython.double) -> None:
         term: cython.double = number + self.low
-        rest: cython.double = self.low - (term - number)
+        error: cython.double = self.low - (term - number)
         total: cython.double = self.high + term
         part: cython.double = total - self.high
-        self.low = rest + ((self.high - (total - part)) + (term - part))
+        self.low = error + ((self.high - (total - part)) + (term - part))
         self.high = total
 
     def plus_long(self, number: cython.longlong) -> None:

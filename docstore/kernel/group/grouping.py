@@ -19,7 +19,7 @@ import cython
 
 from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import ConstantSource, PathSource, Place, Source
+from docstore.kernel.group.sources import ConstantSource, PathSource, Source, ValueRef
 from docstore.kernel.group.states import Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
@@ -85,49 +85,49 @@ class KnownKeys:
         self._mask = 63
         self._count = 0
 
-    def find(self, found: Place) -> Group | None:
+    def find(self, value: ValueRef) -> Group | None:
         """Return the group of the value at a place, or None."""
-        mark: cython.longlong = _mark(found.raw, found.at, found.end)
+        mark: cython.longlong = _mark(value.raw, value.at, value.end)
         slot: cython.Py_ssize_t = mark & self._mask
-        left: cython.int = MAX_PROBED_SLOTS
-        known: KnownKey | None
-        while left > 0:
-            left -= 1
-            known = self._slots[slot]
-            if known is None:
+        probes: cython.int = MAX_PROBED_SLOTS
+        entry: KnownKey | None
+        while probes > 0:
+            probes -= 1
+            entry = self._slots[slot]
+            if entry is None:
                 return None
-            if known.mark == mark and known.code == found.code and _same(known.raw, found.raw, found.at, found.end):
-                return known.group
+            if entry.mark == mark and entry.code == value.code and _same(entry.raw, value.raw, value.at, value.end):
+                return entry.group
             slot = (slot + 1) & self._mask
         return None
 
-    def keep(self, found: Place, group: Group) -> None:
+    def keep(self, value: ValueRef, group: Group) -> None:
         """Insert the group of the value at a place, which must not be in the table."""
         if 2 * self._count > self._mask:
             if self._mask + 1 >= MAX_TABLE_SLOTS:
                 return
             self._grow()
-        raw = part(found.raw, found.at, found.end)
-        self._put(KnownKey(found.code, raw, _mark(raw, 0, len(raw)), group))
+        raw = part(value.raw, value.at, value.end)
+        self._insert(KnownKey(value.code, raw, _mark(raw, 0, len(raw)), group))
 
-    def _put(self, known: KnownKey) -> None:
-        slot: cython.Py_ssize_t = known.mark & self._mask
-        left: cython.int = MAX_PROBED_SLOTS
-        while left > 0:
-            left -= 1
+    def _insert(self, entry: KnownKey) -> None:
+        slot: cython.Py_ssize_t = entry.mark & self._mask
+        probes: cython.int = MAX_PROBED_SLOTS
+        while probes > 0:
+            probes -= 1
             if self._slots[slot] is None:
-                self._slots[slot] = known
+                self._slots[slot] = entry
                 self._count += 1
                 return
             slot = (slot + 1) & self._mask
 
     def _grow(self) -> None:
-        kept = [known for known in self._slots if known is not None]
+        entries = [entry for entry in self._slots if entry is not None]
         self._mask = 4 * (self._mask + 1) - 1
         self._slots = [None] * (self._mask + 1)
         self._count = 0
-        for known in kept:
-            self._put(known)
+        for entry in entries:
+            self._insert(entry)
 
 
 def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
@@ -139,8 +139,8 @@ def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.l
     return mark ^ (mark >> 15)
 
 
-def _same(one: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    return len(one) == end - at and same_bytes(one, 0, raw, at, end - at)
+def _same(key: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    return len(key) == end - at and same_bytes(key, 0, raw, at, end - at)
 
 
 class Grouping:
@@ -152,7 +152,7 @@ class Grouping:
     is called if a state cannot compute its result.
     """
 
-    held: cython.Py_ssize_t
+    memory: cython.Py_ssize_t
     _key: Source
     _names: list[bytes]
     _sources: list[Source]
@@ -163,9 +163,9 @@ class Grouping:
     _groups: dict[bytes, Group]
     _only: Group | None
     _single: cython.bint
-    _known: KnownKeys
-    _found: Place
-    _member: Place
+    _known_keys: KnownKeys
+    _value: ValueRef
+    _member: ValueRef
     _out: KeyWriter
 
     def __init__(
@@ -175,7 +175,7 @@ class Grouping:
         finish: Finish,
         unwind: str | None = None,
     ) -> None:
-        self.held = 0
+        self.memory = 0
         self._key = key
         self._names = [encoded_name(name) + b"\0" for name, _, _ in fields]
         self._sources = [source for _, _, source in fields]
@@ -184,9 +184,9 @@ class Grouping:
         self._groups = {}
         self._only = None
         self._single = isinstance(key, ConstantSource)
-        self._known = KnownKeys()
-        self._found = Place()
-        self._member = Place()
+        self._known_keys = KnownKeys()
+        self._value = ValueRef()
+        self._member = ValueRef()
         self._out = KeyWriter()
         self._unwind = None
         if unwind is not None:
@@ -204,7 +204,7 @@ class Grouping:
         return len(self._groups)
 
     def add(self, documents: list[bytes]) -> None:
-        """Add documents. `held` grows by the bytes of memory that they take."""
+        """Add documents. `memory` grows by the bytes of memory that they take."""
         document: bytes
         for document in documents:
             if self._unwind is None:
@@ -215,8 +215,8 @@ class Grouping:
     def _take_members(self, document: bytes) -> cython.int:
         stop: cython.Py_ssize_t
         at: cython.Py_ssize_t
-        member: Place = self._member
-        array: Place = Place()
+        member: ValueRef = self._member
+        array: ValueRef = ValueRef()
         unwind: PathSource | None = self._unwind
         assert unwind is not None
         unwind.locate(document, None, array)
@@ -231,42 +231,42 @@ class Grouping:
             self._take(document, member)
         return 0
 
-    def _take(self, document: bytes, member: Place | None) -> cython.int:
-        found: Place = self._found
+    def _take(self, document: bytes, member: ValueRef | None) -> cython.int:
+        value: ValueRef = self._value
         state: State | None
         source: Source
         position: cython.Py_ssize_t = 0
         group: Group | None = self._only
         if group is None:
-            self._key.locate(document, member, found)
-            if found.code == 0:
-                found.put(NULL, b"")
-            group = self._known.find(found)
+            self._key.locate(document, member, value)
+            if value.code == 0:
+                value.put(NULL, b"")
+            group = self._known_keys.find(value)
             if group is None:
-                group = self._group(found)
+                group = self._group(value)
                 if self._single:
                     self._only = group
                 else:
-                    self._known.keep(found, group)
+                    self._known_keys.keep(value, group)
         state = group.first
         while state is not None:
             if not self._repeats[position]:
                 source = self._sources[position]
-                source.locate(document, member, found)
-            self.held += state.add(found)
+                source.locate(document, member, value)
+            self.memory += state.add(value)
             state = state.following
             position += 1
         return 0
 
-    def _group(self, found: Place) -> Group:
+    def _group(self, value: ValueRef) -> Group:
         """Return the group of the key at a place, which may be new."""
-        raw = part(found.raw, found.at, found.end)
-        encoded = encode_key((found.code, raw))
+        raw = part(value.raw, value.at, value.end)
+        encoded = encode_key((value.code, raw))
         group = self._groups.get(encoded)
         if group is None:
-            group = Group(found.code, raw, self._started())
+            group = Group(value.code, raw, self._started())
             self._groups[encoded] = group
-            self.held += len(encoded) + len(raw) + _PER_GROUP + _PER_STATE * len(self._starts)
+            self.memory += len(encoded) + len(raw) + _PER_GROUP + _PER_STATE * len(self._starts)
         return group
 
     def _started(self) -> State | None:
@@ -290,11 +290,11 @@ class Grouping:
     def documents(self, groups: Iterable[Group], partly: bool) -> list[bytes]:
         """Return the documents of some groups: their results, or if `partly` the parts to merge."""
         group: Group
-        found: list[bytes] = []
+        documents: list[bytes] = []
         for group in groups:
             self._begin(group.code, group.raw)
-            found.append(self._document(group.first, partly))
-        return found
+            documents.append(self._document(group.first, partly))
+        return documents
 
     def _document(self, first: State | None, partly: cython.bint) -> bytes:
         """Return the document that was begun, with the fields of these states."""
@@ -315,7 +315,7 @@ class Grouping:
         group: Group
         state: State | None
         position: cython.Py_ssize_t
-        found: list[tuple[bytes, bytes]] = []
+        rows: list[tuple[bytes, bytes]] = []
         out: KeyWriter = self._out
         for key in keys:
             group = self._groups[key]
@@ -328,8 +328,8 @@ class Grouping:
                 self._append(b"\0", state.partial() if state.extras is None else self._finish(position, state, True))
                 state = state.following
                 position += 1
-            found.append((key, self._ended()))
-        return found
+            rows.append((key, self._ended()))
+        return rows
 
     def merged(self, rows: Sequence[bytes], partly: bool) -> bytes | None:
         """Return the document of the group that has these rows; None if states cannot merge them."""
@@ -337,19 +337,19 @@ class Grouping:
         state: State | None
         at: cython.Py_ssize_t
         stop: cython.Py_ssize_t
-        found: Place = self._found
+        partial: ValueRef = self._value
         first: State | None = self._started()
         for row in rows:
             stop = document_stop(row, 0, len(row))
             at = value_end(row, row[4], name_end(row, 5, stop) + 1, stop)
-            found.raw = row
+            partial.raw = row
             state = first
             while state is not None:
-                found.code = row[at]
-                found.at = name_end(row, at + 1, stop) + 1
-                found.end = value_end(row, found.code, found.at, stop)
-                at = found.end
-                if not state.merge(found):
+                partial.code = row[at]
+                partial.at = name_end(row, at + 1, stop) + 1
+                partial.end = value_end(row, partial.code, partial.at, stop)
+                at = partial.end
+                if not state.merge(partial):
                     return None
                 state = state.following
         row = rows[0]

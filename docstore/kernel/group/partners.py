@@ -59,42 +59,42 @@ class KeyedDocuments:
         for document in documents:
             key = self._pattern.plain_key(document)
             if key is not None:
-                self._put(key)
+                self._add_position(key)
             else:
                 for key in self._pattern.keys(document)[0]:
-                    self._put(key)
+                    self._add_position(key)
             self.documents.append(document)
             self.size += len(document)
 
-    def _put(self, key: bytes) -> cython.int:
+    def _add_position(self, key: bytes) -> cython.int:
         """Add the next document under a key."""
-        place: object = len(self.documents)
-        found: object = self._by_key.get(key)
-        if found is None:
-            self._by_key[key] = place
-        elif isinstance(found, list):
-            found.append(place)
+        position: object = len(self.documents)
+        entry: object = self._by_key.get(key)
+        if entry is None:
+            self._by_key[key] = position
+        elif isinstance(entry, list):
+            entry.append(position)
         else:
-            self._by_key[key] = [found, place]
+            self._by_key[key] = [entry, position]
         return 0
 
-    def places(self, key: bytes) -> list[int]:
+    def positions_of(self, key: bytes) -> list[int]:
         """Return the positions of the documents that have a key."""
-        found: object = self._by_key.get(key)
-        if found is None:
+        entry: object = self._by_key.get(key)
+        if entry is None:
             return []
-        return found if isinstance(found, list) else [found]  # type: ignore[list-item]
+        return entry if isinstance(entry, list) else [entry]  # type: ignore[list-item]
 
     def with_key(self, key: bytes) -> list[bytes]:
         """Return the documents that have a key."""
-        found: object = self._by_key.get(key)
-        place: cython.Py_ssize_t
-        if found is None:
+        entry: object = self._by_key.get(key)
+        position: cython.Py_ssize_t
+        if entry is None:
             return []
-        if isinstance(found, list):
-            return [self.documents[place] for place in found]
-        place = found  # type: ignore[assignment]
-        return [self.documents[place]]
+        if isinstance(entry, list):
+            return [self.documents[position] for position in entry]
+        position = entry  # type: ignore[assignment]
+        return [self.documents[position]]
 
 
 def plain_keys(pattern: KeyPattern, documents: list[bytes]) -> list[bytes | None]:
@@ -134,41 +134,41 @@ class PartnerJoin:
         keys: list[bytes | None],
         at: int,
         partners: KeyedDocuments,
-        made: list[bytes],
+        results: list[bytes],
         most_bytes: int,
         clock: Callable[[], float],
         deadline: float,
     ) -> tuple[int, int]:
-        """Append to `made` the documents from `at` on joined with their partners, whose keys equal theirs in `keys`.
+        """Append to `results` the documents from `at` on joined with their partners, whose keys equal theirs in `keys`.
 
         Return (the position of the first document not joined, the bytes appended). The join stops at the last document,
         before one that has no key or is not plain, after `most_bytes` bytes, or at the deadline.
         """
-        place: cython.Py_ssize_t = at
+        position: cython.Py_ssize_t = at
         size: cython.Py_ssize_t = 0
         most: cython.Py_ssize_t = most_bytes
         until_clock: cython.int = _CLOCK_EVERY
         document: bytes
         key: bytes | None
-        made_bytes: cython.Py_ssize_t
-        while place < len(documents) and size < most:
-            key = keys[place]
+        result_bytes: cython.Py_ssize_t
+        while position < len(documents) and size < most:
+            key = keys[position]
             if key is None:
                 break
-            document = documents[place]
-            made_bytes = self._join(document, partners.with_key(key), made)
-            if made_bytes < 0:
+            document = documents[position]
+            result_bytes = self._join(document, partners.with_key(key), results)
+            if result_bytes < 0:
                 break
-            size += made_bytes
-            place += 1
+            size += result_bytes
+            position += 1
             until_clock -= 1
             if until_clock == 0:
                 until_clock = _CLOCK_EVERY
                 if clock() >= deadline:
                     break
-        return place, size
+        return position, size
 
-    def _join(self, document: bytes, partners: list[bytes], made: list[bytes]) -> cython.Py_ssize_t:
+    def _join(self, document: bytes, partners: list[bytes], results: list[bytes]) -> cython.Py_ssize_t:
         """Append the join of one document; return its bytes, or -1 if it is not plain."""
         partner: bytes
         size: cython.Py_ssize_t = 0
@@ -179,17 +179,17 @@ class PartnerJoin:
                 size += len(partner)
             if size > _LARGE:
                 return -1
-            return self._append_all(document, partners, made)
+            return self._append_all(document, partners, results)
         if len(partners) == 0 and self._keeps_lonely:
-            made.append(document)
+            results.append(document)
             return len(document)
         for partner in partners:
             self._begin(document, OBJECT)
             self._out.put_bytes(partner)
-            size += self._append(made)
+            size += self._append(results)
         return size
 
-    def _append_all(self, document: bytes, partners: list[bytes], made: list[bytes]) -> cython.Py_ssize_t:
+    def _append_all(self, document: bytes, partners: list[bytes], results: list[bytes]) -> cython.Py_ssize_t:
         """Append the document with the array of its partners."""
         out: KeyWriter = self._out
         position: cython.Py_ssize_t
@@ -200,7 +200,7 @@ class PartnerJoin:
             out.put_member(OBJECT, position)
             out.put_bytes(partners[position])
         out.end_document(array)
-        return self._append(made)
+        return self._append(results)
 
     def _begin(self, document: bytes, code: cython.int) -> cython.int:
         """Write the document up to a value at its end; its length is set later."""
@@ -210,11 +210,11 @@ class PartnerJoin:
         self._out.put_bytes(self._name)
         return self._out.put(0)
 
-    def _append(self, made: list[bytes]) -> cython.Py_ssize_t:
+    def _append(self, results: list[bytes]) -> cython.Py_ssize_t:
         """Append the document that was written; return its bytes."""
         self._out.put(0)
         self._out.set_little(0, self._out.size, 4)
-        made.append(self._out.taken())
+        results.append(self._out.taken())
         return self._out.size
 
 
@@ -224,19 +224,19 @@ def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order
     `most`: the greatest depth, below 0 for any. `in_order`: the documents of several values are in the order of the
     values' keys. None if `nodes` lacks a document, or there are more than a few.
     """
-    asked: set[bytes] = set()
-    met: set[bytes] = set()
-    found: list[bytes] = []
+    visited_keys: set[bytes] = set()
+    visited_ids: set[bytes] = set()
+    documents: list[bytes] = []
     asking: list[bytes]
     key: bytes
     node: tuple[bytes, bytes, Leads]
     depth: cython.Py_ssize_t = 0
-    left: cython.Py_ssize_t = MAX_REACHED_DOCUMENTS
+    remaining: cython.Py_ssize_t = MAX_REACHED_DOCUMENTS
     room: cython.Py_ssize_t = MAX_STEP_BYTES
     deepest: cython.Py_ssize_t = most
     several: cython.bint = in_order
     frontier: list[tuple[bytes, Value]] = []
-    _lead_to(leads, asked, frontier)
+    _lead_to(leads, visited_keys, frontier)
     while len(frontier) > 0 and (deepest < 0 or depth <= deepest):
         depth += 1
         if len(frontier) > 1 and (not several or not _are_by_keys(frontier)):
@@ -246,28 +246,28 @@ def reached(leads: Leads, nodes: dict[bytes, list[Node]], most: int, *, in_order
             asking.sort()
         frontier = []
         for key in asking:
-            known: object = nodes.get(key)
-            if known is None:
+            key_nodes: object = nodes.get(key)
+            if key_nodes is None:
                 return None
-            for node in known:  # type: ignore[attr-defined]
-                if node[0] in met:
+            for node in key_nodes:  # type: ignore[attr-defined]
+                if node[0] in visited_ids:
                     continue
-                met.add(node[0])
-                _lead_to(node[2], asked, frontier)
-                found.append(node[1])
-                left -= 1
+                visited_ids.add(node[0])
+                _lead_to(node[2], visited_keys, frontier)
+                documents.append(node[1])
+                remaining -= 1
                 room -= len(node[1])
-                if left < 0 or room < 0:
+                if remaining < 0 or room < 0:
                     return None
-    return found
+    return documents
 
 
-def _lead_to(leads: Leads, asked: set[bytes], frontier: Leads) -> cython.int:
+def _lead_to(leads: Leads, visited_keys: set[bytes], frontier: Leads) -> cython.int:
     """Add the values not looked up yet."""
     lead: tuple[bytes, Value]
     for lead in leads:
-        if lead[0] not in asked:
-            asked.add(lead[0])
+        if lead[0] not in visited_keys:
+            visited_keys.add(lead[0])
             frontier.append(lead)
     return 0
 

@@ -14,7 +14,7 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import ConstantSource, Place, Source
+from docstore.kernel.group.sources import ConstantSource, Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
@@ -39,7 +39,7 @@ class Rows:
     _kinds: list[int]
     _key_of: Callable[[Value], bytes] | None
     _check: Callable[[Value], None] | None
-    _found: Place
+    _value: ValueRef
     _out: KeyWriter
 
     def __init__(
@@ -54,7 +54,7 @@ class Rows:
         self._kinds = [self._kind(position) for position in range(len(self._sources))]
         self._key_of = key_of
         self._check = check
-        self._found = Place()
+        self._value = ValueRef()
         self._out = KeyWriter()
 
     def _kind(self, position: int) -> int:
@@ -71,83 +71,83 @@ class Rows:
     def pairs(self, documents: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
         """Return (sort key, row) of each document. Errors: those of `check` and of the sources."""
         document: bytes
-        found: Place = self._found
+        value: ValueRef = self._value
         key: bytes
         pairs: list[tuple[bytes, bytes]] = []
         for document in documents:
-            self._key.locate(document, None, found)
-            key = self._sort_key(found)
-            pairs.append((key, self._row(document, found)))
+            self._key.locate(document, None, value)
+            key = self._sort_key(value)
+            pairs.append((key, self._row(document, value)))
         return pairs
 
-    def _sort_key(self, found: Place) -> bytes:
-        value: Value
+    def _sort_key(self, value: ValueRef) -> bytes:
+        sort_value: Value
         out: KeyWriter = self._out
         if self._check is not None or self._key_of is not None:
-            value = found.value() if found.code != 0 else (NULL, b"")
+            sort_value = value.value() if value.code != 0 else (NULL, b"")
             if self._check is not None:
-                self._check(value)
+                self._check(sort_value)
             if self._key_of is not None:
-                return self._key_of(value)
+                return self._key_of(sort_value)
         out.clear()
-        append_key(out, found.code if found.code != 0 else NULL, found.raw, found.at, found.end)
+        append_key(out, value.code if value.code != 0 else NULL, value.raw, value.at, value.end)
         return out.taken()
 
-    def _row(self, document: bytes, found: Place) -> bytes:
+    def _row(self, document: bytes, value: ValueRef) -> bytes:
         """Return the row of a document whose sort value is at a place."""
         out: KeyWriter = self._out
         position: cython.Py_ssize_t
         source: Source
         out.clear()
-        self._append(found)
+        self._append(value)
         for position in range(len(self._sources)):
             if self._kinds[position] == _STORED:
                 source = self._sources[position]
-                source.locate(document, None, found)
-                self._append(found)
+                source.locate(document, None, value)
+                self._append(value)
         return out.taken()
 
-    def _append(self, found: Place) -> cython.int:
-        self._out.put(found.code)
-        if found.code != 0:
-            self._out.put_part(found.raw, found.at, found.end)
+    def _append(self, value: ValueRef) -> cython.int:
+        self._out.put(value.code)
+        if value.code != 0:
+            self._out.put_part(value.raw, value.at, value.end)
         return 0
 
 
 class RowGroup:
     """A group of sorted rows under construction. A state is the kernel's or an accumulator of the caller's.
 
-    `taken`: the number of its rows; `first` and `last`: its first and last rows, empty before there is one.
+    `count`: the number of its rows; `first` and `last`: its first and last rows, empty before there is one.
     """
 
-    taken: cython.Py_ssize_t
+    count: cython.Py_ssize_t
     first: bytes
     last: bytes
     _last_key: bytes
     _rows: Rows
     _states: list[Any]
-    _found: Place
-    _key: Place
+    _value: ValueRef
+    _key: ValueRef
 
     def __init__(self, rows: Rows, states: Sequence[Any]) -> None:
-        self.taken = 0
+        self.count = 0
         self.first = b""
         self.last = b""
         self._last_key = b""
         self._rows = rows
         self._states = list(states)
-        self._found = Place()
-        self._key = Place()
+        self._value = ValueRef()
+        self._key = ValueRef()
 
-    def take(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, wanted: cython.Py_ssize_t) -> int:
-        """Add pairs from `at` on until there are `wanted`, and all that sort equal to the last one. Return the end
+    def take(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, target: cython.Py_ssize_t) -> int:
+        """Add pairs from `at` on until there are `target`, and all that sort equal to the last one. Return the end
         position.
         """
         count: cython.Py_ssize_t = len(pairs)
         key: bytes
         while at < count:
             key = cython.cast(bytes, pairs[at][0])
-            if self.taken >= wanted and key != self._last_key:
+            if self.count >= target and key != self._last_key:
                 break
             self._take(key, cython.cast(bytes, pairs[at][1]))
             at += 1
@@ -166,41 +166,41 @@ class RowGroup:
         return at
 
     def _take(self, key: bytes, row: bytes) -> cython.int:
-        found: Place = self._found
+        value: ValueRef = self._value
         state: State
         source: Source
         position: cython.Py_ssize_t
         kind: cython.int
-        end: cython.Py_ssize_t = _place(row, 0, self._key)
-        if self.taken == 0:
+        end: cython.Py_ssize_t = _locate_value(row, 0, self._key)
+        if self.count == 0:
             self.first = row
-        self.taken += 1
+        self.count += 1
         self.last = row
         self._last_key = key
         for position in range(len(self._states)):
             kind = self._rows._kinds[position]
             if kind == _STORED:
-                end = _place(row, end, found)
+                end = _locate_value(row, end, value)
             elif kind == _OF_KEY:
-                _place(row, 0, found)
+                _locate_value(row, 0, value)
             elif kind == _CONSTANT:
                 source = self._rows._sources[position]
-                source.locate(row, None, found)
+                source.locate(row, None, value)
             if isinstance(self._states[position], State):
                 state = self._states[position]
-                state.add(found)
+                state.add(value)
             else:
-                self._states[position].add(None if found.code == 0 else found.value())
+                self._states[position].add(None if value.code == 0 else value.value())
         return 0
 
 
-def _place(row: bytes, at: cython.Py_ssize_t, found: Place) -> cython.Py_ssize_t:
+def _locate_value(row: bytes, at: cython.Py_ssize_t, result: ValueRef) -> cython.Py_ssize_t:
     """Locate the value at an offset of a row; return the offset after it."""
-    found.code = row[at]
-    found.raw = row
-    found.at = at + 1
-    found.end = at + 1 if found.code == 0 else value_end(row, found.code, at + 1, len(row))
-    return found.end
+    result.code = row[at]
+    result.raw = row
+    result.at = at + 1
+    result.end = at + 1 if result.code == 0 else value_end(row, result.code, at + 1, len(row))
+    return result.end
 
 
 def sorted_value(row: bytes) -> Value:

@@ -18,7 +18,7 @@ _KEPT_ROOM = 1 << 16
 """Most bytes of a buffer that is kept for reuse."""
 
 
-class Place:
+class ValueRef:
     """A reference to a value: the bytes [at, end) of `raw`, of type `code`; code 0 for a missing value."""
 
     code: cython.int
@@ -40,7 +40,7 @@ class Place:
         self.end = len(raw)
         return 0
 
-    def take(self, other: Place) -> cython.int:
+    def take(self, other: ValueRef) -> cython.int:
         """Refer to the value of another place."""
         self.code = other.code
         self.raw = other.raw
@@ -67,12 +67,12 @@ class Source:
 
     def __call__(self, document: bytes) -> Value | None:
         """Return the value for a document; None if it is missing."""
-        found: Place = Place()
-        self.locate(document, None, found)
-        return None if found.code == 0 else found.value()
+        result: ValueRef = ValueRef()
+        self.locate(document, None, result)
+        return None if result.code == 0 else result.value()
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        """Locate in `found` the value for a document, whose unwound element is `member`."""
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        """Locate in `result` the value for a document, whose unwound element is `member`."""
         raise NotImplementedError
 
     def bind(self, unwind: list[str]) -> None:
@@ -83,11 +83,11 @@ class Source:
         return False
 
 
-def put_result(found: Place, value: Value | None) -> cython.int:
+def put_result(result: ValueRef, value: Value | None) -> cython.int:
     """Refer to a value that may be missing."""
     if value is None:
-        return found.put(0, b"")
-    return found.put(value[0], value[1])
+        return result.put(0, b"")
+    return result.put(value[0], value[1])
 
 
 class ConstantSource(Source):
@@ -99,20 +99,20 @@ class ConstantSource(Source):
     def __init__(self, value: Value) -> None:
         self._code, self._raw = value
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        return found.put(self._code, self._raw)
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        return result.put(self._code, self._raw)
 
 
 class HeldSource(Source):
     """The value that was last put here, for any document; None for a missing one."""
 
-    held: Value | None
+    current_value: Value | None
 
     def __init__(self) -> None:
-        self.held = None
+        self.current_value = None
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        return put_result(found, self.held)
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        return put_result(result, self.current_value)
 
 
 class CallSource(Source):
@@ -126,8 +126,8 @@ class CallSource(Source):
     def bind(self, unwind: list[str]) -> None:
         raise ValueError("a function needs the unwound document")
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        return put_result(found, self._function(document))
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        return put_result(result, self._function(document))
 
 
 class PathSource(Source):
@@ -162,47 +162,47 @@ class PathSource(Source):
         path: PathSource = other
         return path._path == self._path
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
         if self._inside and member is not None:
-            found.take(member)
+            result.take(member)
         else:
-            found.code = OBJECT
-            found.raw = document
-            found.at = 0
-            found.end = len(document)
-        return self._follow(found)
+            result.code = OBJECT
+            result.raw = document
+            result.at = 0
+            result.end = len(document)
+        return self._follow(result)
 
-    def _follow(self, found: Place) -> cython.int:
+    def _follow(self, result: ValueRef) -> cython.int:
         """Locate the value at the path below the value of a place."""
         name: bytes
         at: cython.Py_ssize_t
         depth: cython.Py_ssize_t
         for depth in range(len(self._names)):
-            if found.code != OBJECT:
-                if found.code == ARRAY and self._through:
-                    return self._gather(found, depth)
-                found.code = 0
+            if result.code != OBJECT:
+                if result.code == ARRAY and self._through:
+                    return self._gather(result, depth)
+                result.code = 0
                 return 0
             name = self._names[depth]
-            at = find(found.raw, found.at, found.end, name)
+            at = find(result.raw, result.at, result.end, name)
             if at < 0:
-                found.code = 0
+                result.code = 0
                 return 0
-            found.code = found.raw[at]
-            found.at = at + len(name) + 2
-            found.end = value_end(found.raw, found.code, found.at, found.end)
+            result.code = result.raw[at]
+            result.at = at + len(name) + 2
+            result.end = value_end(result.raw, result.code, result.at, result.end)
         return 0
 
-    def _gather(self, found: Place, depth: cython.Py_ssize_t) -> cython.int:
+    def _gather(self, result: ValueRef, depth: cython.Py_ssize_t) -> cython.int:
         """Replace the array at a place by the array of its documents' values at the rest of the path."""
         out: KeyWriter
         if self._out is None:
             self._out = KeyWriter()
         out = self._out
         out.clear()
-        self._put_members(found.raw, found.at, found.end, depth)
+        self._put_members(result.raw, result.at, result.end, depth)
         spend(out.size)
-        found.put(ARRAY, out.taken())
+        result.put(ARRAY, out.taken())
         if out.size > _KEPT_ROOM:
             self._out = None
         return 0
@@ -265,14 +265,14 @@ class PathSource(Source):
 class Variable:
     """The value of a name during a calculation for each of many values."""
 
-    place: Place
+    reference: ValueRef
 
     def __init__(self) -> None:
-        self.place = Place()
+        self.reference = ValueRef()
 
     def value(self) -> Value | None:
         """Return the value; None if it is missing."""
-        return None if self.place.code == 0 else self.place.value()
+        return None if self.reference.code == 0 else self.reference.value()
 
 
 class VariableSource(PathSource):
@@ -290,9 +290,9 @@ class VariableSource(PathSource):
     def same_as(self, other: Source) -> bool:
         return self is other
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        found.take(self._variable.place)
-        return self._follow(found)
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        result.take(self._variable.reference)
+        return self._follow(result)
 
 
 class FilledSource(Source):
@@ -306,10 +306,10 @@ class FilledSource(Source):
     def bind(self, unwind: list[str]) -> None:
         self._source.bind(unwind)
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
-        self._source.locate(document, member, found)
-        if found.code == 0:
-            found.put(NULL, b"")
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
+        self._source.locate(document, member, result)
+        if result.code == 0:
+            result.put(NULL, b"")
         return 0
 
 
@@ -329,16 +329,16 @@ class DocumentSource(Source):
         for source in self._sources:
             source.bind(unwind)
 
-    def locate(self, document: bytes, member: Place | None, found: Place) -> cython.int:
+    def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
         position: cython.Py_ssize_t
         source: Source
         out: KeyWriter = self._out
         out.clear()
         for position in range(len(self._sources)):
             source = self._sources[position]
-            source.locate(document, member, found)
-            if found.code != 0:
-                out.put(found.code)
+            source.locate(document, member, result)
+            if result.code != 0:
+                out.put(result.code)
                 out.put_bytes(self._names[position])
-                out.put_part(found.raw, found.at, found.end)
-        return found.put(OBJECT, enclosed(out.taken()))
+                out.put_part(result.raw, result.at, result.end)
+        return result.put(OBJECT, enclosed(out.taken()))

@@ -24,20 +24,20 @@ class ValueSet:
     `fold` makes values that count as equal the same. `size`: the bytes of the values, with a few more for each.
     """
 
-    found: dict[bytes, Value]
+    by_key: dict[bytes, Value]
     size: cython.Py_ssize_t
     _names: list[bytes]
-    _places: list[int]
+    _positions: list[int]
     _fold: Callable[[Value], Value] | None
     _out: KeyWriter
 
     def __init__(self, path: str, fold: Callable[[Value], Value] | None = None) -> None:
         names = path.split(".")
-        self.found = {}
+        self.by_key = {}
         self.size = 0
         self._names = [name.encode() for name in names]
         # A number means a position in an array, never a field of its members.
-        self._places = [int(name) if name.isascii() and name.isdigit() else -1 for name in names]
+        self._positions = [int(name) if name.isascii() and name.isdigit() else -1 for name in names]
         self._fold = fold
         self._out = KeyWriter()
 
@@ -52,20 +52,20 @@ class ValueSet:
     ) -> None:
         """Add the values below the one at [at, end), at the names from `depth` on."""
         name: bytes
-        place: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         if depth == len(self._names):
             if code == ARRAY:
                 self._take_members(raw, at, end, depth, -1)
             else:
-                self._put(raw, code, at, end)
+                self._add_value(raw, code, at, end)
         elif code == OBJECT:
             name = self._names[depth]
-            place = find(raw, at, end, name)
-            if place >= 0:
-                at = place + len(name) + 2
-                self._take(raw, raw[place], at, value_end(raw, raw[place], at, end), depth + 1)
+            offset = find(raw, at, end, name)
+            if offset >= 0:
+                at = offset + len(name) + 2
+                self._take(raw, raw[offset], at, value_end(raw, raw[offset], at, end), depth + 1)
         elif code == ARRAY:
-            self._take_members(raw, at, end, depth, self._places[depth])
+            self._take_members(raw, at, end, depth, self._positions[depth])
 
     def _take_members(
         self,
@@ -73,7 +73,7 @@ class ValueSet:
         start: cython.Py_ssize_t,
         limit: cython.Py_ssize_t,
         depth: cython.Py_ssize_t,
-        place: cython.Py_ssize_t,
+        position: cython.Py_ssize_t,
     ) -> None:
         """Add those of the members of an array, or of the one at a position in it (-1: of all)."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
@@ -85,17 +85,17 @@ class ValueSet:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
             if depth == len(self._names):
-                self._put(raw, raw[at], begin, end)
-            elif place < 0:
+                self._add_value(raw, raw[at], begin, end)
+            elif position < 0:
                 if raw[at] == OBJECT:
                     self._take(raw, OBJECT, begin, end, depth)
-            elif number == place:
+            elif number == position:
                 self._take(raw, raw[at], begin, end, depth + 1)
                 end = stop
             number += 1
             at = end
 
-    def _put(self, raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+    def _add_value(self, raw: bytes, code: cython.int, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         key: bytes
         value: Value | None = None
         folded: Value
@@ -111,6 +111,6 @@ class ValueSet:
             data = folded[1]
             append_key(self._out, folded[0], data, 0, len(data))
         key = self._out.taken()
-        if key not in self.found:
-            self.found[key] = (code, part(raw, at, end)) if value is None else value
+        if key not in self.by_key:
+            self.by_key[key] = (code, part(raw, at, end)) if value is None else value
             self.size += end - at + 8

@@ -2,7 +2,7 @@ from docstore.bson.number cimport double_bytes, integer_bytes
 from docstore.bson.walk cimport ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at, same_bytes
 from docstore.kernel.group.accumulators cimport State
 from docstore.kernel.group.double_sum cimport DoubleSum
-from docstore.kernel.group.sources cimport Place, Source
+from docstore.kernel.group.sources cimport ValueRef, Source
 from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.pattern cimport KeyPattern
 from docstore.kernel.keys.writer cimport KeyWriter
@@ -15,17 +15,17 @@ cdef class WindowKeys:
     cdef KeyPattern _pattern
     cdef object _key_of
     cdef object _check
-    cdef Place _found
+    cdef ValueRef _value
     cdef KeyWriter _out
-    cdef int _append_partition(self, Place found) except -1
+    cdef int _append_partition(self, ValueRef value) except -1
 
 cdef class Placed:
     cdef object _piece_of
     cdef Py_ssize_t _start
     cdef list _piece
-    cdef tuple _pair(self, Py_ssize_t place)
-    cpdef bytes document(self, Py_ssize_t place)
-    cpdef bytes key(self, Py_ssize_t place)
+    cdef tuple _pair(self, Py_ssize_t position)
+    cpdef bytes document(self, Py_ssize_t position)
+    cpdef bytes key(self, Py_ssize_t position)
 
 cdef class Growing:
     cdef Placed _documents
@@ -34,11 +34,11 @@ cdef class Growing:
     cdef object _resume
     cdef object _resumed
     cdef Py_ssize_t _length
-    cdef bint _whole
+    cdef bint _is_unbounded
     cdef Py_ssize_t _upper
     cdef Py_ssize_t _reached
-    cdef tuple _known
-    cdef Place _found
+    cdef tuple _last_value
+    cdef ValueRef _value
     cdef int _add(self, bytes document) except -1
 
 cdef class MovingSum:
@@ -49,7 +49,7 @@ cdef class MovingSum:
     cdef object _resumed
     cdef object _too_much
     cdef Py_ssize_t _most_bytes
-    cdef Py_ssize_t _held
+    cdef Py_ssize_t _memory
     cdef Py_ssize_t _length
     cdef Py_ssize_t _lower
     cdef Py_ssize_t _upper
@@ -59,9 +59,9 @@ cdef class MovingSum:
     cdef Py_ssize_t _ints
     cdef Py_ssize_t _longs
     cdef Py_ssize_t _doubles
-    cdef long long _whole
+    cdef long long _integer_sum
     cdef DoubleSum _sum
-    cdef Place _found
+    cdef ValueRef _value
     cdef int _come(self, bytes document) except -1
     cdef int _leave(self, bytes document) except -1
     cdef Py_ssize_t _bytes(self) except -1

@@ -14,7 +14,7 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
 from docstore.kernel.group.double_sum import DoubleSum
-from docstore.kernel.group.sources import Place, Source
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.kernel.keys.writer import KeyWriter
 
@@ -46,7 +46,7 @@ class WindowKeys:
     _pattern: KeyPattern | None
     _key_of: Callable[[Value], bytes] | None
     _check: Callable[[Value], object]
-    _found: Place
+    _value: ValueRef
     _out: KeyWriter
 
     def __init__(
@@ -60,21 +60,21 @@ class WindowKeys:
         self._pattern = pattern
         self._key_of = key_of
         self._check = check
-        self._found = Place()
+        self._value = ValueRef()
         self._out = KeyWriter()
 
     def pairs(self, documents: Iterable[bytes]) -> list[Pair]:
         """Return (key, document) of each document. Errors: those of `check`, of the source and of the pattern."""
         document: bytes
         size: cython.Py_ssize_t
-        found: Place = self._found
+        value: ValueRef = self._value
         out: KeyWriter = self._out
         pairs: list[Pair] = []
         for document in documents:
             out.clear()
             if self._partition is not None:
-                self._partition.locate(document, None, found)
-                self._append_partition(found)
+                self._partition.locate(document, None, value)
+                self._append_partition(value)
             size = out.size
             if self._pattern is not None:
                 out.put_bytes(self._pattern.sort_key(document))
@@ -82,14 +82,14 @@ class WindowKeys:
             pairs.append((out.taken(), document))
         return pairs
 
-    def _append_partition(self, found: Place) -> cython.int:
-        if found.code == ARRAY:
-            self._check(found.value())
-        if found.code == 0:
-            found.put(NULL, b"")
+    def _append_partition(self, value: ValueRef) -> cython.int:
+        if value.code == ARRAY:
+            self._check(value.value())
+        if value.code == 0:
+            value.put(NULL, b"")
         if self._key_of is not None:
-            return self._out.put_bytes(self._key_of(found.value()))
-        return append_key(self._out, found.code, found.raw, found.at, found.end)
+            return self._out.put_bytes(self._key_of(value.value()))
+        return append_key(self._out, value.code, value.raw, value.at, value.end)
 
 
 def partition_of(key: bytes) -> bytes:
@@ -124,22 +124,22 @@ class Placed:
         self._start = 0
         self._piece = []
 
-    def _pair(self, place: cython.Py_ssize_t) -> Pair:
-        if not 0 <= place - self._start < len(self._piece):
-            self._start, self._piece = self._piece_of(place)
-        return self._piece[place - self._start]
+    def _pair(self, position: cython.Py_ssize_t) -> Pair:
+        if not 0 <= position - self._start < len(self._piece):
+            self._start, self._piece = self._piece_of(position)
+        return self._piece[position - self._start]
 
-    def document(self, place: cython.Py_ssize_t) -> bytes:
+    def document(self, position: cython.Py_ssize_t) -> bytes:
         """Return the document at a position."""
-        return cython.cast(bytes, self._pair(place)[1])
+        return cython.cast(bytes, self._pair(position)[1])
 
-    def key(self, place: cython.Py_ssize_t) -> bytes:
+    def key(self, position: cython.Py_ssize_t) -> bytes:
         """Return the key at a position."""
-        return cython.cast(bytes, self._pair(place)[0])
+        return cython.cast(bytes, self._pair(position)[0])
 
     def documents(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes]:
         """Return the documents at the positions [start, end)."""
-        return [self.document(place) for place in range(start, end)]
+        return [self.document(position) for position in range(start, end)]
 
 
 class Growing:
@@ -154,11 +154,11 @@ class Growing:
     _resume: Callable[[State], Any]
     _resumed: Any
     _length: cython.Py_ssize_t
-    _whole: cython.bint
+    _is_unbounded: cython.bint
     _upper: cython.Py_ssize_t
     _reached: cython.Py_ssize_t
-    _known: Value | None
-    _found: Place
+    _last_value: Value | None
+    _value: ValueRef
 
     def __init__(
         self,
@@ -175,36 +175,36 @@ class Growing:
         self._resume = resume
         self._resumed = None
         self._length = length
-        self._whole = upper is None
+        self._is_unbounded = upper is None
         self._upper = upper or 0
         self._reached = 0
-        self._known = None
-        self._found = Place()
+        self._last_value = None
+        self._value = ValueRef()
 
-    def value(self, place: cython.Py_ssize_t) -> Value:
+    def value(self, position: cython.Py_ssize_t) -> Value:
         """Return the value for the document at a position, or `NOT_YET`."""
         end: cython.Py_ssize_t = self._length
         steps: cython.Py_ssize_t = 0
-        if not self._whole and place + self._upper + 1 < end:
-            end = place + self._upper + 1
-        if self._known is not None and self._reached >= end:
-            return self._known
+        if not self._is_unbounded and position + self._upper + 1 < end:
+            end = position + self._upper + 1
+        if self._last_value is not None and self._reached >= end:
+            return self._last_value
         while self._reached < end:
             if steps == _STEPS:
                 return NOT_YET
             self._add(self._documents.document(self._reached))
             self._reached += 1
             steps += 1
-        self._known = self._state.result() if self._resumed is None else self._resumed.result()
-        return self._known
+        self._last_value = self._state.result() if self._resumed is None else self._resumed.result()
+        return self._last_value
 
     def _add(self, document: bytes) -> cython.int:
-        found: Place = self._found
-        self._source.locate(document, None, found)
+        value: ValueRef = self._value
+        self._source.locate(document, None, value)
         if self._resumed is not None:
-            self._resumed.add(None if found.code == 0 else found.value())
+            self._resumed.add(None if value.code == 0 else value.value())
             return 0
-        self._state.add(found)
+        self._state.add(value)
         if self._state.extras is not None:
             self._resumed = self._resume(self._state)
         return 0
@@ -227,7 +227,7 @@ class MovingSum:
     _resumed: Any
     _too_much: Callable[[int], Exception]
     _most_bytes: cython.Py_ssize_t
-    _held: cython.Py_ssize_t
+    _memory: cython.Py_ssize_t
     _length: cython.Py_ssize_t
     _lower: cython.Py_ssize_t
     _upper: cython.Py_ssize_t
@@ -237,9 +237,9 @@ class MovingSum:
     _ints: cython.Py_ssize_t
     _longs: cython.Py_ssize_t
     _doubles: cython.Py_ssize_t
-    _whole: cython.longlong
+    _integer_sum: cython.longlong
     _sum: DoubleSum
-    _found: Place
+    _value: ValueRef
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class MovingSum:
         self._resumed = None
         self._too_much = too_much
         self._most_bytes = most_bytes
-        self._held = 0
+        self._memory = 0
         self._length = length
         self._lower = lower
         self._upper = upper or 0
@@ -270,17 +270,17 @@ class MovingSum:
         self._ints = 0
         self._longs = 0
         self._doubles = 0
-        self._whole = 0
+        self._integer_sum = 0
         self._sum = DoubleSum()
-        self._found = Place()
+        self._value = ValueRef()
 
-    def value(self, place: cython.Py_ssize_t) -> Value:
+    def value(self, position: cython.Py_ssize_t) -> Value:
         """Return the value for the document at a position, or `NOT_YET`."""
-        start: cython.Py_ssize_t = max(0, min(self._length, place + self._lower))
+        start: cython.Py_ssize_t = max(0, min(self._length, position + self._lower))
         end: cython.Py_ssize_t = self._length
         steps: cython.Py_ssize_t = 0
         if not self._open:
-            end = max(start, min(self._length, place + self._upper + 1))
+            end = max(start, min(self._length, position + self._upper + 1))
         while steps < _STEPS:
             steps += 1
             if self._reached < end:
@@ -296,46 +296,48 @@ class MovingSum:
         return NOT_YET
 
     def _come(self, document: bytes) -> cython.int:
-        found: Place = self._found
-        self._source.locate(document, None, found)
-        self._held += _PER_VALUE + self._bytes()
-        if self._held > self._most_bytes:
-            raise self._too_much(self._held)
+        value: ValueRef = self._value
+        self._source.locate(document, None, value)
+        self._memory += _PER_VALUE + self._bytes()
+        if self._memory > self._most_bytes:
+            raise self._too_much(self._memory)
         if self._resumed is None and not self._add(1):
             self._go_on_elsewhere()
         if self._resumed is not None:
-            self._resumed.add(None if found.code == 0 else found.value())
+            self._resumed.add(None if value.code == 0 else value.value())
         return 0
 
     def _leave(self, document: bytes) -> cython.int:
-        found: Place = self._found
-        self._source.locate(document, None, found)
-        self._held -= _PER_VALUE + self._bytes()
+        value: ValueRef = self._value
+        self._source.locate(document, None, value)
+        self._memory -= _PER_VALUE + self._bytes()
         if self._resumed is None and not self._add(-1):
             self._go_on_elsewhere()
         if self._resumed is not None:
-            self._resumed.remove(None if found.code == 0 else found.value())
+            self._resumed.remove(None if value.code == 0 else value.value())
         return 0
 
     def _go_on_elsewhere(self) -> cython.int:
-        held = self._sum
-        self._resumed = self._resume(self._ints, self._longs, self._doubles, self._whole, held.high, held.low)
+        double_sum = self._sum
+        self._resumed = self._resume(
+            self._ints, self._longs, self._doubles, self._integer_sum, double_sum.high, double_sum.low
+        )
         return 0
 
     def _bytes(self) -> cython.Py_ssize_t:
-        return 0 if self._found.code == 0 else self._found.end - self._found.at
+        return 0 if self._value.code == 0 else self._value.end - self._value.at
 
     def _add(self, sign: cython.int) -> cython.bint:
         """Add the located value, or with -1 remove it; False, with nothing changed, if the kernel's arithmetic is not
         enough.
         """
-        found: Place = self._found
+        value: ValueRef = self._value
         number: cython.longlong
         binary: cython.double
-        if found.code == DECIMAL:
+        if value.code == DECIMAL:
             return False
-        if found.code == DOUBLE:
-            binary = sign * double_at(found.raw, found.at)
+        if value.code == DOUBLE:
+            binary = sign * double_at(value.raw, value.at)
             if binary - binary != 0.0 or self._sum.overflows(binary):
                 return False
             self._doubles += sign
@@ -344,21 +346,21 @@ class MovingSum:
             else:
                 self._sum.plus(binary)
             return True
-        if found.code not in (INT32, INT64):
+        if value.code not in (INT32, INT64):
             return True
-        number = int32_at(found.raw, found.at) if found.code == INT32 else int64_at(found.raw, found.at)
-        if not (-1 <= number >> 61 <= 0 and -1 <= self._whole >> 61 <= 0):
+        number = int32_at(value.raw, value.at) if value.code == INT32 else int64_at(value.raw, value.at)
+        if not (-1 <= number >> 61 <= 0 and -1 <= self._integer_sum >> 61 <= 0):
             return False
         number = sign * number
-        if found.code == INT32:
+        if value.code == INT32:
             self._ints += sign
         else:
             self._longs += sign
         if sign < 0 and self._is_empty():
             self._begin_again()
             return True
-        self._whole += number
-        if found.code == INT32:
+        self._integer_sum += number
+        if value.code == INT32:
             self._sum.plus(cython.cast(cython.double, number))
         else:
             self._sum.plus_long(number)
@@ -368,7 +370,7 @@ class MovingSum:
         return self._ints + self._longs + self._doubles == 0
 
     def _begin_again(self) -> cython.int:
-        self._whole = 0
+        self._integer_sum = 0
         self._sum = DoubleSum()
         return 0
 
@@ -383,6 +385,6 @@ class MovingSum:
             return DOUBLE, double_bytes(self._sum.high / (self._ints + self._longs + self._doubles))
         if self._doubles > 0:
             return DOUBLE, double_bytes(self._sum.high)
-        if -0x80000000 <= self._whole <= 0x7FFFFFFF:
-            return INT32, integer_bytes(self._whole, 4)
-        return INT64, integer_bytes(self._whole, 8)
+        if -0x80000000 <= self._integer_sum <= 0x7FFFFFFF:
+            return INT32, integer_bytes(self._integer_sum, 4)
+        return INT64, integer_bytes(self._integer_sum, 8)

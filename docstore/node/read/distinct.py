@@ -29,21 +29,21 @@ class DistinctValues:
 
     def __len__(self) -> int:
         """Return the number of distinct values so far."""
-        return len(self._values.found)
+        return len(self._values.by_key)
 
     def few_in_order(self) -> list[Value] | None:
         """Return the values in order if they are few enough for one step; else None."""
-        values_by_key = self._values.found
+        values_by_key = self._values.by_key
         return [values_by_key[key] for key in sorted(values_by_key)] if len(values_by_key) <= _AT_A_TIME else None
 
     def in_order(self) -> Iterator[list[Value]]:
         """Yield the values in order of type and value, in batches; each step takes a few milliseconds."""
-        keys = iter(self._values.found)
+        keys = iter(self._values.by_key)
         runs: list[list[tuple[bytes]]] = []
         while part := [(key,) for key in islice(keys, RUN_LENGTH)]:
             part.sort()
             runs.append(part)
             yield []
         ordered = merged_runs(runs)
-        while batch := [self._values.found[key] for (key,) in islice(ordered, _AT_A_TIME)]:
+        while batch := [self._values.by_key[key] for (key,) in islice(ordered, _AT_A_TIME)]:
             yield batch

@@ -64,7 +64,7 @@ def test_counts_and_sums_of_unwound_arrays(kernel: Kernel) -> None:
     grouping.add([bson.encode(thing) for thing in things[100:]])
     found = {key: [count[1], total[1]] for key, (count, total) in partials(kernel, grouping)}
     assert found == dict(counts)
-    assert grouping.held > 0
+    assert grouping.memory > 0
 
 
 def test_equal_keys_of_different_types_are_one_group_named_by_the_first(kernel: Kernel) -> None:

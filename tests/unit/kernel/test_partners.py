@@ -38,9 +38,9 @@ def test_documents_are_found_by_each_of_their_keys(kernel: Kernel, path: str) ->
     assert table.size == sum(map(len, documents))
     for key in {each for own in keys for each in own}:
         places = [place for place, own in enumerate(keys) if key in own]
-        assert table.places(key) == places
+        assert table.positions_of(key) == places
         assert table.with_key(key) == [documents[place] for place in places]
-    assert table.places(b"nothing") == table.with_key(b"nothing") == []
+    assert table.positions_of(b"nothing") == table.with_key(b"nothing") == []
 
 
 def test_what_keys_do_not_tell_has_none(kernel: Kernel) -> None:

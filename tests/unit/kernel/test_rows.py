@@ -76,7 +76,7 @@ def test_a_share_ends_behind_what_sorts_as_its_last_row(kernel: Kernel) -> None:
     pairs = sorted(rows.pairs([bson.encode({"k": key}) for key in (1, 2, 2, 2, 3)]))
     group = kernel.group.rows.RowGroup(rows, [Collected()])
     assert group.take(pairs, 0, 2) == 4
-    assert group.taken == 4
+    assert group.count == 4
     assert kernel.group.rows.sorted_value(group.first)[1][0] == 1
     assert kernel.group.rows.sorted_value(group.last)[1][0] == 2
     assert group.take_below(pairs, 4, pairs[4][0]) == 4

@@ -21,7 +21,7 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
 def found(kernel: Kernel, path: str, fold: Any = None) -> list[Any]:
     values = kernel.group.value_set.ValueSet(path, fold)
     values.add([bson.encode(document) for document in DOCUMENTS])
-    parts = [bytes((code,)) + b"v\0" + data for code, data in values.found.values()]
+    parts = [bytes((code,)) + b"v\0" + data for code, data in values.by_key.values()]
     return [bson.decode((len(each) + 5).to_bytes(4, "little") + each + b"\0")["v"] for each in parts]
 
 
