@@ -14,7 +14,7 @@ cdef class Index:
     cdef public bytes key_id
     cdef public object key_pattern
     cdef public object partial
-    cdef public object places
+    cdef public object array_bits
     cdef public bytes prefix
     cdef public bint ready
     cdef public object spec

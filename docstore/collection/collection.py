@@ -68,7 +68,7 @@ AFTER_RECORD_ID = b"\xff" * 9
 
 
 class Index:
-    """One index. `places`: the multikey positions, a bit mask as in `KeyPattern.keys`, which only grows.
+    """One index. `array_bits`: the multikey positions, a bit mask as in `KeyPattern.keys`, which only grows.
 
     Entries of the `_id` index are key -> marks + record id. Others are key + record id -> marks, also in unique
     indexes: uniqueness is checked, not built in, so that an inconsistent clone can be stored. The marks, mostly empty,
@@ -81,15 +81,15 @@ class Index:
     """
 
     __slots__ = (
-        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "collation", "collisions", "fields", "fields_read",
-        "geometry", "ident", "is_id", "key_id", "key_pattern", "partial", "places", "prefix", "ready", "spec", "text",
-        "unique", "uses", "wildcard",
+        "__weakref__", "_arrays", "_covered", "_keys_of", "_reads", "array_bits", "collation", "collisions", "fields",
+        "fields_read", "geometry", "ident", "is_id", "key_id", "key_pattern", "partial", "prefix", "ready", "spec",
+        "text", "unique", "uses", "wildcard",
     )  # fmt: skip
 
-    def __init__(self, spec: IndexSpec, ident: int, *, places: int = 0, ready: bool = True) -> None:
+    def __init__(self, spec: IndexSpec, ident: int, *, array_bits: int = 0, ready: bool = True) -> None:
         self.spec = spec
         self.ident = ident
-        self.places = places
+        self.array_bits = array_bits
         self._arrays = (0, frozenset[str]())
         self.ready = ready
         self.unique = spec.unique
@@ -138,7 +138,7 @@ class Index:
     @property
     def multikey(self) -> bool:
         """True if a document may have more than one entry."""
-        return self.places != 0
+        return self.array_bits != 0
 
     @property
     def arrays(self) -> frozenset[str]:
@@ -146,12 +146,12 @@ class Index:
 
         A wildcard index does not distinguish paths: a compound one has "$**" if any document has an array.
         """
-        if self._arrays[0] != self.places:
+        if self._arrays[0] != self.array_bits:
             paths = () if self.spec.wildcard is not None else [path for path, _ in self.fields]
-            arrays = array_places(paths, self.places)
-            if self.spec.wildcard is not None and len(self.fields) > 1 and self.places & ARRAYS_MET:
+            arrays = array_places(paths, self.array_bits)
+            if self.spec.wildcard is not None and len(self.fields) > 1 and self.array_bits & ARRAYS_MET:
                 arrays = frozenset(("$**",))
-            self._arrays = (self.places, arrays)
+            self._arrays = (self.array_bits, arrays)
         return self._arrays[1]
 
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int]:
@@ -184,12 +184,12 @@ class Index:
             return self.key_pattern.add_entries
 
         def add(prefix: bytes, raw: bytes, rid: bytes, entries: list[bytes], marked: dict[bytes, bytes]) -> int:
-            keys, places, marks = self.marked_keys(raw, tolerant=tolerant)
+            keys, array_bits, marks = self.marked_keys(raw, tolerant=tolerant)
             added = [prefix + key + rid for key in keys]
             entries += added
             if marks:
                 marked.update(dict.fromkeys(added, marks))
-            return places
+            return array_bits
 
         return add
 
@@ -214,13 +214,13 @@ class Index:
         spec = self.spec
         return partial(keys_in_pieces, pattern) if spec.over_values and not spec.hashed else keys_of(spec, pattern)
 
-    def grow(self, places: int) -> Callable[[], None]:
+    def grow(self, array_bits: int) -> Callable[[], None]:
         """Add multikey positions; return the undo, for an aborted write."""
-        before = self.places
-        self.places |= places
+        before = self.array_bits
+        self.array_bits |= array_bits
 
         def shrink() -> None:
-            self.places = before
+            self.array_bits = before
 
         return shrink
 

@@ -52,7 +52,7 @@ def repair_collection(
     batch = Batch()
     for index in indexes:
         batch.delete_range(Family.INDEXES, index.prefix, index.end)
-        index.places = 0
+        index.array_bits = 0
     engine.write(batch)
     batch = Batch()
     size = 0
@@ -76,7 +76,7 @@ def repair_collection(
         for index in indexes:
             if not index.is_id:
                 keys, array_bits, marks = index.marked_keys(raw, tolerant=True)
-                index.places |= array_bits
+                index.array_bits |= array_bits
                 for key in keys:
                     batch.put(Family.INDEXES, index.prefix + key + rid, marks)
         if len(batch.changes[Family.INDEXES]) >= _BATCH_ENTRIES:

@@ -179,7 +179,7 @@ class WriteUnitOfWork(PendingReader):
         self._entries.add_each(found)
         coll.newest_id = max(coll.newest_id or b"", *found.id_keys)
         if journal is not None:
-            changed = DocumentChanges(documents, record_keys, documents, made=found.made, stmt_ids=stmt_ids)
+            changed = DocumentChanges(documents, record_keys, documents, new_keys=found.made, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
@@ -379,8 +379,8 @@ class WriteUnitOfWork(PendingReader):
     def _grow_multikey(self, coll: Collection, grown: Grown) -> None:
         coll.plans.clear()
         self.on_abort(coll.plans.clear)
-        for index, places in grown:
-            self.on_abort(index.grow(places))
+        for index, array_bits in grown:
+            self.on_abort(index.grow(array_bits))
         if any(index.ready for index, _ in grown):
             self.touch(*self._store.catalog.row(coll), logged=coll.replicates)
 

@@ -107,7 +107,7 @@ class Validation:
                     continue
                 for index in self._indexes:
                     keys, array_bits, marks = index.marked_keys(raw, tolerant=True)
-                    if array_bits & ~index.places:
+                    if array_bits & ~index.array_bits:
                         report.add(
                             f"record {rid.hex()} has an array under index {index.name}, which does not know of it"
                         )

@@ -130,7 +130,7 @@ class _FirstRun:
 
     def _look(self) -> None:
         """Account for the memory held. Above the limit, switch to a full sort; the `$limit` stage follows anyway."""
-        held_bytes = self._first.held
+        held_bytes = self._first.memory
         self._environment.buffers.change(held_bytes - self._held)
         self._held = held_bytes
         if held_bytes > self._environment.memory_limit:
@@ -147,7 +147,7 @@ class _FirstRun:
         return self._all
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
-        if self._all is None and self._first.held <= GIVEN_BYTES:
+        if self._all is None and self._first.memory <= GIVEN_BYTES:
             return self._first.documents(), True
         return (self._all or self._sort_all()).finish(deadline)
 

@@ -237,7 +237,7 @@ def catalog_row(coll: Collection) -> tuple[bytes, bytes]:
                 [
                     ("spec", OBJECT, index.spec.raw),
                     ("ident", *from_python(index.ident)),
-                    ("places", *from_python(_bytes_of(index.places))),
+                    ("places", *from_python(_bytes_of(index.array_bits))),
                 ]
             ),
         )
@@ -278,7 +278,9 @@ def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = 
     for item, raw in zip(fields["indexes"], array_documents(listed[1]), strict=True):
         spec = get_field(raw, "spec")
         assert spec is not None, "an index without specification"
-        index = Index(parse_index_spec(spec[1]), int(item["ident"]), places=int.from_bytes(item["places"], "little"))
+        index = Index(
+            parse_index_spec(spec[1]), int(item["ident"]), array_bits=int.from_bytes(item["places"], "little")
+        )
         indexes[index.name] = index
     coll.set_indexes(indexes, {})
     counters = reader.get(_META, coll.counters_key)

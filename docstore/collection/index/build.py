@@ -121,7 +121,7 @@ class IndexBuild:
             if rid is None or monotonic() >= deadline:
                 break
         for index, source in zip(self._indexes, sources, strict=True):
-            index.places |= source.places
+            index.array_bits |= source.array_bits
         while entries.sort_run() and monotonic() < deadline:
             pass
 

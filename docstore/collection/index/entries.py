@@ -28,7 +28,7 @@ Marked = dict[bytes, bytes]
 """Index entries, with the marks that each stores as its value."""
 
 Grown = list[tuple[Index, int]]
-"""Indexes, with the multikey positions (see `Index.places`) that a document's arrays add to each."""
+"""Indexes, with the multikey positions (see `Index.array_bits`) that a document's arrays add to each."""
 
 _INDEXES = Family.INDEXES
 
@@ -87,7 +87,7 @@ class Entries:
             keys, positions, marks = (
                 index.marked_keys(raw, tolerant=tolerant) if ahead is None else ahead.of(index, raw, tolerant=tolerant)
             )
-            if positions & ~index.places:
+            if positions & ~index.array_bits:
                 grown.append((index, positions))
             for key in keys:
                 entry = index.prefix + key
@@ -116,7 +116,7 @@ class Entries:
                     entry += rid
                     pending[entry] = marks
                     entries.append(entry)
-            if all_positions & ~index.places:
+            if all_positions & ~index.array_bits:
                 grown.append((index, all_positions))
         return entries, grown
 
@@ -135,7 +135,7 @@ class Entries:
             for index in coll.secondary:
                 index_entries: list[list[bytes]] = [[] for _ in rids] if index.unique else document_entries
                 positions = _add_each(index, documents, rids, index_entries, marked, tolerant=not self._enforce)
-                if positions & ~index.places:
+                if positions & ~index.array_bits:
                     grown.append((index, positions))
                 if index.unique:
                     if not self._claim_each(index, index_entries, rids, claims):
@@ -240,7 +240,7 @@ class Entries:
             marked = index.marked_keys if ahead is None else partial(ahead.of, index)
             old, _, old_marks = marked(before, tolerant=not self._enforce)
             new, positions, marks = marked(after, tolerant=not self._enforce)
-            if positions & ~index.places:
+            if positions & ~index.array_bits:
                 grown.append((index, positions))
             if old == new and old_marks == marks:
                 continue
@@ -305,7 +305,7 @@ class Entries:
                         if key in obsolete:
                             removed[key] = old_marks.get(key, b"")
                             moved[key] = None
-                if positions & ~index.places:
+                if positions & ~index.array_bits:
                     grown.append((index, positions))
         except CommandError:
             return None, None

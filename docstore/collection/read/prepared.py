@@ -23,7 +23,7 @@ from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.planning import usable_indexes
 from docstore.collection.read.preparing import prepared_form
 from docstore.errors import CommandError
-from docstore.kernel.geometry.nearby import Within
+from docstore.kernel.geometry.nearby import RadiusFilter
 from docstore.kernel.limits import MAX_STEP_BYTES
 from docstore.kernel.match.form import form_of
 from docstore.kernel.match.predicate import Predicate
@@ -236,7 +236,7 @@ class BoundScan:
         entries = self._entries(reader, is_short)
         if self.reach is not None:
             ((index, _),) = self.parts
-            entries = Within(entries, self.reach[0], len(index.prefix), self.reach[1], MAX_STEP_ENTRIES)
+            entries = RadiusFilter(entries, self.reach[0], len(index.prefix), self.reach[1], MAX_STEP_ENTRIES)
         if skip:
             max_entries -= skip
             next(islice(entries, skip - 1, None), None)

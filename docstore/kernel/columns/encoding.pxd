@@ -40,7 +40,7 @@ cpdef bytes escape(bytes value)
 cpdef bytes plain_bytes(int code, bytes raw)
 cpdef bytes plain_row(int code, bytes raw)
 cpdef bytes plain_record(int code, bytes raw, bytes stamp, Py_ssize_t most)
-cpdef int timestamp_order(bytes one, bytes other) noexcept
+cpdef int timestamp_order(bytes record, bytes other) noexcept
 cpdef bint is_live(bytes record, long long hidden, long long now) noexcept
 cdef bint _is_text(bytes data) except -1
 cdef unsigned long long _high_first(bytes raw, Py_ssize_t at, int width) noexcept

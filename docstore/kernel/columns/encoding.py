@@ -81,14 +81,14 @@ def plain_record(code: cython.int, raw: bytes, stamp: bytes, most: cython.Py_ssi
     return b"\0" + stamp + value
 
 
-def timestamp_order(one: bytes, other: bytes) -> cython.int:
+def timestamp_order(record: bytes, other: bytes) -> cython.int:
     """Return 1 if the first record has the later timestamp, -1 if the second has, 0 if they are equal."""
     at: cython.Py_ssize_t = 2
-    if one[1] != other[1]:
-        return 1 if one[1] ^ 0x80 > other[1] ^ 0x80 else -1
+    if record[1] != other[1]:
+        return 1 if record[1] ^ 0x80 > other[1] ^ 0x80 else -1
     while at < 9:
-        if one[at] != other[at]:
-            return 1 if one[at] > other[at] else -1
+        if record[at] != other[at]:
+            return 1 if record[at] > other[at] else -1
         at += 1
     return 0
 
@@ -248,19 +248,19 @@ def take_columns(
     free: cython.bint = hidden is None
     examined: cython.Py_ssize_t = 0
     dead: cython.Py_ssize_t = 0
-    left: cython.Py_ssize_t = limit - len(out)
+    remaining: cython.Py_ssize_t = limit - len(out)
     last: cython.Py_ssize_t = most
     item: tuple[bytes, bytes]
     record: bytes
-    if left <= 0:
+    if remaining <= 0:
         return 0, 0, True
     for item in items:
         examined += 1
         record = item[1]
         if (free and record[0] == 0) or is_live(record, below, second):
             out.append(form.document(item[0], at, record, second))
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 return examined, dead, True
         else:
             dead += 1

@@ -37,9 +37,9 @@ def _hash(key: bytes) -> cython.ulonglong:
     h1: cython.ulonglong = 0
     h2: cython.ulonglong = 0
     length: cython.Py_ssize_t = len(key)
-    whole: cython.Py_ssize_t = length - length % 16
+    body_size: cython.Py_ssize_t = length - length % 16
     at: cython.Py_ssize_t = 0
-    while at < whole:
+    while at < body_size:
         h1 ^= _mixed(uint64_at(key, at), _C1, 31, _C2)
         h1 = (_rotated(h1, 27) + h2) & _MASK
         h1 = (h1 * 5 + 0x52DCE729) & _MASK
@@ -47,10 +47,10 @@ def _hash(key: bytes) -> cython.ulonglong:
         h2 = (_rotated(h2, 31) + h1) & _MASK
         h2 = (h2 * 5 + 0x38495AB5) & _MASK
         at += 16
-    if length > whole + 8:
-        h2 ^= _mixed(_tail(key, whole + 8, length), _C2, 33, _C1)
-    if length > whole:
-        h1 ^= _mixed(_tail(key, whole, min(length, whole + 8)), _C1, 31, _C2)
+    if length > body_size + 8:
+        h2 ^= _mixed(_tail(key, body_size + 8, length), _C2, 33, _C1)
+    if length > body_size:
+        h1 ^= _mixed(_tail(key, body_size, min(length, body_size + 8)), _C1, 31, _C2)
     h1 ^= length
     h2 ^= length
     h1 = (h1 + h2) & _MASK

@@ -36,7 +36,7 @@ cdef class RowUpdate:
     cdef object _get
     cdef object _family
     cdef bytes _standing(self, bytes key)
-    cdef int _count(self, bytes record, Py_ssize_t size, long long rows, long long left) except -1
+    cdef int _count(self, bytes record, Py_ssize_t size, long long rows, long long row_count) except -1
 
 cpdef bytes merged(bytes standing, bytes record, object merge)
 cdef bint _is(bytes raw, Py_ssize_t at, Py_ssize_t end, bytes name) noexcept

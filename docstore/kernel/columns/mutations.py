@@ -106,45 +106,45 @@ class Plain:
         at: cython.Py_ssize_t = 4
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        met: cython.int = 0
+        fields_read: cython.int = 0
         key: bytes | None
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            if _is(raw, at + 1, named, b"key") and not met & 1:
-                met |= 1
+            if _is(raw, at + 1, named, b"key") and not fields_read & 1:
+                fields_read |= 1
                 key = plain_bytes(raw[at], part(raw, named + 1, end))
                 if key is None or len(key) == 0 or len(key) > MAX_COLUMN_KEY_BYTES:
                     return False
                 self.key = key
-            elif _is(raw, at + 1, named, b"columnFamily") and not met & 2 and raw[at] == STRING:
-                met |= 2
+            elif _is(raw, at + 1, named, b"columnFamily") and not fields_read & 2 and raw[at] == STRING:
+                fields_read |= 2
                 self.family = part(raw, named + 1, end)
-            elif _is(raw, at + 1, named, b"insert") and not met & 4 and raw[at] == OBJECT:
-                met |= 4
+            elif _is(raw, at + 1, named, b"insert") and not fields_read & 4 and raw[at] == OBJECT:
+                fields_read |= 4
                 if not self._read_insert(raw, named + 1, end):
                     return False
             else:
                 return False
             at = end
-        return met == 7
+        return fields_read == 7
 
     def _read_insert(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        met: cython.int = 0
+        fields_read: cython.int = 0
         self.stamp = None
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            if _is(raw, at + 1, named, b"name") and not met & 1:
-                met |= 1
+            if _is(raw, at + 1, named, b"name") and not fields_read & 1:
+                fields_read |= 1
                 self.name_code = raw[at]
                 self.name = part(raw, named + 1, end)
-            elif _is(raw, at + 1, named, b"value") and not met & 2:
-                met |= 2
+            elif _is(raw, at + 1, named, b"value") and not fields_read & 2:
+                fields_read |= 2
                 self.value_code = raw[at]
                 self.value = part(raw, named + 1, end)
             elif _is(raw, at + 1, named, b"timestamp") and self.stamp is None and raw[at] == INT64:
@@ -152,7 +152,7 @@ class Plain:
             else:
                 return False
             at = end
-        return met == 3
+        return fields_read == 3
 
 
 def merged(standing: bytes, record: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
@@ -230,7 +230,7 @@ class RowUpdate:
         """Merge the entries into the stored records. `is_named` returns whether a record exists below a name of a path.
         It is called only if the row has statistics, as every row with data has.
         """
-        seen: set[bytes] = set()
+        visited_names: set[bytes] = set()
         statistics: bytes | None = self._standing(self._prefix + _STATISTICS)
         size: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
@@ -259,13 +259,13 @@ class RowUpdate:
                     rows += 0 if record[0] & TOMBSTONE else 1
                 elif named:
                     name = part(path, 0, named)
-                    if name not in seen:
-                        seen.add(name)
+                    if name not in visited_names:
+                        visited_names.add(name)
                         if not record[0] & TOMBSTONE and (statistics is None or not is_named(self._prefix + name)):
                             rows += 1
                 continue
             if 0 < named < len(path):
-                seen.add(part(path, 0, named))
+                visited_names.add(part(path, 0, named))
             after = merged(standing, record, merge)
             if after == standing:
                 continue
@@ -306,17 +306,17 @@ class RowUpdate:
         return self._get(self._family, key)
 
     def _count(
-        self, record: bytes | None, size: cython.Py_ssize_t, rows: cython.longlong, left: cython.longlong
+        self, record: bytes | None, size: cython.Py_ssize_t, rows: cython.longlong, row_count: cython.longlong
     ) -> cython.int:
-        """Change the row's statistics, which `record` holds: by `rows`, or to `left` if that is not negative."""
+        """Change the row's statistics, which `record` holds: by `rows`, or to `row_count` if that is not negative."""
         key: bytes
-        if size == 0 and rows == 0 and left < 0:
+        if size == 0 and rows == 0 and row_count < 0:
             return 0
         key = self._prefix + _STATISTICS
         if record is not None:
             self.rows_before = integer_in(record, 1, 8)
             self.bytes_before = integer_in(record, 9, 8)
-        self.rows = left if left >= 0 else max(self.rows_before + rows, 0)
+        self.rows = row_count if row_count >= 0 else max(self.rows_before + rows, 0)
         self.row_bytes = self.bytes_before + size
         self.size = size + self.added * self._row_size
         if size == 0 and self.rows == self.rows_before:

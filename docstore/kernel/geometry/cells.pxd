@@ -38,7 +38,7 @@ cdef class _Cap:
     cdef CellCircle _around
     cdef int judge(self, int face, long long column, long long row, int level) except -1
 
-cdef unsigned long long _place(object cell) except? 1
+cdef unsigned long long _curve_position(object cell) except? 1
 cdef _write(bytearray buffer, unsigned long long place, int level)
 cdef bytes _key(bytearray buffer, unsigned long long place, int level)
 cdef bytes _behind_key(bytearray buffer, unsigned long long place, int level)
@@ -48,7 +48,7 @@ cdef class PointKeys:
     cdef list _names
     cdef int _finest
     cdef PlainPoint _point
-    cdef Vector _place
+    cdef Vector _curve_position
     cdef bytearray _buffer
     cpdef bytes of_place(self, double longitude, double latitude)
 

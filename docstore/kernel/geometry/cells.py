@@ -66,9 +66,9 @@ class CellCircle:
     def put_around(self, face: cython.int, column: cython.longlong, row: cython.longlong, level: cython.int) -> None:
         """Make it the circle around the cell."""
         width: cython.double = 2.0 / (cython.cast(cython.longlong, 1) << level)
-        left: cython.double = column * width - 1.0
+        left_edge: cython.double = column * width - 1.0
         low: cython.double = row * width - 1.0
-        u: cython.double = tan((left + width / 2.0) * _QUARTER)
+        u: cython.double = tan((left_edge + width / 2.0) * _QUARTER)
         w: cython.double = tan((low + width / 2.0) * _QUARTER)
         length: cython.double = 1.0 / sqrt(1.0 + u * u + w * w)
         depth: cython.double = length
@@ -82,8 +82,8 @@ class CellCircle:
         if level >= _FLAT_LEVEL:
             self.radius = width * _QUARTER * _HALF_DIAGONAL
         else:
-            left_slope = tan(left * _QUARTER)
-            right_slope = tan((left + width) * _QUARTER)
+            left_slope = tan(left_edge * _QUARTER)
+            right_slope = tan((left_edge + width) * _QUARTER)
             low_slope = tan(low * _QUARTER)
             high_slope = tan((low + width) * _QUARTER)
             farthest = max(
@@ -130,19 +130,19 @@ class _Cap:
         self._around = CellCircle()
 
     def judge(self, face: cython.int, column: cython.longlong, row: cython.longlong, level: cython.int) -> cython.int:
-        apart: cython.double
+        angle: cython.double
         around: CellCircle = self._around
         around.put_around(face, column, row, level)
-        apart = self._centre.angle(around.x, around.y, around.z)
-        if apart + around.radius <= self._radius:
+        angle = self._centre.angle(around.x, around.y, around.z)
+        if angle + around.radius <= self._radius:
             return _INSIDE
-        return _MEETS if apart - around.radius <= self._radius + _SLACK else _OUTSIDE
+        return _MEETS if angle - around.radius <= self._radius + _SLACK else _OUTSIDE
 
 
 def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_t) -> list[_Cell]:
     """Return about `most` cells that contain all of the circle."""
     cap: _Cap = _Cap(centre, radius)
-    found: list[_Cell] = []
+    cells: list[_Cell] = []
     waiting: deque[_Cell] = deque()
     cell: tuple[int, int, int, int]
     face: cython.int
@@ -154,23 +154,23 @@ def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_
     for face in range(6):
         kind = cap.judge(face, 0, 0, 0)
         if kind == _INSIDE:
-            found.append((face, 0, 0, 0))
+            cells.append((face, 0, 0, 0))
         elif kind == _MEETS:
             waiting.append((face, 0, 0, 0))
     while waiting:
         cell = waiting.popleft()
         face, column, row, level = cell[0], cell[1], cell[2], cell[3]
-        if level == _LEVELS or len(found) + len(waiting) + 4 > most:
-            found.append(cell)
+        if level == _LEVELS or len(cells) + len(waiting) + 4 > most:
+            cells.append(cell)
             continue
         level += 1
         for part in range(4):
             kind = cap.judge(face, 2 * column + part // 2, 2 * row + part % 2, level)
             if kind == _INSIDE:
-                found.append((face, 2 * column + part // 2, 2 * row + part % 2, level))
+                cells.append((face, 2 * column + part // 2, 2 * row + part % 2, level))
             elif kind == _MEETS:
                 waiting.append((face, 2 * column + part // 2, 2 * row + part % 2, level))
-    return found
+    return cells
 
 
 def cap_ranges(
@@ -186,7 +186,7 @@ def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> 
     ranges: list[tuple[bytes, bytes]] = []
     around: set[int] = set()
     buffer: bytearray = bytearray(_KEY)
-    place: cython.ulonglong
+    position: cython.ulonglong
     mask: cython.ulonglong
     name: cython.ulonglong
     level: cython.int
@@ -194,28 +194,28 @@ def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> 
     low: bytes
     for cell in cells:
         level = cell[3]
-        place = _place(cell)
-        low = _key(buffer, place, 0)
+        position = _curve_position(cell)
+        low = _key(buffer, position, 0)
         mask = cython.cast(cython.ulonglong, 1) << 2 * (_LEVELS - level)
-        ranges.append((low, _behind_key(buffer, place | (mask - 1), 31)))
+        ranges.append((low, _behind_key(buffer, position | (mask - 1), 31)))
         for above in range(level - 1, coarsest - 1, -1):
             mask = cython.cast(cython.ulonglong, 1) << 2 * (_LEVELS - above)
-            place = place & ~(mask - 1)
-            name = place << 1 | mask
+            position = position & ~(mask - 1)
+            name = position << 1 | mask
             if name in around:
                 break
             around.add(name)
             if above <= finest:
-                ranges.append((_key(buffer, place, above), _behind_key(buffer, place, above)))
+                ranges.append((_key(buffer, position, above), _behind_key(buffer, position, above)))
     return merged(ranges)
 
 
 def cell_key(cell: _Cell) -> bytes:
     """Return the key of a cell."""
-    return _key(bytearray(_KEY), _place(cell), cell[3])
+    return _key(bytearray(_KEY), _curve_position(cell), cell[3])
 
 
-def _place(cell: Sequence[int]) -> cython.ulonglong:
+def _curve_position(cell: Sequence[int]) -> cython.ulonglong:
     """Return the place of a cell's first part on the curve."""
     face: cython.ulonglong = cell[0]
     column: cython.ulonglong = cell[1]
@@ -248,14 +248,14 @@ class PointKeys:
     _names: list[bytes]
     _finest: cython.int
     _point: PlainPoint
-    _place: Vector
+    _curve_position: Vector
     _buffer: bytearray
 
     def __init__(self, path: str, finest: int) -> None:
         self._names = [encoded_name(name) for name in path.split(".")]
         self._finest = finest
         self._point = PlainPoint()
-        self._place = Vector(0.0, 0.0)
+        self._curve_position = Vector(0.0, 0.0)
         self._buffer = bytearray(_KEY)
 
     def of_document(self, raw: bytes) -> bytes | None:
@@ -269,7 +269,7 @@ class PointKeys:
         place: cython.ulonglong
         rest: cython.int = _LEVELS - self._finest
         side: cython.longlong = cython.cast(cython.longlong, 1) << self._finest
-        at: Vector = self._place
+        at: Vector = self._curve_position
         x: cython.double
         y: cython.double
         z: cython.double

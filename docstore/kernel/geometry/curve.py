@@ -77,14 +77,14 @@ def merged(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the key ranges, all of one key length, in order, with touching ones joined."""
     pair: tuple[bytes, bytes]
     last: tuple[bytes, bytes]
-    found: list[tuple[bytes, bytes]] = []
+    merged_ranges: list[tuple[bytes, bytes]] = []
     for pair in sorted(ranges):
-        if found:
-            last = found[len(found) - 1]
+        if merged_ranges:
+            last = merged_ranges[len(merged_ranges) - 1]
             # No key lies between a key and its prefix without trailing zeros.
             if pair[0].rstrip(b"\0") <= last[1]:
                 if pair[1] > last[1]:
-                    found[len(found) - 1] = (last[0], pair[1])
+                    merged_ranges[len(merged_ranges) - 1] = (last[0], pair[1])
                 continue
-        found.append(pair)
-    return found
+        merged_ranges.append(pair)
+    return merged_ranges

@@ -42,7 +42,7 @@ class CellDistances:
         raise NotImplementedError
 
 
-class Within:
+class RadiusFilter:
     """Iterates over the `entries`, each of `skipped` bytes and the key of a cell, that may lead to something within
     `radius`. After `most` entries it yields all, to bound the time of one step.
     """
@@ -51,24 +51,24 @@ class Within:
     _cells: CellDistances
     _skipped: cython.Py_ssize_t
     _radius: cython.double
-    _left: cython.Py_ssize_t
+    _remaining: cython.Py_ssize_t
 
     def __init__(self, entries: Iterator[bytes], cells: CellDistances, skipped: int, radius: float, most: int) -> None:
         self._entries = entries
         self._cells = cells
         self._skipped = skipped
         self._radius = radius
-        self._left = most
+        self._remaining = most
 
-    def __iter__(self) -> Within:
+    def __iter__(self) -> RadiusFilter:
         return self
 
     def __next__(self) -> bytes:
         entry: bytes
         for entry in self._entries:
-            if self._left <= 0:
+            if self._remaining <= 0:
                 return entry
-            self._left -= 1
+            self._remaining -= 1
             if not (self._cells.measure(entry, self._skipped) and self._cells.low > self._radius):
                 return entry
         raise StopIteration
@@ -86,25 +86,25 @@ class Nearby:
     """
 
     waiting: list[Any]
-    _known: set[bytes]
+    _visited_entries: set[bytes]
     _number: cython.Py_ssize_t
     _cells: CellDistances
     _least: cython.double
     _greatest: cython.double
     _skipped: cython.Py_ssize_t
     _masks: list[int]
-    _places: dict[bytes, int]
+    _numbers: dict[bytes, int]
 
     def __init__(self, cells: CellDistances, least: float, greatest: float, skipped: int, masks: Sequence[int]) -> None:
         self.waiting = []
-        self._known = set()
+        self._visited_entries = set()
         self._number = 0
         self._cells = cells
         self._least = least
         self._greatest = greatest
         self._skipped = skipped
         self._masks = list(masks)
-        self._places = {}
+        self._numbers = {}
 
     def gather(self, entries: Iterator[bytes], most: cython.Py_ssize_t, radius: cython.double) -> int:
         """Add the new entries within a radius, after reading at most `most`. Return the number read."""
@@ -114,8 +114,8 @@ class Nearby:
         for entry in entries:
             count += 1
             self._measure(entry)
-            if cells.low <= radius and entry not in self._known:
-                self._known.add(entry)
+            if cells.low <= radius and entry not in self._visited_entries:
+                self._visited_entries.add(entry)
                 if cells.low <= self._greatest and cells.high >= self._least:
                     self._number += 1
                     heappush(self.waiting, (cells.low, 0, self._number, entry))
@@ -138,16 +138,16 @@ class Nearby:
         document at its distance, since its own document may have the same distance.
         """
         top: tuple[Any, ...]
-        found: list[bytes] = []
-        self._places = {}
-        while self.waiting and len(found) < most:
+        entries: list[bytes] = []
+        self._numbers = {}
+        while self.waiting and len(entries) < most:
             top = self.waiting[0]
             if top[1]:
                 break
             heappop(self.waiting)
-            self._places[top[3]] = top[2]
-            found.append(top[3])
-        return found
+            self._numbers[top[3]] = top[2]
+            entries.append(top[3])
+        return entries
 
     def add(
         self,
@@ -169,7 +169,7 @@ class Nearby:
                     continue
                 far = measured[0]
             if self._least <= far and far <= self._greatest:
-                heappush(self.waiting, (far, 1, self._places[documents.entry], pair))
+                heappush(self.waiting, (far, 1, self._numbers[documents.entry], pair))
 
     def _measure(self, entry: bytes) -> None:
         """Measure the cell of an entry; without a cell the bounds are those of the whole space."""

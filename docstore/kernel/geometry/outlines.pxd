@@ -36,7 +36,7 @@ cdef double _determinant(
 ) noexcept
 
 cdef class _Covering:
-    cdef list found
+    cdef list cells
     cdef object waiting
     cdef list edges
     cdef object _surrounds
@@ -48,7 +48,7 @@ cdef class WithinAreas(PathPredicate):
     cdef tuple _outlook
     cdef list _areas
     cdef PlainPoint _point
-    cdef Vector _place
+    cdef Vector _vector
     cdef object _otherwise
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int _judge(self, double x, double y, double z) except -1

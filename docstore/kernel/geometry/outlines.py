@@ -143,20 +143,20 @@ def covering_cells(
         cell = item[0]
         near = item[1]
         face, column, row, level = cell[0], cell[1], cell[2], cell[3]
-        if level == finest or (level >= coarsest and len(work.found) + len(work.waiting) + 4 > most):
-            work.found.append(cell)
+        if level == finest or (level >= coarsest and len(work.cells) + len(work.waiting) + 4 > most):
+            work.cells.append(cell)
             continue
-        if len(work.found) + len(work.waiting) > limit:
+        if len(work.cells) + len(work.waiting) > limit:
             return None
         for quarter in range(4):
             work.sort_out(face, 2 * column + (quarter >> 1), 2 * row + (quarter & 1), level + 1, near)
-    return work.found
+    return work.cells
 
 
 class _Covering:
     """A covering under construction: its cells, and the cells to refine with the edges that may meet them."""
 
-    found: list[_Cell]
+    cells: list[_Cell]
     waiting: deque[tuple[_Cell, list[_Edge]]]
     edges: list[_Edge]
     _surrounds: Callable[[_Place], bool]
@@ -166,7 +166,7 @@ class _Covering:
     def __init__(
         self, edges: Sequence[tuple[_Place, _Place]], surrounds: Callable[[_Place], bool], coarsest: int
     ) -> None:
-        self.found = []
+        self.cells = []
         self.waiting = deque()
         self.edges = []
         for start, end in edges:
@@ -198,7 +198,7 @@ class _Covering:
         spend(_PER_EDGE * len(edges))
         inside = not near and self._surrounds((x, y, z))
         if inside and level >= self._coarsest:
-            self.found.append((face, column, row, level))
+            self.cells.append((face, column, row, level))
         elif inside or near:
             self.waiting.append(((face, column, row, level), near))
 
@@ -212,7 +212,7 @@ class WithinAreas(PathPredicate):
     _outlook: _Place
     _areas: list[list[tuple[bool, list[_Place]]]]
     _point: PlainPoint
-    _place: Vector
+    _vector: Vector
     _otherwise: Callable[[Value], bool]
 
     def __init__(
@@ -226,7 +226,7 @@ class WithinAreas(PathPredicate):
         self._outlook = outlook
         self._areas = [[(inside, list(vertices)) for inside, vertices in rings] for rings in areas]
         self._point = PlainPoint()
-        self._place = Vector(0.0, 0.0)
+        self._vector = Vector(0.0, 0.0)
         self._otherwise = otherwise
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
@@ -234,8 +234,8 @@ class WithinAreas(PathPredicate):
         if code not in (OBJECT, ARRAY):
             return False
         if self._point.read(code, raw, at, end) and self._point.on_sphere:
-            self._place.turn_to(self._point.x, self._point.y)
-            kind = self._judge(self._place.x, self._place.y, self._place.z)
+            self._vector.turn_to(self._point.x, self._point.y)
+            kind = self._judge(self._vector.x, self._vector.y, self._vector.z)
         if kind != _UNKNOWN:
             return kind == _INSIDE
         return bool(self._otherwise((code, part(raw, at, end))))
@@ -251,13 +251,13 @@ class WithinAreas(PathPredicate):
     def _in_area(
         self, rings: Sequence[Sequence[object]], x: cython.double, y: cython.double, z: cython.double
     ) -> cython.int:
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         kind: cython.int
-        for place in range(len(rings)):
-            kind = self._in_ring(rings[place], x, y, z)
+        for index in range(len(rings)):
+            kind = self._in_ring(rings[index], x, y, z)
             if kind == _UNKNOWN:
                 return _UNKNOWN
-            if (kind == _INSIDE) != (place == 0):
+            if (kind == _INSIDE) != (index == 0):
                 return _OUTSIDE
         return _INSIDE
 
@@ -272,7 +272,7 @@ class WithinAreas(PathPredicate):
         nx: cython.double = oy * pz - oz * py
         ny: cython.double = oz * px - ox * pz
         nz: cython.double = ox * py - oy * px
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         sx: cython.double
         sy: cython.double
         sz: cython.double
@@ -281,13 +281,13 @@ class WithinAreas(PathPredicate):
         ez: cython.double
         before: cython.double
         side: cython.double
-        one: cython.double
-        other: cython.double
+        start_side: cython.double
+        end_side: cython.double
         vertex = vertices[len(vertices) - 1]
         sx, sy, sz = vertex[0], vertex[1], vertex[2]
         before = nx * sx + ny * sy + nz * sz
-        for place in range(len(vertices)):
-            vertex = vertices[place]
+        for index in range(len(vertices)):
+            vertex = vertices[index]
             ex, ey, ez = vertex[0], vertex[1], vertex[2]
             side = nx * ex + ny * ey + nz * ez
             if not ((before > _SURE and side > _SURE) or (before < -_SURE and side < -_SURE)):
@@ -295,12 +295,12 @@ class WithinAreas(PathPredicate):
                     return _UNKNOWN
                 # The edge's ends are on two sides of the arc. They cross if the arc's ends are on two sides of the
                 # edge.
-                one = _determinant(sx, sy, sz, ex, ey, ez, ox, oy, oz)
-                other = _determinant(sx, sy, sz, ex, ey, ez, px, py, pz)
-                if fabs(one) <= _SURE or fabs(other) <= _SURE:
+                start_side = _determinant(sx, sy, sz, ex, ey, ez, ox, oy, oz)
+                end_side = _determinant(sx, sy, sz, ex, ey, ez, px, py, pz)
+                if fabs(start_side) <= _SURE or fabs(end_side) <= _SURE:
                     return _UNKNOWN
                 # On the opposite side of the sphere the signs are reversed.
-                if (one > 0.0) != (other > 0.0) and (one > 0.0) == (before < 0.0):
+                if (start_side > 0.0) != (end_side > 0.0) and (start_side > 0.0) == (before < 0.0):
                     inside = not inside
             sx, sy, sz, before = ex, ey, ez, side
         spend(_PER_PAIR * len(vertices))

@@ -26,10 +26,10 @@ cdef class Covering:
     cdef object _waiting
     cdef _sort_out(self, long long column, long long row, int level)
 
-cdef bint _holds(tuple area, double left, double low, double right, double high) except -1
-cdef bint _meets(tuple area, double left, double low, double right, double high) except -1
+cdef bint _holds(tuple area, double low_x, double low_y, double high_x, double high_y) except -1
+cdef bint _meets(tuple area, double low_x, double low_y, double high_x, double high_y) except -1
 
-cdef bint _edges_meet(WithinOutline outline, double left, double low, double right, double high) except -1
+cdef bint _edges_meet(WithinOutline outline, double low_x, double low_y, double high_x, double high_y) except -1
 
 cdef class SquareKeys:
     cdef list _names
@@ -51,6 +51,6 @@ cdef class PlaneDistances(CellDistances):
     cdef double _across
     cdef double _along
     cdef Vector _centre
-    cdef Vector _place
+    cdef Vector _vector
     cdef bint measure(self, bytes entry, Py_ssize_t at) except -1
     cdef double farthest(self) except -1

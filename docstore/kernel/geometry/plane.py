@@ -87,43 +87,43 @@ class Covering:
     def _sort_out(self, column: cython.longlong, row: cython.longlong, level: cython.int) -> None:
         """Keep a cell that lies in one of the areas, and queue one that may meet one for refinement."""
         width: cython.double = self._side / (cython.cast(cython.longlong, 1) << level)
-        left: cython.double = self._low + column * width
-        low: cython.double = self._low + row * width
-        right: cython.double = left + width + self._spare
-        high: cython.double = low + width + self._spare
-        left -= self._spare
-        low -= self._spare
+        low_x: cython.double = self._low + column * width
+        low_y: cython.double = self._low + row * width
+        high_x: cython.double = low_x + width + self._spare
+        high_y: cython.double = low_y + width + self._spare
+        low_x -= self._spare
+        low_y -= self._spare
         area: Area
         meets: cython.bint = False
         for area in self._areas:
-            if _holds(area, left, low, right, high):
+            if _holds(area, low_x, low_y, high_x, high_y):
                 self._cells.append((column, row, level))
                 return
-            meets = meets or _meets(area, left, low, right, high)
+            meets = meets or _meets(area, low_x, low_y, high_x, high_y)
         if meets:
             self._waiting.append((column, row, level))
         return
 
 
 def _holds(
-    area: Area, left: cython.double, low: cython.double, right: cython.double, high: cython.double
+    area: Area, low_x: cython.double, low_y: cython.double, high_x: cython.double, high_y: cython.double
 ) -> cython.bint:
     """True if all of a rectangle lies in the area: True is certain."""
     x: cython.double = area[1]
     y: cython.double = area[2]
     radius: cython.double = area[3]
     if not area[0]:
-        return x <= left and y <= low and right <= radius and high <= cython.cast(cython.double, area[4])
+        return x <= low_x and y <= low_y and high_x <= radius and high_y <= cython.cast(cython.double, area[4])
     return (
-        hypot(left - x, low - y) <= radius
-        and hypot(left - x, high - y) <= radius
-        and hypot(right - x, high - y) <= radius
-        and hypot(right - x, low - y) <= radius
+        hypot(low_x - x, low_y - y) <= radius
+        and hypot(low_x - x, high_y - y) <= radius
+        and hypot(high_x - x, high_y - y) <= radius
+        and hypot(high_x - x, low_y - y) <= radius
     )
 
 
 def _meets(
-    area: Area, left: cython.double, low: cython.double, right: cython.double, high: cython.double
+    area: Area, low_x: cython.double, low_y: cython.double, high_x: cython.double, high_y: cython.double
 ) -> cython.bint:
     """True if a rectangle may meet the area: False is certain."""
     x: cython.double = area[1]
@@ -132,15 +132,15 @@ def _meets(
     across: cython.double = 0
     along: cython.double = 0
     if not area[0]:
-        return x <= right and left <= radius and y <= high and low <= cython.cast(cython.double, area[4])
-    if left > x:
-        across = left - x
-    elif x > right:
-        across = x - right
-    if low > y:
-        along = low - y
-    elif y > high:
-        along = y - high
+        return x <= high_x and low_x <= radius and y <= high_y and low_y <= cython.cast(cython.double, area[4])
+    if low_x > x:
+        across = low_x - x
+    elif x > high_x:
+        across = x - high_x
+    if low_y > y:
+        along = low_y - y
+    elif y > high_y:
+        along = y - high_y
     return hypot(across, along) <= radius * (1 + _ROUNDING)
 
 
@@ -154,7 +154,7 @@ def outline_cells(
 ) -> list[tuple[int, int, int]]:
     """Return as `Covering.cells` does, for a polygon."""
     outline: WithinOutline = WithinOutline("", corners, bool)
-    found: list[tuple[int, int, int]] = []
+    cells: list[tuple[int, int, int]] = []
     waiting: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
     cell: tuple[int, int, int]
     column: cython.longlong
@@ -167,8 +167,8 @@ def outline_cells(
     while waiting:
         cell = waiting.popleft()
         column, row, level = cell[0], cell[1], cell[2]
-        if level == bits or len(found) + len(waiting) + 4 > most:
-            found.append(cell)
+        if level == bits or len(cells) + len(waiting) + 4 > most:
+            cells.append(cell)
             continue
         level += 1
         width = side / (cython.cast(cython.longlong, 1) << level)
@@ -177,14 +177,14 @@ def outline_cells(
             y = low + (2 * row + (quarter & 1)) * width
             if _edges_meet(outline, x - spare, y - spare, x + width + spare, y + width + spare):
                 waiting.append((2 * column + (quarter >> 1), 2 * row + (quarter & 1), level))
-    return found
+    return cells
 
 
 def _edges_meet(
-    outline: WithinOutline, left: cython.double, low: cython.double, right: cython.double, high: cython.double
+    outline: WithinOutline, low_x: cython.double, low_y: cython.double, high_x: cython.double, high_y: cython.double
 ) -> cython.bint:
     """True if a rectangle may meet the polygon: False is certain."""
-    place: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(outline.xs)
     ax: cython.double = outline.xs[count - 1]
     ay: cython.double = outline.ys[count - 1]
@@ -192,29 +192,29 @@ def _edges_meet(
     by: cython.double
     dx: cython.double
     dy: cython.double
-    one: cython.double
-    other: cython.double
+    first: cython.double
+    second: cython.double
     third: cython.double
     fourth: cython.double
     spare: cython.double
-    for place in range(count):
-        bx = outline.xs[place]
-        by = outline.ys[place]
-        if max(ax, bx) >= left and min(ax, bx) <= right and max(ay, by) >= low and min(ay, by) <= high:
+    for index in range(count):
+        bx = outline.xs[index]
+        by = outline.ys[index]
+        if max(ax, bx) >= low_x and min(ax, bx) <= high_x and max(ay, by) >= low_y and min(ay, by) <= high_y:
             # The sides of the edge on which the corners of the rectangle lie.
             dx = bx - ax
             dy = by - ay
-            one = dx * (low - ay) - dy * (left - ax)
-            other = dx * (high - ay) - dy * (left - ax)
-            third = dx * (high - ay) - dy * (right - ax)
-            fourth = dx * (low - ay) - dy * (right - ax)
-            spare = max(abs(left), abs(low), abs(right), abs(high), abs(ax), abs(ay))
+            first = dx * (low_y - ay) - dy * (low_x - ax)
+            second = dx * (high_y - ay) - dy * (low_x - ax)
+            third = dx * (high_y - ay) - dy * (high_x - ax)
+            fourth = dx * (low_y - ay) - dy * (high_x - ax)
+            spare = max(abs(low_x), abs(low_y), abs(high_x), abs(high_y), abs(ax), abs(ay))
             spare = spare * _ROUNDING * (abs(dx) + abs(dy))
-            if min(one, other, third, fourth) <= spare and max(one, other, third, fourth) >= -spare:
+            if min(first, second, third, fourth) <= spare and max(first, second, third, fourth) >= -spare:
                 return True
         ax = bx
         ay = by
-    return outline.judge((left + right) / 2.0, (low + high) / 2.0) == 1
+    return outline.judge((low_x + high_x) / 2.0, (low_y + high_y) / 2.0) == 1
 
 
 def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
@@ -224,17 +224,17 @@ def cell_ranges(cells: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
     row: cython.ulonglong
     first: cython.ulonglong
     last: cython.ulonglong
-    rest: cython.int
+    shift: cython.int
     ranges: list[tuple[bytes, bytes]] = []
     buffer: bytearray = bytearray(_KEY)
     low: bytes
     for cell in cells:
-        column, row, rest = cell[0], cell[1], 2 * (_BITS - cell[2])
-        if rest == 2 * _BITS:
+        column, row, shift = cell[0], cell[1], 2 * (_BITS - cell[2])
+        if shift == 2 * _BITS:
             first, last = 0, _ALL
         else:
-            first = interleaved(column, row) << rest
-            last = first | ((cython.cast(cython.ulonglong, 1) << rest) - 1)
+            first = interleaved(column, row) << shift
+            last = first | ((cython.cast(cython.ulonglong, 1) << shift) - 1)
         put_number(buffer, _NUMBER_AT, first)
         low = start_of(buffer, _KEY_BYTES)
         put_number(buffer, _NUMBER_AT, last)
@@ -280,13 +280,13 @@ class SquareKeys:
         scale: cython.double = steps / (self._high - self._low)
         column: cython.longlong = cython.cast(cython.longlong, (x - self._low) * scale)
         row: cython.longlong = cython.cast(cython.longlong, (y - self._low) * scale)
-        place: cython.ulonglong
+        position: cython.ulonglong
         if column >= steps:
             column = steps - 1
         if row >= steps:
             row = steps - 1
-        place = interleaved(cython.cast(cython.ulonglong, column), cython.cast(cython.ulonglong, row))
-        put_number(self._buffer, _NUMBER_AT, place << 2 * (_BITS - self._bits))
+        position = interleaved(cython.cast(cython.ulonglong, column), cython.cast(cython.ulonglong, row))
+        put_number(self._buffer, _NUMBER_AT, position << 2 * (_BITS - self._bits))
         return start_of(self._buffer, _KEY_BYTES)
 
 
@@ -309,7 +309,7 @@ class PlaneDistances(CellDistances):
     _across: cython.double
     _along: cython.double
     _centre: Vector
-    _place: Vector
+    _vector: Vector
 
     def __init__(
         self,
@@ -330,20 +330,20 @@ class PlaneDistances(CellDistances):
         self._bits = bits
         self._unit = unit
         self._centre = Vector(self._x, self._y)
-        self._place = Vector(0.0, 0.0)
+        self._vector = Vector(0.0, 0.0)
 
     def measure(self, entry: bytes, at: cython.Py_ssize_t) -> cython.bint:
         number: cython.ulonglong
-        rest: cython.int = 2 * (_BITS - self._bits)
+        shift: cython.int = 2 * (_BITS - self._bits)
         half: cython.double = self._side / (cython.cast(cython.longlong, 1) << self._bits) / 2.0
         x: cython.double
         y: cython.double
-        apart: cython.double
+        angle: cython.double
         if len(entry) < at + _KEY_BYTES or not stands_at(entry, at, _KEY, _NUMBER_AT):
             return False
         number = number_at(entry, at + _NUMBER_AT)
         self.area = number * (self._side / 4294967296.0) * (self._side / 4294967296.0)
-        number = number >> rest
+        number = number >> shift
         x = self._low + (2.0 * gathered(number >> 1) + 1.0) * half
         y = self._low + (2.0 * gathered(number) + 1.0) * half
         half += self._spare
@@ -358,11 +358,11 @@ class PlaneDistances(CellDistances):
             self.high = hypot(x + half, y + half) * (1.0 + _ROUNDING)
             return True
         # The angle between two positions is never greater than the distance of their degrees in the plane.
-        self._place.turn_to(x, y)
-        apart = self._centre.angle(self._place.x, self._place.y, self._place.z)
+        self._vector.turn_to(x, y)
+        angle = self._centre.angle(self._vector.x, self._vector.y, self._vector.z)
         half = 1.5 * half * _DEGREE + _ROUNDING
-        self.low = max(apart - half, 0.0) * self._unit
-        self.high = (apart + half) * self._unit
+        self.low = max(angle - half, 0.0) * self._unit
+        self.high = (angle + half) * self._unit
         return True
 
     def farthest(self) -> cython.double:

@@ -38,7 +38,7 @@ cdef double _double_of(int code, bytes raw, Py_ssize_t at) noexcept
 cdef class DistanceFrom:
     cdef list _names
     cdef PlainPoint _point
-    cdef Vector _place
+    cdef Vector _vector
     cdef Vector _centre
     cdef double _x
     cdef double _y
@@ -48,7 +48,7 @@ cdef class DistanceFrom:
 
 cdef class WithinCircle(PathPredicate):
     cdef PlainPoint _point
-    cdef Vector _place
+    cdef Vector _vector
     cdef Vector _centre
     cdef double _radius
     cdef object _otherwise

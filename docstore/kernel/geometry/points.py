@@ -110,23 +110,23 @@ class PlainPoint:
     def read(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Read the value as a plain point. False, without reading, if it is none."""
         kind: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        coordinates: cython.Py_ssize_t
         if code == ARRAY:
             if not self._read_pair(raw, at, end):
                 return False
         elif code == OBJECT:
             kind = find(raw, at, end, _TYPE)
-            place = find(raw, at, end, _COORDINATES)
-            if kind < 0 or place < 0 or raw[kind] != STRING or raw[place] != ARRAY:
+            coordinates = find(raw, at, end, _COORDINATES)
+            if kind < 0 or coordinates < 0 or raw[kind] != STRING or raw[coordinates] != ARRAY:
                 return False
-            place += 13
+            coordinates += 13
             if (
-                end - place < 5
-                or end - at != _BESIDE_COORDINATES + int32_at(raw, place)
+                end - coordinates < 5
+                or end - at != _BESIDE_COORDINATES + int32_at(raw, coordinates)
                 or not _is_point(raw, kind + 6)
             ):
                 return False
-            if not self._read_pair(raw, place, place + int32_at(raw, place)) or not self.on_sphere:
+            if not self._read_pair(raw, coordinates, coordinates + int32_at(raw, coordinates)) or not self.on_sphere:
                 return False
         else:
             return False
@@ -155,9 +155,9 @@ class PlainPoint:
 
 
 def _is_point(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
-    place: cython.Py_ssize_t
-    for place in range(10):
-        if raw[at + place] != _POINT[place]:
+    index: cython.Py_ssize_t
+    for index in range(10):
+        if raw[at + index] != _POINT[index]:
             return False
     return True
 
@@ -182,7 +182,7 @@ class DistanceFrom:
 
     _names: list[bytes]
     _point: PlainPoint
-    _place: Vector
+    _vector: Vector
     _centre: Vector
     _x: cython.double
     _y: cython.double
@@ -194,16 +194,16 @@ class DistanceFrom:
         self._point = PlainPoint()
         self._x, self._y = centre
         self._centre = Vector(self._x, self._y)
-        self._place = Vector(0.0, 0.0)
+        self._vector = Vector(0.0, 0.0)
         self._spherical = spherical
         self._unit = unit
 
     def measured(self, raw: bytes) -> tuple[float, Value] | None:
         """Return (distance, the point's value) of a document; None if it has no plain point on the sphere, or plane."""
-        found: cython.double = self.distance(raw)
-        if found < 0.0:
+        distance: cython.double = self.distance(raw)
+        if distance < 0.0:
             return None
-        return found, (self._point.code, part(raw, self._point.at, self._point.end))
+        return distance, (self._point.code, part(raw, self._point.at, self._point.end))
 
     def distance(self, raw: bytes) -> cython.double:
         """Return the distance of a document; a negative number if `measured` returns None."""
@@ -215,8 +215,8 @@ class DistanceFrom:
         if self._spherical:
             if not point.on_sphere:
                 return -1.0
-            self._place.turn_to(point.x, point.y)
-            return self._centre.angle(self._place.x, self._place.y, self._place.z) * self._unit
+            self._vector.turn_to(point.x, point.y)
+            return self._centre.angle(self._vector.x, self._vector.y, self._vector.z) * self._unit
         across = self._x - point.x
         along = self._y - point.y
         return sqrt(across * across + along * along)
@@ -228,7 +228,7 @@ class WithinCircle(PathPredicate):
     """
 
     _point: PlainPoint
-    _place: Vector
+    _vector: Vector
     _centre: Vector
     _radius: cython.double
     _otherwise: Callable[[Value], bool]
@@ -239,17 +239,17 @@ class WithinCircle(PathPredicate):
         super().__init__(path, True)
         self._point = PlainPoint()
         self._centre = Vector(centre[0], centre[1])
-        self._place = Vector(0.0, 0.0)
+        self._vector = Vector(0.0, 0.0)
         self._radius = radius
         self._otherwise = otherwise
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        apart: cython.double
+        angle: cython.double
         if code not in (OBJECT, ARRAY):
             return False
         if self._point.read(code, raw, at, end) and self._point.on_sphere:
-            self._place.turn_to(self._point.x, self._point.y)
-            apart = self._centre.angle(self._place.x, self._place.y, self._place.z)
-            if fabs(apart - self._radius) > _DOUBTFUL:
-                return apart < self._radius
+            self._vector.turn_to(self._point.x, self._point.y)
+            angle = self._centre.angle(self._vector.x, self._vector.y, self._vector.z)
+            if fabs(angle - self._radius) > _DOUBTFUL:
+                return angle < self._radius
         return bool(self._otherwise((code, part(raw, at, end))))

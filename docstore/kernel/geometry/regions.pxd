@@ -16,10 +16,10 @@ cdef class _InPlane(PathPredicate):
     cdef int judge(self, double x, double y) except -1
 
 cdef class WithinBox(_InPlane):
-    cdef double _left
-    cdef double _low
-    cdef double _right
-    cdef double _high
+    cdef double _low_x
+    cdef double _low_y
+    cdef double _high_x
+    cdef double _high_y
     cdef int judge(self, double x, double y) except -1
 
 cdef class WithinDisc(_InPlane):

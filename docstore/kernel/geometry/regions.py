@@ -56,10 +56,10 @@ class _InPlane(PathPredicate):
 class WithinBox(_InPlane):
     """The box from the least x and y to the greatest."""
 
-    _left: cython.double
-    _low: cython.double
-    _right: cython.double
-    _high: cython.double
+    _low_x: cython.double
+    _low_y: cython.double
+    _high_x: cython.double
+    _high_y: cython.double
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class WithinBox(_InPlane):
         otherwise: Callable[[Value], bool],
     ) -> None:
         super().__init__(path, otherwise)
-        self._left, self._low = least
-        self._right, self._high = greatest
+        self._low_x, self._low_y = least
+        self._high_x, self._high_y = greatest
 
     def judge(self, x: cython.double, y: cython.double) -> cython.int:
-        return self._left <= x and x <= self._right and self._low <= y and y <= self._high
+        return self._low_x <= x and x <= self._high_x and self._low_y <= y and y <= self._high_y
 
 
 class WithinDisc(_InPlane):
@@ -91,9 +91,9 @@ class WithinDisc(_InPlane):
         self._radius = radius
 
     def judge(self, x: cython.double, y: cython.double) -> cython.int:
-        apart: cython.double = hypot(x - self._x, y - self._y)
-        if fabs(apart - self._radius) > _DOUBTFUL * self._radius:
-            return apart < self._radius
+        distance: cython.double = hypot(x - self._x, y - self._y)
+        if fabs(distance - self._radius) > _DOUBTFUL * self._radius:
+            return distance < self._radius
         return _UNKNOWN
 
 
@@ -109,16 +109,16 @@ class WithinOutline(_InPlane):
         self.ys = [y for _, y in corners]
 
     def judge(self, x: cython.double, y: cython.double) -> cython.int:
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         count: cython.Py_ssize_t = len(self.xs)
         ax: cython.double = self.xs[count - 1]
         ay: cython.double = self.ys[count - 1]
         bx: cython.double
         by: cython.double
         inside: cython.bint = False
-        for place in range(count):
-            bx = self.xs[place]
-            by = self.ys[place]
+        for index in range(count):
+            bx = self.xs[index]
+            by = self.ys[index]
             if bx == x and by == y:
                 return _INSIDE
             if by == y and ay == y and min(ax, bx) <= x and x <= max(ax, bx):

@@ -10,13 +10,13 @@ cpdef enum:
 cdef KeyWriter _out
 
 cdef class Side:
-    cdef Py_ssize_t place
+    cdef Py_ssize_t position
     cdef bint after
     cdef bytes cut
 
 cdef class ScanBounds:
     cdef readonly bytes prefix
-    cdef list _places
+    cdef list _positions
     cdef list _makings
     cdef Side _low
     cdef Side _high

@@ -41,32 +41,32 @@ def point_ranges(prefix: bytes, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
     """
     key: bytes
     start: bytes
-    found: list[tuple[bytes, bytes]] = []
+    ranges: list[tuple[bytes, bytes]] = []
     for key in keys:
         start = prefix + key
-        found.append((start, behind(start)))
-    return found
+        ranges.append((start, behind(start)))
+    return ranges
 
 
 class Side:
-    """One end of the range of a field: the key of the value at `place`, or the bound after it. Without a value it is
+    """One end of the range of a field: the key of the value at `position`, or the bound after it. Without a value it is
     `cut`, the end of the range of values that compare with the other side's value.
     """
 
-    place: cython.Py_ssize_t
+    position: cython.Py_ssize_t
     after: cython.bint
     cut: bytes
 
-    def __init__(self, place: int, after: bool, cut: bytes) -> None:
-        self.place = place
+    def __init__(self, position: int, after: bool, cut: bytes) -> None:
+        self.position = position
         self.after = after
         self.cut = cut
 
     def of(self, values: Sequence[Value]) -> bytes:
         """Return the bound in ascending keys."""
-        if self.place < 0:
+        if self.position < 0:
             return self.cut
-        key: bytes = encode_key(values[self.place])
+        key: bytes = encode_key(values[self.position])
         return behind(key) if self.after else key
 
 
@@ -79,7 +79,7 @@ class ScanBounds:
     """
 
     prefix: bytes
-    _places: list[int]
+    _positions: list[int]
     _makings: list[int]
     _low: Side | None
     _high: Side | None
@@ -96,7 +96,7 @@ class ScanBounds:
         listed: int = -1,
     ) -> None:
         self.prefix = prefix
-        self._places = [place for place, _ in fixed]
+        self._positions = [position for position, _ in fixed]
         self._makings = [making for _, making in fixed]
         self._low = low
         self._high = high
@@ -146,9 +146,9 @@ class ScanBounds:
         value: tuple[int, bytes]
         _out.clear()
         _out.put_bytes(self.prefix)
-        for field in range(len(self._places)):
+        for field in range(len(self._positions)):
             at = _out.size
-            value = values[self._places[field]]
+            value = values[self._positions[field]]
             if self._makings[field] == HASHED:
                 value = INT64, hashed_key(value).to_bytes(8, "little", signed=True)
             append_key(_out, value[0], value[1], 0, len(value[1]))

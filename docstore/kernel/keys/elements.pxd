@@ -16,8 +16,8 @@ cdef class _Path:
     cdef list names
     cdef bint descending
     cdef TextFolding fold
-    cdef list found
-    cdef long long met
+    cdef list keys
+    cdef long long depth_bits
     cdef KeyWriter _out
     cdef int follow(self, bytes raw, int code, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth) except -2
     cdef int _enter(self, bytes raw, Py_ssize_t start, Py_ssize_t limit, Py_ssize_t depth) except -2

@@ -51,23 +51,23 @@ def append_directed(
 
 
 class _Path:
-    """One path, with the keys of its values found so far. Bit n of `met` is set if there was an array with n names of
-    the path still to follow.
+    """One path, with the keys of its values found so far. Bit n of `depth_bits` is set if there was an array with n
+    names of the path still to follow.
     """
 
     names: list[bytes]
     descending: cython.bint
     fold: TextFolding | None
-    found: list[bytes]
-    met: cython.longlong
+    keys: list[bytes]
+    depth_bits: cython.longlong
     _out: KeyWriter
 
     def __init__(self, names: list[bytes], descending: cython.bint, fold: TextFolding | None) -> None:
         self.names = names
         self.descending = descending
         self.fold = fold
-        self.found = []
-        self.met = 0
+        self.keys = []
+        self.depth_bits = 0
         self._out = KeyWriter()
 
     def follow(
@@ -103,17 +103,17 @@ class _Path:
         at: cython.Py_ssize_t = start + 4
         begin: cython.Py_ssize_t
         code: cython.int
-        left: cython.Py_ssize_t = len(self.names) - depth
-        if left and self.names[depth].isdigit():
+        remaining: cython.Py_ssize_t = len(self.names) - depth
+        if remaining and self.names[depth].isdigit():
             return _UNKNOWN
-        self.met |= cython.cast(cython.longlong, 1) << left
+        self.depth_bits |= cython.cast(cython.longlong, 1) << remaining
         if at >= stop:
-            return self._give(NULL if left else UNDEFINED, raw, 0, 0)
+            return self._give(NULL if remaining else UNDEFINED, raw, 0, 0)
         while at < stop:
             code = raw[at]
             begin = name_end(raw, at + 1, stop) + 1
             at = value_end(raw, code, begin, stop)
-            if not left:
+            if not remaining:
                 self._give(code, raw, begin, at)
             elif code != OBJECT:
                 self._give(NULL, raw, 0, 0)
@@ -124,46 +124,46 @@ class _Path:
     def _give(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         self._out.clear()
         append_directed(self._out, code, raw, at, end, self.descending, self.fold)
-        self.found.append(self._out.taken())
+        self.keys.append(self._out.taken())
         return 0
 
     def bits(self, leaf: int) -> int:
         """Return the bits of the arrays' places; `leaf` is that of the path's last name."""
-        left: cython.int
-        places: int = 0
-        for left in range(len(self.names) + 1):
-            if self.met >> left & 1:
-                places |= leaf >> left
-        return places
+        remaining: cython.int
+        array_bits: int = 0
+        for remaining in range(len(self.names) + 1):
+            if self.depth_bits >> remaining & 1:
+                array_bits |= leaf >> remaining
+        return array_bits
 
 
 def element_keys(
     raw: bytes, names: list[list[bytes]], descending: list[bool], leaves: list[int], fold: TextFolding | None
 ) -> tuple[set[bytes], int] | None:
     """Return (the distinct keys of a document for some paths, the places of arrays), or None."""
-    place: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     path: _Path
-    places: int = 0
+    array_bits: int = 0
     paths: list[_Path] = []
     through: list[_Path] = []
-    for place in range(len(names)):
-        path = _Path(names[place], descending[place], fold)
+    for index in range(len(names)):
+        path = _Path(names[index], descending[index], fold)
         if len(path.names) > MAX_PATH_NAMES or path.follow(raw, OBJECT, 0, len(raw), 0) == _UNKNOWN:
             return None
-        if path.met:
+        if path.depth_bits:
             through.append(path)
-            places |= path.bits(leaves[place])
+            array_bits |= path.bits(leaves[index])
         paths.append(path)
     if len(through) > 1:
         if not _meet(through):
             return None
     elif not through:
-        return {b"".join([path.found[0] for path in paths])}, 0
-    count: cython.Py_ssize_t = len(through[0].found)
+        return {b"".join([path.keys[0] for path in paths])}, 0
+    count: cython.Py_ssize_t = len(through[0].keys)
     if len(paths) == 1:
-        return set(through[0].found), places
-    columns = [path.found if path.met else path.found * count for path in paths]
-    return {b"".join(row) for row in zip(*columns, strict=True)}, places
+        return set(through[0].keys), array_bits
+    columns = [path.keys if path.depth_bits else path.keys * count for path in paths]
+    return {b"".join(row) for row in zip(*columns, strict=True)}, array_bits
 
 
 def _meet(paths: list[_Path]) -> bool:
@@ -183,8 +183,8 @@ def _names_before(path: _Path) -> cython.Py_ssize_t:
     """Return the number of names that lead to the only array on a path that continues in its elements; -1 if there are
     more.
     """
-    left: cython.int
-    for left in range(1, len(path.names)):
-        if path.met == cython.cast(cython.longlong, 1) << left:
-            return len(path.names) - left
+    remaining: cython.int
+    for remaining in range(1, len(path.names)):
+        if path.depth_bits == cython.cast(cython.longlong, 1) << remaining:
+            return len(path.names) - remaining
     return -1

@@ -191,17 +191,17 @@ def _append_members(out: KeyWriter, raw: bytes, start: cython.Py_ssize_t, limit:
 
 
 def _append_number(out: KeyWriter, code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
-    whole: cython.longlong
+    integer: cython.longlong
     top: cython.longlong
     if code == DECIMAL:
         return _append_decimal(out, exact_value(code, raw, at))
     if code == DOUBLE:
         return _append_double(out, double_at(raw, at))
-    whole = integer_at(code, raw, at)
-    top = whole >> 53
+    integer = integer_at(code, raw, at)
+    top = integer >> 53
     if -1 <= top <= 0:
-        return _append_double(out, cython.cast(cython.double, whole))
-    return _append_decimal(out, Decimal(whole))
+        return _append_double(out, cython.cast(cython.double, integer))
+    return _append_decimal(out, Decimal(integer))
 
 
 def _append_double(out: KeyWriter, number: cython.double) -> cython.int:

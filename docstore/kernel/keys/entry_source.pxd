@@ -7,7 +7,7 @@ cdef Py_ssize_t _LARGE
 
 cdef class EntrySource:
     cdef bytes prefix
-    cdef readonly object places
+    cdef readonly object array_bits
     cdef KeyPattern _pattern
     cdef object _gather
     cpdef gather(self, bytes raw, bytes rid, GatheredEntries into)

@@ -25,28 +25,28 @@ class EntrySource:
     """Gathers the entries of documents under one index.
 
     `gather(prefix, document, record id, into)` gathers a document's entries and returns the places of its arrays;
-    smaller documents use `pattern`, if there is one. `places` is the union of these places.
+    smaller documents use `pattern`, if there is one. `array_bits` is the union of these places.
     """
 
     prefix: bytes
-    places: int
+    array_bits: int
     _pattern: KeyPattern | None
     _gather: Gather
 
     def __init__(self, prefix: bytes, gather: Gather, pattern: KeyPattern | None) -> None:
         self.prefix = prefix
-        self.places = 0
+        self.array_bits = 0
         self._pattern = pattern
         self._gather = gather
 
     def gather(self, raw: bytes, rid: bytes, into: GatheredEntries) -> None:
         """Gather a document's entries. Errors: those of the index."""
         if self._pattern is not None and len(raw) <= _LARGE:
-            places = self._pattern.gather(self.prefix, raw, rid, into)
+            array_bits = self._pattern.gather(self.prefix, raw, rid, into)
         else:
-            places = self._gather(self.prefix, raw, rid, into)
-        if places:
-            self.places |= places
+            array_bits = self._gather(self.prefix, raw, rid, into)
+        if array_bits:
+            self.array_bits |= array_bits
 
 
 def gather_documents(
@@ -58,15 +58,15 @@ def gather_documents(
     None if there were no more documents.
     """
     rid: bytes | None = None
-    found: tuple[bytes, bytes]
+    record: tuple[bytes, bytes]
     key: bytes
     source: EntrySource
-    for found in records:
-        key = found[0]
+    for record in records:
+        key = record[0]
         rid = part(key, len(key) - _RECORD_ID_BYTES, len(key))
         for source in sources:
-            source.gather(found[1], rid, into)
+            source.gather(record[1], rid, into)
         most -= 1
-        if most == 0 or len(found[1]) > _LARGE:
+        if most == 0 or len(record[1]) > _LARGE:
             break
     return rid

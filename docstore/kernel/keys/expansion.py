@@ -20,7 +20,7 @@ _AMBIGUOUS_NUMBER = 16746
 
 
 class Field:
-    """The progress along the path of one field: `value` is the value at `place`, `rest` the remaining names.
+    """The progress along the path of one field: `value` is the value at `path`, `names` the remaining ones.
 
     The place holds the number of every array element on the way, in the path or not: two fields that reach one array by
     different paths expand it together. `name` is the last name of the place that is in the path.
@@ -31,8 +31,8 @@ class Field:
     """
 
     value: Value
-    rest: list[str]
-    place: tuple[str, ...]
+    names: list[str]
+    path: tuple[str, ...]
     name: str
     leaf: int
     done: bool
@@ -41,16 +41,16 @@ class Field:
     def __init__(
         self,
         value: Value,
-        rest: list[str],
-        place: tuple[str, ...],
+        names: list[str],
+        path: tuple[str, ...],
         name: str,
         leaf: int,
         done: bool = False,
         counts: bool = False,
     ) -> None:
         self.value = value
-        self.rest = rest
-        self.place = place
+        self.names = names
+        self.path = path
         self.name = name
         self.leaf = leaf
         self.done = done
@@ -59,52 +59,52 @@ class Field:
     def follow(self) -> None:
         """Follow the path to its end, or to the first array on it."""
         while not self.done and self.value[0] != ARRAY:
-            if not self.rest:
+            if not self.names:
                 self.done = True
                 return
-            found = get_field(self.value[1], self.rest[0]) if self.value[0] == OBJECT else None
-            if found is None:
+            value = get_field(self.value[1], self.names[0]) if self.value[0] == OBJECT else None
+            if value is None:
                 self.value = _NULL
                 self.done = True
                 return
-            self.value = found
-            self.name = self.rest[0]
-            self.place = (*self.place, self.name)
-            self.rest = self.rest[1:]
+            self.value = value
+            self.name = self.names[0]
+            self.path = (*self.path, self.name)
+            self.names = self.names[1:]
 
     def enter(self, member: Value, number: int, members: list[Value]) -> Field:
         """Return the field inside the member of that number of the array that it has reached."""
-        if not self.rest:
-            return Field(member, [], self.place, self.name, self.leaf, True)
-        index = place_in_array(self.rest[0])
+        if not self.names:
+            return Field(member, [], self.path, self.name, self.leaf, True)
+        index = place_in_array(self.names[0])
         if 0 <= index < len(members):
             named = members[index]
-            last = len(self.rest) == 1
+            last = len(self.names) == 1
             counts = last and named[0] == ARRAY
             if last and named == _EMPTY_ARRAY:
                 named = _UNDEFINED
-            return Field(named, self.rest[1:], (*self.place, str(index)), self.rest[0], self.leaf, last, counts)
-        place = (*self.place, str(number))
-        return Field(member if member[0] == OBJECT else _NULL, self.rest, place, self.name, self.leaf)
+            return Field(named, self.names[1:], (*self.path, str(index)), self.names[0], self.leaf, last, counts)
+        path = (*self.path, str(number))
+        return Field(member if member[0] == OBJECT else _NULL, self.names, path, self.name, self.leaf)
 
 
 def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
     """Add every combination of the fields' values; return the bits of the places of arrays."""
     array: Field | None = None
     counted: Field | None = None
-    places: int = 0
+    array_bits: int = 0
     for field in fields:
         field.follow()
         if field.done and not field.counts:
             continue
-        if counted is not None and counted.place != field.place:
+        if counted is not None and counted.path != field.path:
             raise CommandError(
                 Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{field.name}] [{counted.name}]"
             )
         counted = field
         if not field.done:
             array = field
-            places |= field.leaf >> len(field.rest)
+            array_bits |= field.leaf >> len(field.names)
     if array is None:
         combinations.append(tuple([field.value for field in fields]))
         return 0
@@ -112,30 +112,30 @@ def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
     if not members:
         for field in fields:
             if not field.done:
-                field.value = _NULL if field.rest else _UNDEFINED
+                field.value = _NULL if field.names else _UNDEFINED
                 field.done = True
-        return places | expand(fields, combinations)
+        return array_bits | expand(fields, combinations)
     for number, member in enumerate(members):
         if member[0] == OBJECT:
             _refuse_ambiguous_numbers(fields, member[1], len(members))
         inner = [
-            Field(field.value, [], field.place, field.name, field.leaf, True)
+            Field(field.value, [], field.path, field.name, field.leaf, True)
             if field.done
             else field.enter(member, number, members)
             for field in fields
         ]
-        places |= expand(inner, combinations)
-    return places
+        array_bits |= expand(inner, combinations)
+    return array_bits
 
 
 def _refuse_ambiguous_numbers(fields: list[Field], member: bytes, size: int) -> None:
     """Raise an error if a number in a path names both an element of the array and a field of its documents."""
     for field in fields:
-        if field.done or not field.rest or not 0 <= place_in_array(field.rest[0]) < size:
+        if field.done or not field.names or not 0 <= place_in_array(field.names[0]) < size:
             continue
-        if get_field(member, field.rest[0]) is not None:
+        if get_field(member, field.names[0]) is not None:
             raise CommandError(
                 _AMBIGUOUS_NUMBER,
                 f"Ambiguous field name found in array (do not use numeric field names in embedded elements in an "
-                f"array), field: '{field.rest[0]}' for array: {field.name}",
+                f"array), field: '{field.names[0]}' for array: {field.name}",
             )

@@ -15,7 +15,7 @@ cdef class TextFolding:
     cdef bytes _first
     cdef bytes _first_rest
     cdef bytes _third
-    cdef dict _kept
+    cdef dict _cache
     cdef KeyWriter _out
     cdef bytes folded(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end)
     cdef bytes _remembered(self, bytes data)

@@ -54,7 +54,7 @@ class TextFolding:
     _first: bytes
     _first_rest: bytes
     _third: bytes
-    _kept: dict[bytes, bytes]
+    _cache: dict[bytes, bytes]
     _out: KeyWriter
 
     def __init__(
@@ -66,7 +66,7 @@ class TextFolding:
         self._first = bytes([first[0] if first else 0 for first, _ in weights])
         self._first_rest = bytes([first[1] if len(first) > 1 else 0 for first, _ in weights])
         self._third = bytes([third for _, third in weights])
-        self._kept = {}
+        self._cache = {}
         self._out = KeyWriter()
 
     def __call__(self, value: Value) -> Value:
@@ -87,16 +87,16 @@ class TextFolding:
         data = part(raw, at, end)
         if code == ARRAY:
             return array_from([self(value) for value in values(data)])
-        return document_from([(name, *self((inner, held))) for name, inner, held in elements(data)])
+        return document_from([(name, *self((inner, content))) for name, inner, content in elements(data)])
 
     def _remembered(self, data: bytes) -> bytes:
-        found: bytes | None = self._kept.get(data)
-        if found is None:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            found = self._string_key(data)
-            self._kept[data] = found
-        return found
+        key: bytes | None = self._cache.get(data)
+        if key is None:
+            if len(self._cache) >= _KEPT:
+                self._cache.clear()
+            key = self._string_key(data)
+            self._cache[data] = key
+        return key
 
     def _write(self, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Write the key of the text [begin, end) with its length in front; False if the table does not support the

@@ -33,9 +33,9 @@ cdef class GatheredEntries:
     cdef Entry* _last
     cdef list _starts
     cdef list _values
-    cdef dict _places
+    cdef dict _value_indexes
     cdef bytes _newest_value
-    cdef int _newest_place
+    cdef int _newest_index
     cdef list _plain
     cdef list _runs
     cdef object _merged
@@ -47,7 +47,7 @@ cdef class GatheredEntries:
     cdef Py_ssize_t _put_next(self, object target, Py_ssize_t most) except -1
     cdef int _sink(self, Py_ssize_t number) except -1
 
-cdef void* _room_for(void* held, Py_ssize_t size) except NULL
+cdef void* _room_for(void* memory, Py_ssize_t size) except NULL
 cdef unsigned long long _order_of(char* keys, Py_ssize_t at, Py_ssize_t end) noexcept
-cdef bint _before(Entry* one, Entry* other, char* keys, Py_ssize_t skip) noexcept
+cdef bint _before(Entry* entry, Entry* other, char* keys, Py_ssize_t skip) noexcept
 cdef int _sort(Entry* entries, Py_ssize_t count, Entry* spare, char* keys, Py_ssize_t skip) except -1

@@ -57,9 +57,9 @@ class GatheredEntries:
     _last: EntryPointer
     _starts: list[int]
     _values: list[bytes]
-    _places: dict[bytes, int]
+    _value_indexes: dict[bytes, int]
     _newest_value: bytes
-    _newest_place: cython.int
+    _newest_index: cython.int
     _plain: list[tuple[bytes, bytes]]
     _runs: list[list[tuple[bytes, bytes]]]
     _merged: Iterator[tuple[bytes, bytes]] | None
@@ -72,9 +72,9 @@ class GatheredEntries:
         self._room = self._used = self._entry_room = self._source_count = 0
         self._starts = []
         self._values = [b""]
-        self._places = {b"": 0}
+        self._value_indexes = {b"": 0}
         self._newest_value = b""
-        self._newest_place = 0
+        self._newest_index = 0
         self._plain = []
         self._runs = []
         self._merged = None
@@ -168,18 +168,18 @@ class GatheredEntries:
         return 0
 
     def _give_newest(self, start: cython.Py_ssize_t, value: bytes) -> cython.int:
-        place: cython.int
+        value_index: cython.int
         at: cython.Py_ssize_t
         if value != self._newest_value:
-            known: int | None = self._places.get(value)
-            if known is None:
-                known = self._places[value] = len(self._values)
+            index: int | None = self._value_indexes.get(value)
+            if index is None:
+                index = self._value_indexes[value] = len(self._values)
                 self._values.append(value)
             self._newest_value = value
-            self._newest_place = known
-        place = self._newest_place
+            self._newest_index = index
+        value_index = self._newest_index
         for at in range(start, self.count):
-            self._entries[at].value = place
+            self._entries[at].value = value_index
         self.size += len(value) * (self.count - start)
         return 0
 
@@ -242,9 +242,9 @@ def _distinct(runs: list[list[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, by
         yield next(same)
 
 
-def _room_for(held: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
-    """Return memory of that size, with the contents of `held`."""
-    room: cython.p_void = realloc(held, size)
+def _room_for(memory: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
+    """Return memory of that size, with the contents of `memory`."""
+    room: cython.p_void = realloc(memory, size)
     if room == cython.NULL:
         raise MemoryError
     return room
@@ -253,25 +253,25 @@ def _room_for(held: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
 def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the first 8 bytes of [at, end) as a number that compares like them, padded with zeros."""
     order: cython.ulonglong = 0
-    place: cython.Py_ssize_t
-    for place in range(at, at + 8):
+    offset: cython.Py_ssize_t
+    for offset in range(at, at + 8):
         order <<= 8
-        if place < end:
-            order |= cython.cast(cython.uchar, keys[place])
+        if offset < end:
+            order |= cython.cast(cython.uchar, keys[offset])
     return order
 
 
-def _before(one: EntryPointer, other: EntryPointer, keys: cython.p_char, skip: cython.Py_ssize_t) -> cython.bint:
+def _before(entry: EntryPointer, other: EntryPointer, keys: cython.p_char, skip: cython.Py_ssize_t) -> cython.bint:
     """True if the first key is less than the second."""
     size: cython.Py_ssize_t
-    found: cython.int
-    if one.order != other.order:
-        return bool(one.order < other.order)
-    size = min(one.size, other.size)
-    found = memcmp(keys + one.at + skip, keys + other.at + skip, size - skip) if size > skip else 0
-    if found == 0:
-        return bool(one.size < other.size)
-    return found < 0
+    comparison: cython.int
+    if entry.order != other.order:
+        return bool(entry.order < other.order)
+    size = min(entry.size, other.size)
+    comparison = memcmp(keys + entry.at + skip, keys + other.at + skip, size - skip) if size > skip else 0
+    if comparison == 0:
+        return bool(entry.size < other.size)
+    return comparison < 0
 
 
 def _sort(
@@ -284,18 +284,18 @@ def _sort(
     """Sort entries by their keys, with room for as many in `spare`."""
     half: cython.Py_ssize_t = count // 2
     at: cython.Py_ssize_t
-    place: cython.Py_ssize_t
-    left: cython.Py_ssize_t = 0
-    right: cython.Py_ssize_t = half
+    position: cython.Py_ssize_t
+    left_index: cython.Py_ssize_t = 0
+    right_index: cython.Py_ssize_t = half
     moved: Entry
     if count <= MAX_INSERTION_SORT_ENTRIES:
         for at in range(1, count):
             moved = entries[at]
-            place = at
-            while place > 0 and _before(cython.address(moved), entries + place - 1, keys, skip):
-                entries[place] = entries[place - 1]
-                place -= 1
-            entries[place] = moved
+            position = at
+            while position > 0 and _before(cython.address(moved), entries + position - 1, keys, skip):
+                entries[position] = entries[position - 1]
+                position -= 1
+            entries[position] = moved
         return 0
     _sort(entries, half, spare, keys, skip)
     _sort(entries + half, count - half, spare, keys, skip)
@@ -303,12 +303,12 @@ def _sort(
         return 0
     memcpy(spare, entries, half * cython.sizeof(Entry))
     at = 0
-    while left < half:
-        if right < count and _before(entries + right, spare + left, keys, skip):
-            entries[at] = entries[right]
-            right += 1
+    while left_index < half:
+        if right_index < count and _before(entries + right_index, spare + left_index, keys, skip):
+            entries[at] = entries[right_index]
+            right_index += 1
         else:
-            entries[at] = spare[left]
-            left += 1
+            entries[at] = spare[left_index]
+            left_index += 1
         at += 1
     return 0

@@ -79,7 +79,7 @@ def _gather(parts: list[bytes], value: Value, name: bytes) -> None:
     code, raw = value
     parts += (pack("<i", _CANONICAL[code]), name)
     if code in (DOUBLE, INT32, INT64, DECIMAL):
-        parts.append(pack("<q", _whole(code, raw)))
+        parts.append(pack("<q", _truncated_integer(code, raw)))
     elif code in (OBJECT, ARRAY):
         _gather_elements(parts, raw)
     elif code == CODE_WITH_SCOPE:
@@ -96,7 +96,7 @@ def _gather_elements(parts: list[bytes], raw: bytes) -> None:
     parts.append(_END)
 
 
-def _whole(code: int, raw: bytes) -> int:
+def _truncated_integer(code: int, raw: bytes) -> int:
     """Return the 64-bit integer that a number hashes as: 0 for NaN."""
     if code in (INT32, INT64):
         return int.from_bytes(raw, "little", signed=True)

@@ -17,13 +17,13 @@ _ID_BYTES = 8
 def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]:
     """Return `count` record ids from the first one on, 8 bytes each."""
     out: KeyWriter = KeyWriter()
-    found: list[bytes] = []
-    place: cython.Py_ssize_t
-    for place in range(count):
+    ids: list[bytes] = []
+    index: cython.Py_ssize_t
+    for index in range(count):
         out.clear()
-        out.put_number(first + place, _ID_BYTES)
-        found.append(out.taken())
-    return found
+        out.put_number(first + index, _ID_BYTES)
+        ids.append(out.taken())
+    return ids
 
 
 def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -34,9 +34,9 @@ def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -
     raw: bytes
     at: cython.Py_ssize_t
     mark: cython.int
-    place: cython.Py_ssize_t
-    for place in range(len(documents)):
-        raw = documents[place]
+    index: cython.Py_ssize_t
+    for index in range(len(documents)):
+        raw = documents[index]
         at = find(raw, 0, len(raw), b"_id")
         assert at >= 0, "a stored document has an _id"
         out.clear()
@@ -44,5 +44,5 @@ def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -
         append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
         keys.append(out.taken())
         mark = mark_of(raw[at], raw, at + 5)
-        values.append(rids[place] if mark == 0 else mark.to_bytes(1, "big") + rids[place])
+        values.append(rids[index] if mark == 0 else mark.to_bytes(1, "big") + rids[index])
     return keys, values

@@ -13,7 +13,7 @@ cdef class KeyPattern:
     cdef list _paths
     cdef list _descending
     cdef KeyWriter _out
-    cdef KeyWriter _behind
+    cdef KeyWriter _suffix
     cdef Py_ssize_t _array_at
     cdef Py_ssize_t _array_end
     cdef bint _array_is_leaf

@@ -46,7 +46,7 @@ class KeyPattern:
     _paths: list[list[bytes]]
     _descending: list[bool]
     _out: KeyWriter
-    _behind: KeyWriter
+    _suffix: KeyWriter
     _array_at: cython.Py_ssize_t
     _array_end: cython.Py_ssize_t
     _array_is_leaf: cython.bint
@@ -63,7 +63,7 @@ class KeyPattern:
         self._leaf_places = _leaf_places([path for path, _ in self.fields])
         self._descending = [direction < 0 for _, direction in self.fields]
         self._out = KeyWriter()
-        self._behind = KeyWriter()
+        self._suffix = KeyWriter()
         self._array_at = 0
         self._array_end = 0
         self._array_is_leaf = False
@@ -89,15 +89,15 @@ class KeyPattern:
         key: bytes | None = self.plain_key(raw)
         if key is not None:
             return [key], 0
-        found, places = self._expanded_keys(raw)
-        return sorted(found), places
+        keys, array_bits = self._expanded_keys(raw)
+        return sorted(keys), array_bits
 
     def _expanded_keys(self, raw: bytes) -> tuple[set[bytes], int]:
         """Return the keys of a document that has arrays on the paths."""
-        places: int
-        found = self._leaf_array_keys(raw, b"", b"")
-        if found is not None:
-            return found[0], self._leaf_places[found[1]]
+        array_bits: int
+        leaf_keys = self._leaf_array_keys(raw, b"", b"")
+        if leaf_keys is not None:
+            return leaf_keys[0], self._leaf_places[leaf_keys[1]]
         self._opaque = True
         nested = element_keys(raw, self._paths, self._descending, self._leaf_places, self.fold)
         if nested is not None:
@@ -106,8 +106,8 @@ class KeyPattern:
         fields: list[Field] = []
         for position, (path, _) in enumerate(self.fields):
             fields.append(Field((OBJECT, raw), path.split("."), (), "", self._leaf_places[position]))
-        places = expand(fields, combinations)
-        return {self.encode(members) for members in combinations}, places
+        array_bits = expand(fields, combinations)
+        return {self.encode(members) for members in combinations}, array_bits
 
     def marked_keys(self, raw: bytes) -> tuple[list[bytes], int, bytes]:
         """Return `keys`, and the marks of `docstore.kernel.scan.covered`; no marks if values were folded.
@@ -121,8 +121,8 @@ class KeyPattern:
         if key is not None:
             return [key], 0, self._taken_marks()
         self._begin_marks()
-        keys, places = self._expanded_keys(raw)
-        return sorted(keys), places, self._taken_marks()
+        keys, array_bits = self._expanded_keys(raw)
+        return sorted(keys), array_bits, self._taken_marks()
 
     def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: list[bytes], marked: dict[bytes, bytes]) -> int:
         """Append `marked_keys`, each between `prefix` and `rid`; add those with marks to `marked`. Return the
@@ -144,16 +144,16 @@ class KeyPattern:
                 marked[entry] = marks
             return 0
         self._begin_marks()
-        found = self._leaf_array_keys(raw, prefix, rid)
-        if found is None:
-            keys, places, marks = self.marked_keys(raw)
+        leaf_keys = self._leaf_array_keys(raw, prefix, rid)
+        if leaf_keys is None:
+            keys, array_bits, marks = self.marked_keys(raw)
             added = [prefix + key + rid for key in keys]
         else:
-            places, marks, added = self._leaf_places[found[1]], self._taken_marks(), list(found[0])
+            array_bits, marks, added = self._leaf_places[leaf_keys[1]], self._taken_marks(), list(leaf_keys[0])
         out += added
         if marks:
             marked.update(dict.fromkeys(added, marks))
-        return places
+        return array_bits
 
     def add_each(
         self,
@@ -164,11 +164,11 @@ class KeyPattern:
         marked: dict[bytes, bytes],
     ) -> int:
         """Call `add_entries` for many documents, with a list for each; return all places."""
-        place: cython.Py_ssize_t
-        met: int = 0
-        for place in range(len(documents)):
-            met |= self.add_entries(prefix, documents[place], rids[place], outs[place], marked)
-        return met
+        index: cython.Py_ssize_t
+        array_bits: int = 0
+        for index in range(len(documents)):
+            array_bits |= self.add_entries(prefix, documents[index], rids[index], outs[index], marked)
+        return array_bits
 
     def gather(self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
         """Add entries as `add_entries` does, to a collection that sorts them; an entry may be added twice."""
@@ -189,7 +189,7 @@ class KeyPattern:
     ) -> int:
         """Continue `gather` at a field with an array; the buffer holds the key up to that field."""
         out: KeyWriter = self._out
-        behind: KeyWriter = self._behind
+        suffix: KeyWriter = self._suffix
         position: cython.Py_ssize_t = varying
         stop: cython.Py_ssize_t = self._array_end
         at: cython.Py_ssize_t = self._array_at
@@ -204,8 +204,8 @@ class KeyPattern:
         if single:
             if self._marking:
                 self._mark(varying, 0)
-            behind.clear()
-            self._out = behind
+            suffix.clear()
+            self._out = suffix
             try:
                 while single and position + 1 < len(self._paths):
                     position += 1
@@ -213,12 +213,12 @@ class KeyPattern:
             finally:
                 self._out = out
         if not single:
-            keys, places, marks = self.marked_keys(raw)
+            keys, array_bits, marks = self.marked_keys(raw)
             for key in keys:
                 into.add(prefix + key + rid, marks)
-            return places
-        behind.put_bytes(rid)
-        after = behind.taken()
+            return array_bits
+        suffix.put_bytes(rid)
+        after = suffix.taken()
         split = out.size
         stop = document_stop(raw, at, stop)
         at += 4
@@ -302,27 +302,27 @@ class KeyPattern:
         """Append the key of one field and return 1; or return 0 if there is an array, and record its offset."""
         start: cython.Py_ssize_t = 0
         limit: cython.Py_ssize_t = len(raw)
-        left: cython.Py_ssize_t
+        remaining: cython.Py_ssize_t
         at: cython.Py_ssize_t
         code: cython.int = OBJECT
         names: list[bytes] = self._paths[position]
         name: bytes
         absent: cython.bint = False
-        left = len(names)
+        remaining = len(names)
         for name in names:
             at = find(raw, start, limit, name) if code == OBJECT else -1
             if at < 0:
                 code = NULL
                 absent = True
                 break
-            left -= 1
+            remaining -= 1
             code = raw[at]
             start = at + len(name) + 2
             limit = value_end(raw, code, start, limit)
             if code == ARRAY:
                 self._array_at = start
                 self._array_end = limit
-                self._array_is_leaf = left == 0
+                self._array_is_leaf = remaining == 0
                 return 0
         append_directed(self._out, code, raw, start, limit, self._descending[position], self.fold)
         if self._marking:
@@ -341,10 +341,10 @@ class KeyPattern:
 
     def _leaf_array_keys(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[set[bytes], int] | None:
         """Return (the keys between prefix and suffix, the field) if one field's value is the only array, else None."""
-        found = self._leaf_ends(raw, prefix, suffix)
-        if found is None:
+        ends = self._leaf_ends(raw, prefix, suffix)
+        if ends is None:
             return None
-        varying, before, after = found
+        varying, before, after = ends
         return self._member_keys(raw, self._descending[varying], before, after), varying
 
     def _leaf_ends(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[int, bytes, bytes] | None:
@@ -370,10 +370,10 @@ class KeyPattern:
 
     def _least_leaf_key(self, raw: bytes) -> bytes | None:
         """Return the least of `_leaf_array_keys`. The least member key determines it: no key is a prefix of another."""
-        found = self._leaf_ends(raw, b"", b"")
-        if found is None:
+        ends = self._leaf_ends(raw, b"", b"")
+        if ends is None:
             return None
-        varying, before, after = found
+        varying, before, after = ends
         stop: cython.Py_ssize_t = document_stop(raw, self._array_at, self._array_end)
         at: cython.Py_ssize_t = self._array_at + 4
         begin: cython.Py_ssize_t
@@ -405,8 +405,8 @@ class KeyPattern:
         end: cython.Py_ssize_t
         code: cython.int
         out: KeyWriter = self._out
-        found: set[bytes] = set()
-        while at < stop or not found:
+        keys: set[bytes] = set()
+        while at < stop or not keys:
             code, begin, end = UNDEFINED, stop, stop
             if at < stop:
                 code = raw[at]
@@ -418,29 +418,29 @@ class KeyPattern:
             out.put_bytes(before)
             append_directed(out, code, raw, begin, end, descending, self.fold)
             out.put_bytes(after)
-            found.add(out.taken())
+            keys.add(out.taken())
             at = end
-        return found
+        return keys
 
 
 def _leaf_places(paths: list[str]) -> list[int]:
     """Return the bit of the last name of each path; every name of every path has one, in their order."""
-    found: list[int] = []
+    bits: list[int] = []
     size = 0
     for path in paths:
         size += path.count(".") + 1
-        found.append(1 << (size - 1))
-    return found
+        bits.append(1 << (size - 1))
+    return bits
 
 
-def array_places(paths: Sequence[str], places: int) -> frozenset[str]:
-    """Return the paths, each a pattern's or the beginning of one, at which `places` records arrays."""
-    found: set[str] = set()
+def array_places(paths: Sequence[str], array_bits: int) -> frozenset[str]:
+    """Return the paths, each a pattern's or the beginning of one, at which `array_bits` records arrays."""
+    array_paths: set[str] = set()
     bit = 1
     for path in paths:
         names = path.split(".")
         for depth in range(1, len(names) + 1):
-            if places & bit:
-                found.add(".".join(names[:depth]))
+            if array_bits & bit:
+                array_paths.add(".".join(names[:depth]))
             bit <<= 1
-    return frozenset(found)
+    return frozenset(array_paths)

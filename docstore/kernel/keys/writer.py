@@ -82,16 +82,16 @@ class KeyWriter:
 
     def put_number(self, number: cython.ulonglong, width: cython.int) -> cython.int:
         """Append a number, big-endian."""
-        place: cython.Py_ssize_t = self._reserve(width) + width
+        offset: cython.Py_ssize_t = self._reserve(width) + width
         if cython.compiled:
             target: cython.p_char = cython.cast(cython.p_char, self._buffer)
             while width > 0:
-                place -= 1
+                offset -= 1
                 width -= 1
-                target[place] = number & 0xFF
+                target[offset] = number & 0xFF
                 number >>= 8
         else:
-            self._buffer[place - width : place] = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")[8 - width :]
+            self._buffer[offset - width : offset] = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")[8 - width :]
         return 0
 
     def put_digits(self, number: cython.Py_ssize_t) -> cython.int:
@@ -189,9 +189,9 @@ def writer() -> KeyWriter:
 
 def taken(out: KeyWriter) -> bytes:
     """Return the contents, and give the buffer back."""
-    made: bytes = out.taken()
+    contents: bytes = out.taken()
     give_back(out)
-    return made
+    return contents
 
 
 def give_back(out: KeyWriter) -> cython.int:

@@ -20,37 +20,37 @@ def put_changes(
     """Put all changes into `target`, a mapping into one family at a time: the one whose handle was selected last.
     Return the number of deletions; `removed` counts them by family.
     """
-    gone: cython.Py_ssize_t
+    removal_count: cython.Py_ssize_t
     all_gone: cython.Py_ssize_t = 0
-    place: cython.Py_ssize_t
+    family: cython.Py_ssize_t
     of_family: dict[bytes, bytes | None]
-    for place in range(len(changes)):
-        of_family = changes[place]
+    for family in range(len(changes)):
+        of_family = changes[family]
         if of_family:
-            target.set_default_column_family(handles[place])
-            gone = 0
+            target.set_default_column_family(handles[family])
+            removal_count = 0
             for key in sorted(of_family) if len(of_family) >= _SORTED_FROM else of_family:
                 value = of_family[key]
                 if value is None:
                     del target[key]
-                    gone += 1
+                    removal_count += 1
                 else:
                     target[key] = value
-            if gone:
-                removed[place] += gone
-                all_gone += gone
+            if removal_count:
+                removed[family] += removal_count
+                all_gone += removal_count
     return all_gone
 
 
 def note_keys(noted: tuple[dict[bytes, None], ...], changes: tuple[dict[bytes, bytes | None], ...]) -> int:
     """Record the changed keys, by family, in the order of their first change; return how many are recorded now."""
-    place: cython.Py_ssize_t
+    family: cython.Py_ssize_t
     count: cython.Py_ssize_t = 0
     key: bytes
     keys: dict[bytes, None]
     of_family: dict[bytes, bytes | None]
-    for place in range(len(noted)):
-        keys, of_family = noted[place], changes[place]
+    for family in range(len(noted)):
+        keys, of_family = noted[family], changes[family]
         for key in of_family:
             keys[key] = None
         count += len(keys)

@@ -21,10 +21,10 @@ cdef class SessionSteps:
     cdef long long _term
 
     cdef int put_head(self, KeyWriter out) except -1
-    cdef int put_statement(self, KeyWriter out, Py_ssize_t place) except -1
+    cdef int put_statement(self, KeyWriter out, Py_ssize_t position) except -1
     cdef int put_previous(self, KeyWriter out) except -1
     cdef int put_undo(self, KeyWriter out, int family) except -1
     cdef int move(self, unsigned long long timestamp, long long term, long long wall_ms) except -1
 
 cdef int _put_head(KeyWriter out, bytes head, bytes operation, SessionSteps session) except -1
-cdef int _put_rest(KeyWriter out, unsigned long long timestamp, long long term, long long wall_ms, SessionSteps session, Py_ssize_t place) except -1
+cdef int _put_tail(KeyWriter out, unsigned long long timestamp, long long term, long long wall_ms, SessionSteps session, Py_ssize_t position) except -1

@@ -52,11 +52,11 @@ def build_statement(
     wall_ms: cython.longlong,
     previous_timestamp: cython.ulonglong,
     previous_term: cython.longlong,
-    more: bytes,
+    suffix: bytes,
 ) -> bytes:
     """Return the entry of one statement, or several, of a retryable write; `statement` is the field `stmtId`.
 
-    The previous entry is that of the session. `more` is appended at the end.
+    The previous entry is that of the session. `suffix` is appended at the end.
     """
     out: KeyWriter = writer()
     out.put_little(0, 4)
@@ -68,7 +68,7 @@ def build_statement(
     out.put_bytes(statement)
     _put_times(out, timestamp, term, wall_ms)
     _put_optime(out, b"prevOpTime", previous_timestamp, previous_term)
-    out.put_bytes(more)
+    out.put_bytes(suffix)
     out.put(0)
     out.set_little(0, out.size, 4)
     return taken(out)
@@ -110,9 +110,9 @@ class SessionSteps:
         """Write the session fields at the beginning of the next entry."""
         return _put_session(out, self._lsid, self._txn_number)
 
-    def put_statement(self, out: KeyWriter, place: cython.Py_ssize_t) -> cython.int:
-        """Write the id of the statement at `place`."""
-        stmt_id: cython.longlong = self._stmt_ids[place]
+    def put_statement(self, out: KeyWriter, position: cython.Py_ssize_t) -> cython.int:
+        """Write the id of the statement at `position`."""
+        stmt_id: cython.longlong = self._stmt_ids[position]
         out.put_bytes(b"\x10stmtId\0")
         return out.put_little(cython.cast(cython.ulonglong, stmt_id), 4)
 
@@ -172,7 +172,7 @@ def document_entries(
             document = changes.documents[position]
             named = b"" if changes.named is None else changes.named[position]
             _put_named(out, document, named)
-        _put_rest(out, timestamp, term, wall_ms, session, position)
+        _put_tail(out, timestamp, term, wall_ms, session, position)
         entry_bytes += out.size
         log.entries[key] = out.taken()
         out.clear()
@@ -197,17 +197,17 @@ def _put_head(out: KeyWriter, head: bytes, operation: bytes, session: SessionSte
     return out.put_bytes(operation)
 
 
-def _put_rest(
+def _put_tail(
     out: KeyWriter,
     timestamp: cython.ulonglong,
     term: cython.longlong,
     wall_ms: cython.longlong,
     session: SessionSteps | None,
-    place: cython.Py_ssize_t,
+    position: cython.Py_ssize_t,
 ) -> cython.int:
-    """Write an entry after its `o2`. `place`: that of the session's statement."""
+    """Write an entry after its `o2`. `position`: that of the session's statement."""
     if session is not None:
-        session.put_statement(out, place)
+        session.put_statement(out, position)
     _put_times(out, timestamp, term, wall_ms)
     if session is not None:
         session.put_previous(out)

@@ -38,7 +38,7 @@ cdef class EntryRun:
     cdef readonly list lsids
     cdef readonly list txn_numbers
     cdef readonly list stmt_ids
-    cdef list _places
+    cdef list _offsets
     cdef int _op
     cdef bytes _ui
     cdef bytes _o
@@ -54,7 +54,7 @@ cdef class EntryRun:
     cdef bint _find_fields(self, bytes entry) except -1
     cdef bint _read(self, bytes entry) except -1
     cdef bint _read_session(self, bytes entry, Py_ssize_t at) except -1
-    cdef bint _follows(self, Py_ssize_t place) except -1
+    cdef bint _follows(self, Py_ssize_t position) except -1
 
 cdef int _number_of(bytes raw, Py_ssize_t at, Py_ssize_t size) noexcept
 cdef bytes _value_at(bytes entry, int code, Py_ssize_t at)

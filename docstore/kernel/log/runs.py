@@ -86,7 +86,7 @@ class EntryRun:
     stmt_ids: list[int]
 
     # The fields of the current entry.
-    _places: list[int]
+    _offsets: list[int]
     _op: cython.int
     _ui: bytes
     _o: bytes
@@ -136,31 +136,31 @@ class EntryRun:
         """Read the entry. False unless it is an insert, update or delete that may be applied in a batch."""
         if not self._find_fields(entry):
             return False
-        places: list[int] = self._places
-        at: cython.Py_ssize_t = places[_OP]
-        if not at or not places[_UI] or not places[_O] or not places[_TS] or int32_at(entry, at) != 2:
+        offsets: list[int] = self._offsets
+        at: cython.Py_ssize_t = offsets[_OP]
+        if not at or not offsets[_UI] or not offsets[_O] or not offsets[_TS] or int32_at(entry, at) != 2:
             return False
         self._op = entry[at + 4]
         if self._op not in (INSERT, UPDATE, DELETE):
             return False
-        self._ui = _value_at(entry, BINARY, places[_UI])
-        self._o = _value_at(entry, OBJECT, places[_O])
-        at = places[_O2]
+        self._ui = _value_at(entry, BINARY, offsets[_UI])
+        self._o = _value_at(entry, OBJECT, offsets[_O])
+        at = offsets[_O2]
         self._o2 = _value_at(entry, OBJECT, at) if at and self._op == UPDATE else None
-        self._timestamp = uint64_at(entry, places[_TS])
-        self._term = int64_at(entry, places[_T]) if places[_T] else _NO_TERM
-        self._wall_ms = int64_at(entry, places[_WALL]) if places[_WALL] else 0
+        self._timestamp = uint64_at(entry, offsets[_TS])
+        self._term = int64_at(entry, offsets[_T]) if offsets[_T] else _NO_TERM
+        self._wall_ms = int64_at(entry, offsets[_WALL]) if offsets[_WALL] else 0
         if len(self._ui) != _UUID_BYTES or (self._op == UPDATE and self._o2 is None):
             return False
         self._lsid = None
         self._txn_number = self._stmt_id = -1
-        if not places[_LSID] and not places[_TXN_NUMBER] and not places[_STMT_ID]:
+        if not offsets[_LSID] and not offsets[_TXN_NUMBER] and not offsets[_STMT_ID]:
             return True
-        if not places[_LSID] or not places[_TXN_NUMBER] or not places[_STMT_ID]:
+        if not offsets[_LSID] or not offsets[_TXN_NUMBER] or not offsets[_STMT_ID]:
             return False
-        self._txn_number = int64_at(entry, places[_TXN_NUMBER])
-        self._stmt_id = int32_at(entry, places[_STMT_ID])
-        return self._read_session(entry, places[_LSID])
+        self._txn_number = int64_at(entry, offsets[_TXN_NUMBER])
+        self._stmt_id = int32_at(entry, offsets[_STMT_ID])
+        return self._read_session(entry, offsets[_LSID])
 
     def _find_fields(self, entry: bytes) -> cython.bint:
         """Find the offsets of the fields' values, by their numbers. False if a field has an unexpected type, or the
@@ -171,7 +171,7 @@ class EntryRun:
         named: cython.Py_ssize_t
         code: cython.int
         number: cython.int
-        self._places = [0] * len(_FIELDS)
+        self._offsets = [0] * len(_FIELDS)
         while at < stop:
             code = entry[at]
             named = name_end(entry, at + 1, stop)
@@ -179,7 +179,7 @@ class EntryRun:
             if number == _FROM_MIGRATE or (number >= 0 and code != cython.cast(cython.int, _CODES[number])):
                 return False
             if number >= 0:
-                self._places[number] = named + 1
+                self._offsets[number] = named + 1
             at = value_end(entry, code, named + 1, stop)
         return True
 
@@ -198,37 +198,37 @@ class EntryRun:
 
     def statements(self) -> list[StatementsInRow]:
         """Return the statements of the entries, in order."""
-        found: list[StatementsInRow] = []
-        place: cython.Py_ssize_t
+        statements: list[StatementsInRow] = []
+        position: cython.Py_ssize_t
         begin: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = len(self.entries)
         lsid: bytes | None
-        for place in range(1, count + 1):
-            if place < count and self._follows(place):
+        for position in range(1, count + 1):
+            if position < count and self._follows(position):
                 continue
             lsid = self.lsids[begin]
             if lsid is not None:
-                found.append(
+                statements.append(
                     StatementsInRow(
                         lsid,
                         self.txn_numbers[begin],
                         self.stmt_ids[begin],
-                        place - begin,
-                        self.timestamps[place - 1],
-                        self.walls[place - 1],
+                        position - begin,
+                        self.timestamps[position - 1],
+                        self.walls[position - 1],
                     )
                 )
-            begin = place
-        return found
+            begin = position
+        return statements
 
-    def _follows(self, place: cython.Py_ssize_t) -> cython.bint:
+    def _follows(self, position: cython.Py_ssize_t) -> cython.bint:
         """True if the entry is of the statement after that of the previous entry."""
-        if self.lsids[place] is None or self.lsids[place - 1] != self.lsids[place]:
+        if self.lsids[position] is None or self.lsids[position - 1] != self.lsids[position]:
             return False
         return (
-            self.txn_numbers[place] == self.txn_numbers[place - 1]
-            and self.stmt_ids[place] == self.stmt_ids[place - 1] + 1
-            and self.timestamps[place] == self.timestamps[place - 1] + 1
+            self.txn_numbers[position] == self.txn_numbers[position - 1]
+            and self.stmt_ids[position] == self.stmt_ids[position - 1] + 1
+            and self.timestamps[position] == self.timestamps[position - 1] + 1
         )
 
     def put(

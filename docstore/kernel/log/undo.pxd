@@ -5,7 +5,7 @@ cdef Py_ssize_t _WORTHWHILE
 
 cdef int put_undo(KeyWriter out, int family, bytes key, bytes previous) except -1
 cdef int _put_undo_change(KeyWriter out, int family, bytes key, bytes before, bytes after) except -1
-cdef int _put_made(KeyWriter out, int family, list[bytes] keys) except -1
+cdef int _put_new_keys(KeyWriter out, int family, list[bytes] keys) except -1
 cdef int _put_removed(KeyWriter out, int family, dict[bytes, bytes] entries) except -1
 
 cdef class LogBatch:
@@ -20,7 +20,7 @@ cdef class DocumentChanges:
     cdef readonly list record_keys
     cdef readonly list documents
     cdef readonly list before
-    cdef readonly list made
+    cdef readonly list new_keys
     cdef readonly list removed
     cdef public list named
     cdef readonly list stmt_ids

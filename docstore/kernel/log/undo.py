@@ -52,10 +52,10 @@ def undo_document(
     after: bytes | None,
     indexes: cython.int,
     removed: dict[bytes, bytes],
-    made: Iterable[bytes],
+    new_keys: Iterable[bytes],
 ) -> bytes:
     """Return the part that undoes the change of a record from `before` to `after` (None: no document), and of its index
-    entries. `removed` are deleted entries with their values, `made` new ones. `records`, `indexes`: the families.
+    entries. `removed` are deleted entries with their values, `new_keys` new ones. `records`, `indexes`: the families.
     """
     key: bytes
     value: bytes
@@ -63,7 +63,7 @@ def undo_document(
     _put_undo_change(out, records, record_key, before, after)
     for key, value in removed.items():
         put_undo(out, indexes, key, value)
-    for key in made:
+    for key in new_keys:
         put_undo(out, indexes, key, None)
     return taken(out)
 
@@ -112,7 +112,7 @@ class DocumentChanges:
     - `operations` are the fields `o` of the entries; `named` the fields `o2`, None if they contain only the `_id`.
     - `documents` are the post-images; None if the documents were deleted, and then the entries have no `o2`.
     - `before` are the pre-images; None if the documents were inserted.
-    - `made` are the new keys in indexes, `removed` the deleted ones with their values.
+    - `new_keys` are the new keys in indexes, `removed` the deleted ones with their values.
     - `stmt_ids` are the statements, if a session wrote the documents.
     """
 
@@ -120,7 +120,7 @@ class DocumentChanges:
     record_keys: list[bytes]
     documents: list[bytes] | None
     before: list[bytes] | None
-    made: list[list[bytes]] | None
+    new_keys: list[list[bytes]] | None
     removed: list[dict[bytes, bytes]] | None
     named: list[bytes] | None
     stmt_ids: list[int] | None
@@ -131,7 +131,7 @@ class DocumentChanges:
         record_keys: list[bytes],
         documents: list[bytes] | None = None,
         before: list[bytes] | None = None,
-        made: list[list[bytes]] | None = None,
+        new_keys: list[list[bytes]] | None = None,
         removed: list[dict[bytes, bytes]] | None = None,
         named: list[bytes] | None = None,
         stmt_ids: list[int] | None = None,
@@ -140,7 +140,7 @@ class DocumentChanges:
         self.record_keys = record_keys
         self.documents = documents
         self.before = before
-        self.made = made
+        self.new_keys = new_keys
         self.removed = removed
         self.named = named
         self.stmt_ids = stmt_ids
@@ -155,8 +155,8 @@ class DocumentChanges:
         _put_undo_change(out, log.records, self.record_keys[position], before, after)
         if self.removed is not None:
             _put_removed(out, log.indexes, self.removed[position])
-        if self.made is not None:
-            _put_made(out, log.indexes, self.made[position])
+        if self.new_keys is not None:
+            _put_new_keys(out, log.indexes, self.new_keys[position])
         return 0
 
 
@@ -169,7 +169,7 @@ def _put_counted(out: KeyWriter, ident: cython.ulonglong, document: bytes | None
     return out.put_little(cython.cast(cython.ulonglong, size), 8)
 
 
-def _put_made(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.int:
+def _put_new_keys(out: KeyWriter, family: cython.int, keys: list[bytes]) -> cython.int:
     key: bytes
     for key in keys:
         put_undo(out, family, key, None)

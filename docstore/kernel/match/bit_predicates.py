@@ -45,19 +45,19 @@ class Bits(PathPredicate):
         self._bytes = sorted(grouped.items())
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        found: cython.longlong
+        bits: cython.longlong
         if code in (INT32, INT64):
-            found = integer_at(code, raw, at)
+            bits = integer_at(code, raw, at)
         elif code in (DOUBLE, DECIMAL):
-            number: int | None = _whole(exact_value(code, raw, at), code == DECIMAL)
+            number: int | None = _integer_of(exact_value(code, raw, at), code == DECIMAL)
             if number is None:
                 return False
-            found = number
+            bits = number
         elif code == BINARY:
             return self._test_bytes(raw, at + 5, end)
         else:
             return False
-        return self._test_bits(found & self._mask, self._mask)
+        return self._test_bits(bits & self._mask, self._mask)
 
     def _test_bits(self, present: cython.longlong, mask: cython.longlong) -> cython.bint:
         if self.ones:
@@ -75,13 +75,13 @@ class Bits(PathPredicate):
         return self.every
 
 
-def _whole(number: Decimal, rounded: bool) -> int | None:
+def _integer_of(number: Decimal, rounded: bool) -> int | None:
     """Return the 64-bit number that a double or a decimal represents; None if it represents none."""
     if not number.is_finite():
         return LONG_MIN if rounded else None
     if number.adjusted() > 19:
         return LONG_MIN if rounded else None
-    whole = int(number.to_integral_value(ROUND_HALF_EVEN))
-    if not LONG_MIN <= whole <= LONG_MAX:
+    integer = int(number.to_integral_value(ROUND_HALF_EVEN))
+    if not LONG_MIN <= integer <= LONG_MAX:
         return LONG_MIN if rounded else None
-    return whole if rounded or whole == number else None
+    return integer if rounded or integer == number else None

@@ -26,8 +26,8 @@ cdef Py_ssize_t MAX_FORM_BYTES
 cdef int MAX_LIST_MEMBERS
 cdef Py_ssize_t MAX_FORM_VALUES
 
-cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int place, list values) except -1
-cdef bint _filters(bytes raw, Py_ssize_t start, Py_ssize_t limit, int mark, int place, list values) except -1
+cdef bint _fields(bytes raw, Py_ssize_t start, Py_ssize_t limit, int context, list values) except -1
+cdef bint _filters(bytes raw, Py_ssize_t start, Py_ssize_t limit, int mark, int context, list values) except -1
 cdef int _types_of_list(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef int _mark_of_filters(bytes raw, Py_ssize_t at, Py_ssize_t named, Py_ssize_t end) except -1
 cdef bint _is_comparison(bytes raw, Py_ssize_t at, Py_ssize_t end) noexcept

@@ -86,12 +86,12 @@ def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Valu
 
 
 def _fields(
-    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, place: cython.int, values: list[Value]
+    raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, context: cython.int, values: list[Value]
 ) -> cython.bint:
     """Write the fields of the filter, of a branch, or of a document of operators. False if there are too many
     values.
     """
-    operators: cython.bint = place == _OF_OPERATORS
+    operators: cython.bint = context == _OF_OPERATORS
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
     at: cython.Py_ssize_t = start + 4
     named: cython.Py_ssize_t
@@ -111,7 +111,7 @@ def _fields(
                 return False
             _out.put_part(raw, at, named + 1)
             values.append((code, part(raw, named + 1, end)))
-        elif place == _TOP and code == OBJECT and _begins_search(raw, at + 1, named, end):
+        elif context == _TOP and code == OBJECT and _begins_search(raw, at + 1, named, end):
             if not _search(raw, at + 1, named, end, values):
                 return False
         elif code == OBJECT and compared and not operators and raw[named + 5] != 0 and raw[named + 6] == 0x24:
@@ -125,7 +125,7 @@ def _fields(
         ):
             if special < 0:
                 return False
-        elif place == _TOP and code == ARRAY and (mark := _mark_of_filters(raw, at + 1, named, end)):
+        elif context == _TOP and code == ARRAY and (mark := _mark_of_filters(raw, at + 1, named, end)):
             if not _filters(raw, named + 1, end, mark, _IN_BRANCH if mark == _BRANCH else _TOP, values):
                 return False
         elif operators and code == ARRAY and (types := _types_of_list(raw, at + 1, named, end)):
@@ -193,7 +193,7 @@ def _filters(
     start: cython.Py_ssize_t,
     limit: cython.Py_ssize_t,
     mark: cython.int,
-    place: cython.int,
+    context: cython.int,
     values: list[Value],
 ) -> cython.bint:
     """Write the filters of a disjunction or a conjunction; False if there are too many values."""
@@ -206,7 +206,7 @@ def _filters(
         named = name_end(raw, at + 1, stop) + 1
         end = value_end(raw, OBJECT, named, stop)
         _out.put(mark)
-        if not _fields(raw, named, end, place, values):
+        if not _fields(raw, named, end, context, values):
             return False
         _out.put(0)
         at = end
@@ -272,18 +272,18 @@ def _search(
     inner: cython.Py_ssize_t = named + 5
     stop: cython.Py_ssize_t = document_stop(raw, named + 1, end)
     first: cython.Py_ssize_t
-    behind: cython.Py_ssize_t
+    name_stop: cython.Py_ssize_t
     if not _searches or len(values) == MAX_FORM_VALUES:
         return False
     _out.put(_SEARCH)
     _out.put_part(raw, at, named + 1)
     while inner < stop:
         first = inner
-        behind = name_end(raw, inner + 1, stop)
-        inner = value_end(raw, raw[first], behind + 1, stop)
-        _out.put_part(raw, first, behind + 1)
-        if raw[first] == OBJECT and raw[behind + 5] != 0:
-            _out.put_part(raw, behind + 5, name_end(raw, behind + 6, stop) + 1)
+        name_stop = name_end(raw, inner + 1, stop)
+        inner = value_end(raw, raw[first], name_stop + 1, stop)
+        _out.put_part(raw, first, name_stop + 1)
+        if raw[first] == OBJECT and raw[name_stop + 5] != 0:
+            _out.put_part(raw, name_stop + 5, name_end(raw, name_stop + 6, stop) + 1)
     _out.put(0)
     values.append((OBJECT, part(raw, named + 1, end)))
     return True
@@ -347,7 +347,7 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     another value, none or too many.
     """
     stop: cython.Py_ssize_t
-    left: cython.int = MAX_LIST_MEMBERS
+    remaining: cython.int = MAX_LIST_MEMBERS
     types: cython.int = 0
     if named - at != 3 or raw[at + 1] != 0x69 or raw[at + 2] != 0x6E:
         return 0
@@ -355,9 +355,9 @@ def _types_of_list(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, 
     at = named + 5
     while at < stop:
         named = name_end(raw, at + 1, stop) + 1
-        if left == 0 or not _is_value(raw[at], raw, named):
+        if remaining == 0 or not _is_value(raw[at], raw, named):
             return 0
-        left -= 1
+        remaining -= 1
         types |= 1 << raw[at]
         at = value_end(raw, raw[at], named, stop)
     return types

@@ -44,7 +44,7 @@ cdef class Present(PathPredicate):
 
 cdef class Exists(Predicate):
     cdef readonly str path
-    cdef readonly bint wanted
+    cdef readonly bint exists
     cdef Predicate _present
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1

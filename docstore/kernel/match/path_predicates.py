@@ -93,25 +93,25 @@ class Compare(PathPredicate):
         self._bytewise = op == "eq" and self._code in _EQUAL_BY_BYTES
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        found: cython.int
+        type_class: cython.int
         order: cython.int
         if self._bytewise and code == self._code:
             return end - at == self._end and stands_at(raw, at, self._raw, self._end)
-        found = CLASS_NULL if code == MISSING else class_of(code)
-        if found == CLASS_UNDEFINED and self._class == CLASS_NULL:
-            found = CLASS_NULL
-        if found != self._class:
+        type_class = CLASS_NULL if code == MISSING else class_of(code)
+        if type_class == CLASS_UNDEFINED and self._class == CLASS_NULL:
+            type_class = CLASS_NULL
+        if type_class != self._class:
             if self._class == CLASS_MIN_KEY:
                 return (self._accepted & _GREATER) != 0
             if self._class == CLASS_MAX_KEY:
                 return (self._accepted & _LESS) != 0
             return False
-        if found == CLASS_NULL:
+        if type_class == CLASS_NULL:
             return (self._accepted & _EQUAL) != 0
         order = compare_at(code, raw, at, end, self._code, self._raw, 0, self._end, 0)
         if order == 0:
             return (self._accepted & _EQUAL) != 0
-        if found == CLASS_NUMBER and (self._nan or _is_nan(code, raw, at)):
+        if type_class == CLASS_NUMBER and (self._nan or _is_nan(code, raw, at)):
             return False
         return (self._accepted & (_LESS if order < 0 else _GREATER)) != 0
 
@@ -176,8 +176,8 @@ class In(PathPredicate):
         self._null = encode_key((10, b"")) in self._keys
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        found: cython.int = CLASS_NULL if code == MISSING else class_of(code)
-        if found in (CLASS_NULL, CLASS_UNDEFINED):
+        type_class: cython.int = CLASS_NULL if code == MISSING else class_of(code)
+        if type_class in (CLASS_NULL, CLASS_UNDEFINED):
             return self._null
         self._out.clear()
         append_key(self._out, code, raw, at, end)
@@ -195,22 +195,22 @@ class Present(PathPredicate):
 
 
 class Exists(Predicate):
-    """There is a value at the path; if not `wanted`, there is none at all."""
+    """There is a value at the path; if not `exists`, there is none at all."""
 
     path: str
-    wanted: cython.bint
+    exists: cython.bint
     _present: Predicate
 
-    def __init__(self, path: str, wanted: bool) -> None:
+    def __init__(self, path: str, exists: bool) -> None:
         self.path = path
-        self.wanted = wanted
+        self.exists = exists
         self._present = Present(path)
 
     def test(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
-        return self._present.test(raw, start, limit) == self.wanted
+        return self._present.test(raw, start, limit) == self.exists
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        return self._present.test_value(code, raw, at, end) == self.wanted
+        return self._present.test_value(code, raw, at, end) == self.exists
 
 
 class Type(PathPredicate):
@@ -256,8 +256,8 @@ class Mod(PathPredicate):
 
 
 def _truncated_remainder(number: int, divisor: int) -> int:
-    rest = abs(number) % abs(divisor)
-    return -rest if number < 0 else rest
+    remainder = abs(number) % abs(divisor)
+    return -remainder if number < 0 else remainder
 
 
 class Size(PathPredicate):
@@ -409,5 +409,5 @@ class Ranges(Predicate):
         key: bytes | None = self.pattern.plain_key(raw if start == 0 and limit == len(raw) else part(raw, start, limit))
         if key is None:
             return False
-        place: cython.Py_ssize_t = bisect_right(self._lows, key) - 1
-        return place >= 0 and key < self._highs[place]
+        index: cython.Py_ssize_t = bisect_right(self._lows, key) - 1
+        return index >= 0 and key < self._highs[index]

@@ -40,7 +40,7 @@ cdef class PathPredicate(Predicate):
     cdef readonly str path
     cdef readonly bint into_arrays
     cdef list _names
-    cdef list _places
+    cdef list _positions
     cdef Py_ssize_t _last
     cdef bint _elements
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1

@@ -158,7 +158,7 @@ class PathPredicate(Predicate):
     path: str
     into_arrays: bool
     _names: list[bytes]
-    _places: list[int]
+    _positions: list[int]
     _last: int
     _elements: bool
 
@@ -167,7 +167,7 @@ class PathPredicate(Predicate):
         self.path = path
         self.into_arrays = into_arrays
         self._names = [encoded_name(name) for name in names]
-        self._places = [place_in_array(name) for name in names]
+        self._positions = [place_in_array(name) for name in names]
         self._last = len(names) - 1
         # An empty last part after an array stands for the array's elements, as the path without it does.
         self._elements = self._last > 0 and not names[self._last]
@@ -223,7 +223,7 @@ class PathPredicate(Predicate):
         """True if a value passes, below an array in place of the document with the path's part at `depth`."""
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
-        place: cython.Py_ssize_t = self._places[depth]
+        position: cython.Py_ssize_t = self._positions[depth]
         index: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t
         end: cython.Py_ssize_t
@@ -233,7 +233,7 @@ class PathPredicate(Predicate):
             end = value_end(raw, raw[at], begin, stop)
             if raw[at] == OBJECT and self._test_field(raw, begin, end, depth):
                 return True
-            if index == place and self._test_member(raw[at], raw, begin, end, depth):
+            if index == position and self._test_member(raw[at], raw, begin, end, depth):
                 return True
             at = end
             index += 1

@@ -3,7 +3,7 @@ from docstore.kernel.keys.encoding cimport append_key
 from docstore.kernel.keys.writer cimport KeyWriter
 from docstore.kernel.match.predicate cimport Predicate
 
-cdef class Whole(Predicate):
+cdef class DocumentPredicate(Predicate):
     cdef Predicate _part
     cdef bint test(self, bytes raw, Py_ssize_t start, Py_ssize_t limit) except -1
 
@@ -28,8 +28,8 @@ cdef class Properties(Predicate):
     cdef list _paths
     cdef list _parts
     cdef list _patterns
-    cdef Predicate _rest
-    cdef set _known
+    cdef Predicate _additional
+    cdef set _names
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint _test_path(
         self, list[bytes] path, Predicate inner, bytes raw, Py_ssize_t start, Py_ssize_t limit
@@ -38,7 +38,7 @@ cdef class Properties(Predicate):
 
 cdef class Items(Predicate):
     cdef list _first
-    cdef Predicate _rest
+    cdef Predicate _additional
     cdef bint test_value(self, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef class Length(Predicate):

@@ -16,7 +16,7 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
 
 
-class Whole(Predicate):
+class DocumentPredicate(Predicate):
     """A document, as a value, satisfies the predicate."""
 
     _part: Predicate
@@ -52,10 +52,10 @@ class OneOf(Predicate):
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         inner: Predicate
-        passed: cython.int = 0
+        count: cython.int = 0
         for inner in self._parts:
-            passed += inner.test_value(code, raw, at, end)
-        return passed == 1
+            count += inner.test_value(code, raw, at, end)
+        return count == 1
 
 
 class Holds(Predicate):
@@ -95,29 +95,29 @@ class Properties(Predicate):
     _paths: list[list[bytes]]
     _parts: list[Predicate]
     _patterns: list[tuple[Callable[[str], Any], Predicate]]
-    _rest: Predicate | None
-    _known: set[bytes]
+    _additional: Predicate | None
+    _names: set[bytes]
 
     def __init__(
         self,
         named: dict[str, Predicate],
         patterns: Sequence[tuple[Callable[[str], Any], Predicate]],
-        rest: Predicate | None,
+        additional: Predicate | None,
     ) -> None:
-        self._paths = [[encoded_name(each) for each in name.split(".")] for name in named]
+        self._paths = [[encoded_name(field) for field in name.split(".")] for name in named]
         self._parts = list(named.values())
         self._patterns = list(patterns)
-        self._rest = rest
-        self._known = {encoded_name(name) for name in named}
+        self._additional = additional
+        self._names = {encoded_name(name) for name in named}
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if code != OBJECT:
             return True
-        for place in range(len(self._paths)):
-            if not self._test_path(self._paths[place], self._parts[place], raw, at, end):
+        for index in range(len(self._paths)):
+            if not self._test_path(self._paths[index], self._parts[index], raw, at, end):
                 return False
-        if self._rest is None and not self._patterns:
+        if self._additional is None and not self._patterns:
             return True
         return self._test_others(raw, at, end)
 
@@ -127,37 +127,41 @@ class Properties(Predicate):
         depth: cython.Py_ssize_t
         last: cython.Py_ssize_t = len(path) - 1
         at: cython.Py_ssize_t
-        found: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         name: bytes
         for depth in range(last + 1):
             name = path[depth]
-            found = find(raw, start, limit, name)
-            if found < 0:
+            offset = find(raw, start, limit, name)
+            if offset < 0:
                 return True
-            at = found + len(name) + 2
-            limit = value_end(raw, raw[found], at, limit)
+            at = offset + len(name) + 2
+            limit = value_end(raw, raw[offset], at, limit)
             start = at
-            if depth < last and raw[found] != OBJECT:
+            if depth < last and raw[offset] != OBJECT:
                 return True
-        return inner.test_value(raw[found], raw, start, limit)
+        return inner.test_value(raw[offset], raw, start, limit)
 
     def _test_others(self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t = document_stop(raw, start, limit)
         at: cython.Py_ssize_t = start + 4
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        known: cython.bint
+        is_named: cython.bint
         inner: Predicate
         while at < stop:
             named = name_end(raw, at + 1, stop)
             end = value_end(raw, raw[at], named + 1, stop)
-            known = part(raw, at + 1, named) in self._known
+            is_named = part(raw, at + 1, named) in self._names
             for search, inner in self._patterns:
                 if search(name_text(raw, at + 1, named)):
-                    known = True
+                    is_named = True
                     if not inner.test_value(raw[at], raw, named + 1, end):
                         return False
-            if not known and self._rest is not None and not self._rest.test_value(raw[at], raw, named + 1, end):
+            if (
+                not is_named
+                and self._additional is not None
+                and not self._additional.test_value(raw[at], raw, named + 1, end)
+            ):
                 return False
             at = end
         return True
@@ -167,16 +171,16 @@ class Items(Predicate):
     """The elements of an array satisfy their predicates: the first ones those of `first`, all others `rest`."""
 
     _first: list[Predicate]
-    _rest: Predicate | None
+    _additional: Predicate | None
 
-    def __init__(self, first: Sequence[Predicate], rest: Predicate | None) -> None:
+    def __init__(self, first: Sequence[Predicate], additional: Predicate | None) -> None:
         self._first = list(first)
-        self._rest = rest
+        self._additional = additional
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         stop: cython.Py_ssize_t
         begin: cython.Py_ssize_t
-        place: cython.Py_ssize_t = 0
+        index: cython.Py_ssize_t = 0
         inner: Predicate | None
         if code != ARRAY:
             return True
@@ -185,10 +189,10 @@ class Items(Predicate):
         while at < stop:
             begin = name_end(raw, at + 1, stop) + 1
             end = value_end(raw, raw[at], begin, stop)
-            inner = self._first[place] if place < len(self._first) else self._rest
+            inner = self._first[index] if index < len(self._first) else self._additional
             if inner is not None and not inner.test_value(raw[at], raw, begin, end):
                 return False
-            place += 1
+            index += 1
             at = end
         return True
 

@@ -35,7 +35,7 @@ cdef class Covering:
     cdef bytes _prefix
     cdef Examined _examined
     cdef KeyWriter _out
-    cdef set _seen
+    cdef set _visited_ids
     cdef bytes document_of(self, bytes key, bytes marks)
     cdef bytes _flat_document(self, bytes key, bytes marks)
     cdef bytes _nested_document(self, bytes key, bytes marks)

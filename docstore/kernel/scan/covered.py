@@ -103,11 +103,11 @@ def _double_mark(number: cython.double) -> cython.int:
 
 def _is_whole(number: cython.double) -> cython.bint:
     """True if an int64 equals the double."""
-    whole: cython.longlong
+    integer: cython.longlong
     if not -_TWO_TO_63 <= number < _TWO_TO_63:
         return False
-    whole = cython.cast(cython.longlong, number) if cython.compiled else int(number)
-    return whole == number
+    integer = cython.cast(cython.longlong, number) if cython.compiled else int(number)
+    return integer == number
 
 
 def identity_marks(raw: bytes) -> bytes:
@@ -139,7 +139,7 @@ class Covering:
     _prefix: bytes
     _examined: Examined
     _out: KeyWriter
-    _seen: set[bytes] | None
+    _visited_ids: set[bytes] | None
 
     def __init__(
         self,
@@ -150,9 +150,9 @@ class Covering:
         get: Callable[[bytes], bytes | None],
         prefix: bytes,
         examined: Examined,
-        seen: set[bytes] | None = None,
+        visited_ids: set[bytes] | None = None,
     ) -> None:
-        self._seen = seen
+        self._visited_ids = visited_ids
         self._items = items
         paths = [path.encode().split(b".") for path, _ in fields]
         self._names = [path[len(path) - 1] + b"\0" for path in paths]
@@ -184,11 +184,11 @@ class Covering:
             if self._is_id:
                 size = len(marks) - _ID_BYTES
                 key, marks = key + marks[size:], marks[:size]
-            if self._seen is not None:
+            if self._visited_ids is not None:
                 rid = key[len(key) - _ID_BYTES :]
-                if rid in self._seen:
+                if rid in self._visited_ids:
                     continue
-                self._seen.add(rid)
+                self._visited_ids.add(rid)
             if marks != OPAQUE:
                 return self.document_of(key, marks)
             raw = self._get(self._prefix + key[len(key) - _ID_BYTES :])
@@ -254,13 +254,13 @@ def _listed(level: dict[bytes, object]) -> list[tuple[bytes, object]]:
 
 
 def _assembled(level: list[tuple[bytes, object]], parts: list[bytes]) -> bytes:
-    found: list[bytes] = []
+    fields: list[bytes] = []
     for name, below in level:
         if isinstance(below, list):
-            found.append(b"\x03" + name + b"\0" + _assembled(below, parts))
+            fields.append(b"\x03" + name + b"\0" + _assembled(below, parts))
         else:
-            found.append(parts[below])  # type: ignore[call-overload]
-    body = b"".join(found)
+            fields.append(parts[below])  # type: ignore[call-overload]
+    body = b"".join(fields)
     return (len(body) + 5).to_bytes(4, "little") + body + b"\0"
 
 

@@ -36,24 +36,24 @@ def scan(
     FULL: this call appended `max_docs` documents, or at least `max_bytes` bytes of documents (the last one may exceed
     it).
     """
-    left: cython.Py_ssize_t = max_docs
+    remaining: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
     until_clock: cython.int = _CLOCK_EVERY
-    looked: cython.Py_ssize_t = looks()
+    look_count: cython.Py_ssize_t = looks()
     raw: bytes
-    if left <= 0 or room <= 0:
+    if remaining <= 0 or room <= 0:
         return FULL
     for raw in values:
         if predicate is None or predicate.test(raw, 0, len(raw)):
             out.append(raw)
-            left -= 1
+            remaining -= 1
             room -= len(raw)
-            if left == 0 or room <= 0:
+            if remaining == 0 or room <= 0:
                 return FULL
         until_clock -= 1
-        if until_clock == 0 or looks() != looked:
+        if until_clock == 0 or looks() != look_count:
             until_clock = _CLOCK_EVERY
-            looked = looks()
+            look_count = looks()
             if clock() >= deadline:
                 return TIME_IS_UP
     return EXHAUSTED
@@ -69,26 +69,26 @@ def scan_pairs(
     deadline: float,
 ) -> int:
     """Scan (key, document) pairs as `scan` does; the pairs of matching documents are appended."""
-    left: cython.Py_ssize_t = max_docs
+    remaining: cython.Py_ssize_t = max_docs
     room: cython.Py_ssize_t = max_bytes
     until_clock: cython.int = _CLOCK_EVERY
-    looked: cython.Py_ssize_t = looks()
+    look_count: cython.Py_ssize_t = looks()
     pair: tuple[bytes, bytes]
     raw: bytes
-    if left <= 0 or room <= 0:
+    if remaining <= 0 or room <= 0:
         return FULL
     for pair in pairs:
         raw = pair[1]
         if predicate is None or predicate.test(raw, 0, len(raw)):
             out.append(pair)
-            left -= 1
+            remaining -= 1
             room -= len(raw)
-            if left == 0 or room <= 0:
+            if remaining == 0 or room <= 0:
                 return FULL
         until_clock -= 1
-        if until_clock == 0 or looks() != looked:
+        if until_clock == 0 or looks() != look_count:
             until_clock = _CLOCK_EVERY
-            looked = looks()
+            look_count = looks()
             if clock() >= deadline:
                 return TIME_IS_UP
     return EXHAUSTED
@@ -100,15 +100,15 @@ def count_scan(
     """Return (matching documents, True if the iterator was exhausted before the deadline)."""
     count: cython.Py_ssize_t = 0
     until_clock: cython.int = _CLOCK_EVERY
-    looked: cython.Py_ssize_t = looks()
+    look_count: cython.Py_ssize_t = looks()
     raw: bytes
     for raw in values:
         if predicate is None or predicate.test(raw, 0, len(raw)):
             count += 1
         until_clock -= 1
-        if until_clock == 0 or looks() != looked:
+        if until_clock == 0 or looks() != look_count:
             until_clock = _CLOCK_EVERY
-            looked = looks()
+            look_count = looks()
             if clock() >= deadline:
                 return count, False
     return count, True

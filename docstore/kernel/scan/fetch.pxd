@@ -29,10 +29,10 @@ cdef class Fetching:
     cdef bytes _prefix
     cdef bint _once
     cdef bint _bare
-    cdef set _seen
+    cdef set _visited_ids
     cdef Examined _examined
     cdef list _chunk
-    cdef list _found
+    cdef list _records
     cdef list _order
     cdef Py_ssize_t _at
     cdef Py_ssize_t _size

@@ -74,11 +74,11 @@ class Fetching:
     _prefix: bytes
     _once: cython.bint
     _bare: cython.bint
-    _seen: set[bytes]
+    _visited_ids: set[bytes]
     _examined: Examined
     _chunk: list[bytes]
-    """The entries read ahead; `_found` has their records."""
-    _found: list[object]
+    """The entries read ahead; `_records` has their records."""
+    _records: list[object]
     _order: list[int]
     """The entries of the chunk, sorted by record id: each is its distance from the least record id, times the largest
     chunk, plus its position. Empty if these numbers would be too large.
@@ -93,7 +93,7 @@ class Fetching:
         get: Callable[[bytes], bytes | None],
         walks: Callable[[], Walk],
         prefix: bytes,
-        seen: set[bytes] | None,
+        visited_ids: set[bytes] | None,
         bare: bool,
         examined: Examined,
         read_ahead: Sequence[int] = (LARGEST_CHUNK, 0),
@@ -102,13 +102,13 @@ class Fetching:
         self._get = get
         self._walks = walks
         self._prefix = prefix
-        self._once = seen is not None
+        self._once = visited_ids is not None
         self._bare = bare
-        self._seen = set() if seen is None else seen
+        self._visited_ids = set() if visited_ids is None else visited_ids
         self._examined = examined
         self._chunk = []
         self.entry = b""
-        self._found = []
+        self._records = []
         self._order = []
         self._at = 0
         self._largest = min(read_ahead[0], LARGEST_CHUNK)
@@ -121,26 +121,26 @@ class Fetching:
         entry: bytes
         rid: bytes
         raw: bytes
-        found: object
+        record: object
         while True:
             if self._at == len(self._chunk):
                 self._read_ahead()
                 if not self._chunk:
                     raise StopIteration
-            found = self._found[self._at]
-            if found is _UNREAD:
+            record = self._records[self._at]
+            if record is _UNREAD:
                 self._read_records()
-                found = self._found[self._at]
+                record = self._records[self._at]
             entry = self._chunk[self._at]
             self._at += 1
             self._examined.keys += 1
             if self._once:
                 rid = _rid_of(entry)
-                if rid in self._seen:
+                if rid in self._visited_ids:
                     continue
-                self._seen.add(rid)
-            if found is not None:
-                raw = found  # type: ignore[assignment]
+                self._visited_ids.add(rid)
+            if record is not None:
+                raw = record  # type: ignore[assignment]
                 self.entry = entry
                 self._examined.documents += 1
                 if self._bare:
@@ -150,16 +150,16 @@ class Fetching:
     def _read_ahead(self) -> None:
         entry: bytes
         chunk: list[bytes] = []
-        left: cython.Py_ssize_t = self._size
+        remaining: cython.Py_ssize_t = self._size
         for entry in self._entries:
             chunk.append(entry)
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 break
         self._chunk = chunk
         self._at = 0
         self._size = min(2 * self._size, self._largest)
-        self._found = [_UNREAD] * len(chunk)
+        self._records = [_UNREAD] * len(chunk)
         if len(chunk) >= _SHORTEST_WALK:
             self._walk_runs()
 
@@ -168,45 +168,45 @@ class Fetching:
         order: list[int] = self._in_order()
         count: cython.Py_ssize_t = len(order)
         first: cython.Py_ssize_t = 0
-        place: cython.Py_ssize_t
+        position: cython.Py_ssize_t
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
         walk: Walk | None = None
         number: cython.Py_ssize_t = 0
         previous: cython.Py_ssize_t = 0
-        for place in range(1, count + 1):
-            if place < count:
-                number = order[place]
+        for position in range(1, count + 1):
+            if position < count:
+                number = order[position]
                 number //= LARGEST_CHUNK
                 if number - previous <= _WIDEST_GAP:
                     previous = number
                     continue
                 previous = number
-            if place - first >= _SHORTEST_WALK:
+            if position - first >= _SHORTEST_WALK:
                 if walk is None:
                     walk = self._walks()
-                room = self._walk(walk, first, place, room)
+                room = self._walk(walk, first, position, room)
                 if room < 0:
                     break
-            first = place
+            first = position
 
     def _in_order(self) -> list[int]:
         """Return `_order`, after computing it."""
         number: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        position: cython.Py_ssize_t
         least: cython.Py_ssize_t = _number(self._chunk[0])
         most: cython.Py_ssize_t = least
         order: list[int] = []
         self._order = order
-        for place in range(1, len(self._chunk)):
-            number = _number(self._chunk[place])
+        for position in range(1, len(self._chunk)):
+            number = _number(self._chunk[position])
             if number < least:
                 least = number
             elif number > most:
                 most = number
         if least < 0 or most - least > _WIDEST_ORDER:
             return order
-        for place in range(len(self._chunk)):
-            order.append((_number(self._chunk[place]) - least) * LARGEST_CHUNK + place)
+        for position in range(len(self._chunk)):
+            order.append((_number(self._chunk[position]) - least) * LARGEST_CHUNK + position)
         order.sort()
         return order
 
@@ -233,7 +233,7 @@ class Fetching:
                 if here // LARGEST_CHUNK > number:
                     break
                 if here // LARGEST_CHUNK == number:
-                    self._found[here % LARGEST_CHUNK] = raw
+                    self._records[here % LARGEST_CHUNK] = raw
                 at += 1
             room -= len(raw)
             if room < 0 or at == end:
@@ -246,10 +246,10 @@ class Fetching:
         room: cython.Py_ssize_t = _READ_AHEAD_BYTES
         at: cython.Py_ssize_t
         for at in range(self._at, len(self._chunk)):
-            if self._found[at] is not _UNREAD:
+            if self._records[at] is not _UNREAD:
                 continue
             raw = self._record(_rid_of(self._chunk[at]))
-            self._found[at] = raw
+            self._records[at] = raw
             if raw is not None:
                 room -= len(raw)
                 if room < 0:
@@ -258,7 +258,7 @@ class Fetching:
 
     def _record(self, rid: bytes) -> bytes | None:
         # A document of a multikey index is read once.
-        if self._once and rid in self._seen:
+        if self._once and rid in self._visited_ids:
             return None
         return self._get(self._prefix + rid)
 
@@ -271,9 +271,9 @@ def _rid_of(entry: bytes) -> bytes:
 def _number(entry: bytes) -> cython.Py_ssize_t:
     """Return it as a number."""
     number: cython.Py_ssize_t = 0
-    place: cython.Py_ssize_t
-    for place in range(len(entry) - _ID_BYTES, len(entry)):
-        number = number << 8 | entry[place]
+    offset: cython.Py_ssize_t
+    for offset in range(len(entry) - _ID_BYTES, len(entry)):
+        number = number << 8 | entry[offset]
     return number
 
 
@@ -284,13 +284,13 @@ def fetch_few(
     predicate: Predicate | None,
     owned: Predicate | None,
     once: bool,
-    wanted: int,
+    max_documents: int,
     most: int,
-    found: list[bytes],
-    met: list[bytes] | None,
+    documents: list[bytes],
+    matched_entries: list[bytes] | None,
 ) -> bool:
-    """Append the documents of entries that satisfy both predicates to `found`, up to `wanted`, and their entries to
-    `met`. True if these are all, or as many as wanted.
+    """Append the documents of entries that satisfy both predicates to `documents`, up to `max_documents`, and their
+    entries to `matched_entries`. True if these are all, or `max_documents`.
 
     False if the work exceeds a step: `most` entries have been read, or the documents are large. `entries`, `get` and
     `prefix` are as in `Fetching`; `once`: later entries of a document are skipped.
@@ -299,21 +299,21 @@ def fetch_few(
     rid: bytes
     raw: bytes
     record: object
-    left: cython.Py_ssize_t = wanted
+    remaining: cython.Py_ssize_t = max_documents
     looks: cython.Py_ssize_t = most
     room: cython.Py_ssize_t = MAX_STEP_BYTES
-    seen: set[bytes] | None = set() if once else None
-    if left <= 0:
+    visited_ids: set[bytes] | None = set() if once else None
+    if remaining <= 0:
         return True
     for entry in entries:
         if looks == 0 or room < 0:
             return False
         looks -= 1
         rid = _rid_of(entry)
-        if seen is not None:
-            if rid in seen:
+        if visited_ids is not None:
+            if rid in visited_ids:
                 continue
-            seen.add(rid)
+            visited_ids.add(rid)
         record = get(prefix + rid)
         if record is None:
             continue
@@ -323,11 +323,11 @@ def fetch_few(
             continue
         if owned is not None and not owned.test(raw, 0, len(raw)):
             continue
-        found.append(raw)
-        if met is not None:
-            met.append(entry)
-        left -= 1
-        if left == 0:
+        documents.append(raw)
+        if matched_entries is not None:
+            matched_entries.append(entry)
+        remaining -= 1
+        if remaining == 0:
             return True
     return True
 
@@ -336,16 +336,16 @@ def fetch_several(
     fetching: Fetching,
     predicate: Predicate | None,
     owned: Predicate | None,
-    wanted: int,
+    max_documents: int,
     most: int,
-    found: list[bytes],
-    met: list[bytes] | None,
+    documents: list[bytes],
+    matched_entries: list[bytes] | None,
 ) -> bool:
     """Fetch as `fetch_few` does, with the read-ahead of `fetching`, which is bare: for more than single reads suit."""
     raw: bytes
-    left: cython.Py_ssize_t = wanted
+    remaining: cython.Py_ssize_t = max_documents
     room: cython.Py_ssize_t = MAX_STEP_BYTES
-    if left <= 0:
+    if remaining <= 0:
         return True
     for raw in fetching:  # type: ignore[assignment]
         if fetching._examined.keys > most or room < 0:
@@ -355,10 +355,10 @@ def fetch_several(
             continue
         if owned is not None and not owned.test(raw, 0, len(raw)):
             continue
-        found.append(raw)
-        if met is not None:
-            met.append(fetching.entry)
-        left -= 1
-        if left == 0:
+        documents.append(raw)
+        if matched_entries is not None:
+            matched_entries.append(fetching.entry)
+        remaining -= 1
+        if remaining == 0:
             return True
     return True

@@ -41,14 +41,14 @@ cdef class Bounded:
     cdef Sought _sought
     cdef Py_ssize_t _most_passed
     cdef Py_ssize_t _blindly
-    cdef _open_at(self, bytes place)
+    cdef _open_at(self, bytes key)
     cdef bint _is_within(self, bytes key) except -1
     cdef _pass_over_same(self, bytes key)
-    cdef _seek(self, bytes before, Py_ssize_t field, Py_ssize_t place)
+    cdef _seek(self, bytes before, Py_ssize_t field, Py_ssize_t range_index)
     cdef bytes _first_of(self, Py_ssize_t field)
-    cdef bytes _first_from(self, Py_ssize_t field, Py_ssize_t place)
+    cdef bytes _first_from(self, Py_ssize_t field, Py_ssize_t range_index)
     cdef bytes _last_of(self, Py_ssize_t field)
-    cdef bytes _last_from(self, Py_ssize_t field, Py_ssize_t place)
+    cdef bytes _last_from(self, Py_ssize_t field, Py_ssize_t range_index)
 
 cpdef Py_ssize_t field_end(bytes key, Py_ssize_t at, int mask) noexcept
 cdef Py_ssize_t _rare_end(bytes key, Py_ssize_t at, int mask, int kind) noexcept

@@ -144,7 +144,7 @@ class Bounded:
     def __next__(self) -> Any:
         item: object
         key: bytes
-        passed: cython.Py_ssize_t = 0
+        skipped: cython.Py_ssize_t = 0
         while not self._done:
             if self._most_passed == 0 and self._target is not None:
                 self._open_at(self._target)
@@ -155,20 +155,20 @@ class Bounded:
             key = item[0] if self._pairs else item
             if self._target is not None:
                 if (key >= self._target) if self._reverse else (key < self._target):
-                    passed += 1
-                    if passed >= self._most_passed:
+                    skipped += 1
+                    if skipped >= self._most_passed:
                         self._open_at(self._target)
-                        passed = 0
+                        skipped = 0
                     continue
-                if passed:
+                if skipped:
                     self._most_passed = min(2 * self._most_passed, _PASSED_BY_READING)
-                    passed = 0
+                    skipped = 0
                 self._target = None
             if self._is_within(key):
                 if self._once:
                     self._pass_over_same(key)
                 return item
-            passed = 0
+            skipped = 0
             self._examined.keys += 1
             if self._target is None:
                 self._done = True
@@ -177,7 +177,7 @@ class Bounded:
                 self._examined.seeks += 1
         raise StopIteration
 
-    def _open_at(self, place: bytes) -> None:
+    def _open_at(self, key: bytes) -> None:
         if self._sought is not None:
             # A seek costs as little as reading a few entries; a gap that was wide once is likely to be so again.
             if self._most_passed == 0:
@@ -186,10 +186,10 @@ class Bounded:
             if self._blindly == _SOUGHT_BLINDLY:
                 self._blindly = 0
                 self._most_passed = _TRIED_AGAIN
-            self._sought.seek(place)
+            self._sought.seek(key)
             self._source = self._sought
             return
-        self._source = self._opened(self._start, place) if self._reverse else self._opened(place, self._end)
+        self._source = self._opened(self._start, key) if self._reverse else self._opened(key, self._end)
 
     def _is_within(self, key: bytes) -> cython.bint:
         """True if the key is within all bounds. If not, `_target` is the next key that can be; None if there
@@ -198,7 +198,7 @@ class Bounded:
         at: cython.Py_ssize_t = self._skipped
         end: cython.Py_ssize_t
         field: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        range_index: cython.Py_ssize_t
         piece: bytes
         lows: list[bytes]
         highs: list[bytes]
@@ -208,13 +208,13 @@ class Bounded:
             piece = key[at:end]
             lows = self._lows[field]
             highs = self._highs[field]
-            place = 0 if len(lows) == 1 else bisect_right(lows, piece) - 1
-            if place >= 0 and piece >= lows[place] and piece < highs[place]:
+            range_index = 0 if len(lows) == 1 else bisect_right(lows, piece) - 1
+            if range_index >= 0 and piece >= lows[range_index] and piece < highs[range_index]:
                 at = end
                 continue
-            if place >= 0 and piece < lows[place]:
-                place -= 1
-            self._seek(key[:at], field, place)
+            if range_index >= 0 and piece < lows[range_index]:
+                range_index -= 1
+            self._seek(key[:at], field, range_index)
             return False
         return True
 
@@ -230,15 +230,15 @@ class Bounded:
             at = field_end(key, at, self._masks[field])
         self._target = key[:at] if self._reverse else key[:at] + ABOVE
 
-    def _seek(self, before: bytes, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> None:
-        """Set the target to the next range of the field; `place` is the last range that begins below its value."""
+    def _seek(self, before: bytes, field: cython.Py_ssize_t, range_index: cython.Py_ssize_t) -> None:
+        """Set the target to the field's next range; `range_index` is the last range that begins below its value."""
         if self._reverse:
-            if place >= 0:
-                self._target = before + self._last_from(field, place)
+            if range_index >= 0:
+                self._target = before + self._last_from(field, range_index)
             elif field:
                 self._target = before
-        elif place + 1 < len(self._lows[field]):
-            self._target = before + self._first_from(field, place + 1)
+        elif range_index + 1 < len(self._lows[field]):
+            self._target = before + self._first_from(field, range_index + 1)
         elif field:
             self._target = before + ABOVE
 
@@ -246,8 +246,8 @@ class Bounded:
         """Return the bound below the lowest keys within the bounds from a field on."""
         return self._first_from(field, 0) if field < len(self._lows) else b""
 
-    def _first_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
-        low: bytes = self._lows[field][place]
+    def _first_from(self, field: cython.Py_ssize_t, range_index: cython.Py_ssize_t) -> bytes:
+        low: bytes = self._lows[field][range_index]
         if field_end(low, 0, self._masks[field]) != len(low):
             return low
         return low + self._first_of(field + 1)
@@ -256,18 +256,18 @@ class Bounded:
         """Return the bound above the highest keys within the bounds from a field on."""
         return self._last_from(field, len(self._lows[field]) - 1) if field < len(self._lows) else ABOVE
 
-    def _last_from(self, field: cython.Py_ssize_t, place: cython.Py_ssize_t) -> bytes:
-        low: bytes = self._lows[field][place]
-        if _is_one_value(low, self._highs[field][place]) and field_end(low, 0, self._masks[field]) == len(low):
+    def _last_from(self, field: cython.Py_ssize_t, range_index: cython.Py_ssize_t) -> bytes:
+        low: bytes = self._lows[field][range_index]
+        if _is_one_value(low, self._highs[field][range_index]) and field_end(low, 0, self._masks[field]) == len(low):
             return low + self._last_of(field + 1)
-        return self._highs[field][place]
+        return self._highs[field][range_index]
 
 
 def _is_one_value(low: bytes, high: bytes) -> bool:
     """True if the range contains only keys that begin with `low`."""
-    kept: bytes = low.rstrip(b"\xff")
-    last: cython.Py_ssize_t = len(kept) - 1
-    return last >= 0 and high == kept[:last] + bytes((kept[last] + 1,))
+    prefix: bytes = low.rstrip(b"\xff")
+    last: cython.Py_ssize_t = len(prefix) - 1
+    return last >= 0 and high == prefix[:last] + bytes((prefix[last] + 1,))
 
 
 def field_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:

@@ -25,11 +25,11 @@ class KeptValues:
     _read: Callable[[bytes], bytes | None]
     _most: cython.Py_ssize_t
     _largest: cython.Py_ssize_t
-    _places: dict[bytes, int]
+    _slots: dict[bytes, int]
     _keys: list[bytes | None]
     """The keys by slot; None for a free slot."""
     _values: list[bytes]
-    _asked: bytearray
+    _reference_bits: bytearray
     """A reference bit for each slot: the entry was read again."""
     _free: list[int]
     _hand: cython.Py_ssize_t
@@ -44,81 +44,81 @@ class KeptValues:
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key. Errors: those of `read`."""
         value: bytes | None
-        place: cython.Py_ssize_t
-        found: object = self._places.get(key)
-        if found is not None:
-            place = found  # type: ignore[assignment]
-            self._asked[place] = 1
-            return self._values[place]
+        slot: cython.Py_ssize_t
+        slot_number: object = self._slots.get(key)
+        if slot_number is not None:
+            slot = slot_number  # type: ignore[assignment]
+            self._reference_bits[slot] = 1
+            return self._values[slot]
         value = self._read(key)
         if value is not None and len(value) <= self._largest:
             self._keep(key, value)
         return value
 
     def _keep(self, key: bytes, value: bytes) -> cython.int:
-        place: cython.Py_ssize_t
+        slot: cython.Py_ssize_t
         self._bytes += len(key) + len(value) + _OVERHEAD
         while self._bytes > self._most:
             self._make_way()
         if len(self._free) > 0:
-            place = self._free.pop()
-            self._keys[place] = key
-            self._values[place] = value
-            self._asked[place] = 0
+            slot = self._free.pop()
+            self._keys[slot] = key
+            self._values[slot] = value
+            self._reference_bits[slot] = 0
         else:
-            place = len(self._keys)
+            slot = len(self._keys)
             self._keys.append(key)
             self._values.append(value)
-            self._asked.append(0)
-        self._places[key] = place
+            self._reference_bits.append(0)
+        self._slots[key] = slot
         return 0
 
     def _make_way(self) -> cython.int:
         """Evict the entry that the hand selects. There is one: a new value is smaller than the capacity."""
         key: bytes | None
-        place: cython.Py_ssize_t
+        slot: cython.Py_ssize_t
         while True:
             if self._hand >= len(self._keys):
                 self._hand = 0
-            place = self._hand
+            slot = self._hand
             # Advance the hand past the freed slot: the new entry gets it, and must not be the next to be evicted.
             self._hand += 1
-            key = self._keys[place]
+            key = self._keys[slot]
             if key is not None:
-                if not self._asked[place]:
-                    return self._drop(key, place)
-                self._asked[place] = 0
+                if not self._reference_bits[slot]:
+                    return self._drop(key, slot)
+                self._reference_bits[slot] = 0
 
-    def _drop(self, key: bytes, place: cython.Py_ssize_t) -> cython.int:
-        self._bytes -= len(key) + len(self._values[place]) + _OVERHEAD
-        del self._places[key]
-        self._keys[place] = None
-        self._values[place] = b""
-        self._free.append(place)
+    def _drop(self, key: bytes, slot: cython.Py_ssize_t) -> cython.int:
+        self._bytes -= len(key) + len(self._values[slot]) + _OVERHEAD
+        del self._slots[key]
+        self._keys[slot] = None
+        self._values[slot] = b""
+        self._free.append(slot)
         return 0
 
     def change(self, changes: dict[bytes, bytes | None]) -> None:
         """Update the values of these keys; None: the key has no value."""
         key: bytes
         value: bytes | None
-        place: cython.Py_ssize_t
-        if not self._places:
+        slot: cython.Py_ssize_t
+        if not self._slots:
             return
         for key in changes:
-            found: object = self._places.get(key)
-            if found is not None:
-                place = found  # type: ignore[assignment]
+            slot_number: object = self._slots.get(key)
+            if slot_number is not None:
+                slot = slot_number  # type: ignore[assignment]
                 value = changes[key]
-                self._drop(key, place)
+                self._drop(key, slot)
                 if value is not None and len(value) <= self._largest:
                     self._keep(key, value)
 
     def forget(self) -> None:
         """Clear the cache: any value may have changed."""
-        self._places = {}
+        self._slots = {}
         self._keys = []
         self._values = []
-        self._asked = bytearray()
+        self._reference_bits = bytearray()
         self._free = []
         self._hand = 0
         self._bytes = 0
@@ -126,21 +126,22 @@ class KeptValues:
 
 class CurrentValues:
     """Reads one column family in a `snapshot`: by `newest` while nothing has been written since the snapshot
-    (`snapshot.version.written`). After that, and after the snapshot is closed (it has no version then), by `held`.
+    (`snapshot.version.written`). After that, and after the snapshot is closed (it has no version then), by
+    `get_cached`.
     """
 
     _snapshot: object
     _newest: Callable[[bytes], bytes | None]
-    _held: Callable[[bytes], bytes | None]
+    _get_cached: Callable[[bytes], bytes | None]
 
     def __init__(
-        self, snapshot: object, newest: Callable[[bytes], bytes | None], held: Callable[[bytes], bytes | None]
+        self, snapshot: object, newest: Callable[[bytes], bytes | None], get_cached: Callable[[bytes], bytes | None]
     ) -> None:
         self._snapshot = snapshot
         self._newest = newest
-        self._held = held
+        self._get_cached = get_cached
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key. Errors: those of the snapshot."""
         version: Any = self._snapshot.version  # type: ignore[attr-defined]
-        return self._held(key) if version is None or version.written else self._newest(key)
+        return self._get_cached(key) if version is None or version.written else self._newest(key)

@@ -8,21 +8,21 @@ cdef class _Merging:
     cdef Py_ssize_t _count
     cdef Py_ssize_t _same
     cdef Py_ssize_t _longest
-    cdef bint _told
-    cdef bytearray _places
-    cdef bytearray _others
+    cdef bint _is_decided
+    cdef bytearray _triples
+    cdef bytearray _spare
     cdef list _starts
     cdef bint _in_place
     cdef list sorted(self)
     cdef int _look_over(self) except -1
     cdef int _gather(self) except -1
     cdef inline bint _less(
-        self, unsigned long long one, unsigned long long two, unsigned long long number, unsigned long long *places,
-        Py_ssize_t place,
+        self, unsigned long long first_word, unsigned long long second_word, unsigned long long number, unsigned long long *triples,
+        Py_ssize_t position,
     ) noexcept
     cdef bint _less_beyond(self, unsigned long long number, unsigned long long other) noexcept
     cdef int _merge_all(self) except -1
-    cdef int _merge(self, Py_ssize_t left, Py_ssize_t right, Py_ssize_t end) except -1
+    cdef int _merge(self, Py_ssize_t left_index, Py_ssize_t right_index, Py_ssize_t end) except -1
     cdef list _in_order(self)
 
 cdef unsigned long long *_numbers(bytearray room)

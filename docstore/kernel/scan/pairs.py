@@ -55,7 +55,7 @@ def items_of(pairs: list[tuple[bytes, Any]]) -> list[Any]:
 
 
 class _Merging:
-    """A merge sort in progress. `_places` has three numbers for each place: the sixteen bytes of the key, padded with
+    """A merge sort in progress. `_triples` has three numbers for each place: the sixteen bytes of the key, padded with
     zeros, as two numbers, and the index of its pair.
     """
 
@@ -63,9 +63,9 @@ class _Merging:
     _count: cython.Py_ssize_t
     _same: cython.Py_ssize_t
     _longest: cython.Py_ssize_t
-    _told: cython.bint
-    _places: bytearray
-    _others: bytearray
+    _is_decided: cython.bint
+    _triples: bytearray
+    _spare: bytearray
     _starts: list[int]
     _in_place: cython.bint
 
@@ -74,9 +74,9 @@ class _Merging:
         self._count = len(pairs)
         self._same = 0
         self._longest = 0
-        self._told = False
-        self._places = bytearray(24 * self._count)
-        self._others = bytearray()
+        self._is_decided = False
+        self._triples = bytearray(24 * self._count)
+        self._spare = bytearray()
         self._starts = [0]
         self._in_place = True
 
@@ -86,7 +86,7 @@ class _Merging:
         self._gather()
         if len(self._starts) == 1 and self._in_place:
             return self._pairs
-        self._others = bytearray(24 * self._count)
+        self._spare = bytearray(24 * self._count)
         while len(self._starts) > 1:
             self._merge_all()
         return self._in_order()
@@ -111,65 +111,65 @@ class _Merging:
                 at += 1
             same = at
         self._same = same
-        self._told = shortest == self._longest and shortest - same <= 16
+        self._is_decided = shortest == self._longest and shortest - same <= 16
         return 0
 
     def _gather(self) -> cython.int:
         """Fill the places, in runs that are in order."""
-        places: cython.pointer[cython.ulonglong] = _numbers(self._places)
+        triples: cython.pointer[cython.ulonglong] = _numbers(self._triples)
         start: cython.Py_ssize_t = 0
-        place: cython.Py_ssize_t
+        position: cython.Py_ssize_t
         at: cython.Py_ssize_t
-        one: cython.ulonglong
-        two: cython.ulonglong
+        first_word: cython.ulonglong
+        second_word: cython.ulonglong
         key: bytes
-        for place in range(self._count):
-            key = cython.cast(bytes, self._pairs[place][0])
-            one = _eight_bytes(key, self._same)
-            two = _eight_bytes(key, self._same + 8)
-            at = place
-            if place > start and self._less(one, two, place, places, place - 1):
-                if place - start < _SHORTEST_RUN:
+        for position in range(self._count):
+            key = cython.cast(bytes, self._pairs[position][0])
+            first_word = _eight_bytes(key, self._same)
+            second_word = _eight_bytes(key, self._same + 8)
+            at = position
+            if position > start and self._less(first_word, second_word, position, triples, position - 1):
+                if position - start < _SHORTEST_RUN:
                     self._in_place = False
-                    while at > start and self._less(one, two, place, places, at - 1):
-                        places[3 * at] = places[3 * at - 3]
-                        places[3 * at + 1] = places[3 * at - 2]
-                        places[3 * at + 2] = places[3 * at - 1]
+                    while at > start and self._less(first_word, second_word, position, triples, at - 1):
+                        triples[3 * at] = triples[3 * at - 3]
+                        triples[3 * at + 1] = triples[3 * at - 2]
+                        triples[3 * at + 2] = triples[3 * at - 1]
                         at -= 1
                 else:
-                    start = place
+                    start = position
                     self._starts.append(start)
-            places[3 * at] = one
-            places[3 * at + 1] = two
-            places[3 * at + 2] = place
+            triples[3 * at] = first_word
+            triples[3 * at + 1] = second_word
+            triples[3 * at + 2] = position
         return 0
 
     def _less(
         self,
-        one: cython.ulonglong,
-        two: cython.ulonglong,
+        first_word: cython.ulonglong,
+        second_word: cython.ulonglong,
         number: cython.ulonglong,
-        places: cython.pointer[cython.ulonglong],
-        place: cython.Py_ssize_t,
+        triples: cython.pointer[cython.ulonglong],
+        position: cython.Py_ssize_t,
     ) -> cython.bint:
         """True if the pair of that number, with these bytes, sorts before the one at a place."""
-        if one != places[3 * place]:
-            return one < places[3 * place]
-        if two != places[3 * place + 1]:
-            return two < places[3 * place + 1]
-        return self._less_beyond(number, places[3 * place + 2])
+        if first_word != triples[3 * position]:
+            return first_word < triples[3 * position]
+        if second_word != triples[3 * position + 1]:
+            return second_word < triples[3 * position + 1]
+        return self._less_beyond(number, triples[3 * position + 2])
 
     def _less_beyond(self, number: cython.ulonglong, other: cython.ulonglong) -> cython.bint:
         """True if one pair sorts before another with the same sixteen bytes."""
-        one: bytes
-        two: bytes
-        if self._told:
+        key: bytes
+        other_key: bytes
+        if self._is_decided:
             return False
-        one = cython.cast(bytes, self._pairs[number][0])
-        two = cython.cast(bytes, self._pairs[other][0])
+        key = cython.cast(bytes, self._pairs[number][0])
+        other_key = cython.cast(bytes, self._pairs[other][0])
         if self._longest - self._same <= 16:
-            return len(one) < len(two)
-        return compare_bytes(one, self._same, len(one), two, self._same, len(two)) < 0
+            return len(key) < len(other_key)
+        return compare_bytes(key, self._same, len(key), other_key, self._same, len(other_key)) < 0
 
     def _merge_all(self) -> cython.int:
         """Merge all pairs of adjacent runs."""
@@ -181,39 +181,43 @@ class _Merging:
             self._merge(starts[number], starts[number + 1], starts[number + 2])
             number += 2
         if number < runs:
-            _copy(_numbers(self._places), starts[number], self._count, _numbers(self._others), starts[number])
-        self._places, self._others = self._others, self._places
+            _copy(_numbers(self._triples), starts[number], self._count, _numbers(self._spare), starts[number])
+        self._triples, self._spare = self._spare, self._triples
         self._starts = starts[:runs:2]
         return 0
 
-    def _merge(self, left: cython.Py_ssize_t, right: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        source: cython.pointer[cython.ulonglong] = _numbers(self._places)
-        target: cython.pointer[cython.ulonglong] = _numbers(self._others)
-        middle: cython.Py_ssize_t = right
-        at: cython.Py_ssize_t = left
-        taken: cython.Py_ssize_t
-        while left < middle and right < end:
-            if self._less(source[3 * right], source[3 * right + 1], source[3 * right + 2], source, left):
-                taken = right
-                right += 1
+    def _merge(
+        self, left_index: cython.Py_ssize_t, right_index: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        source: cython.pointer[cython.ulonglong] = _numbers(self._triples)
+        target: cython.pointer[cython.ulonglong] = _numbers(self._spare)
+        middle: cython.Py_ssize_t = right_index
+        at: cython.Py_ssize_t = left_index
+        smaller: cython.Py_ssize_t
+        while left_index < middle and right_index < end:
+            if self._less(
+                source[3 * right_index], source[3 * right_index + 1], source[3 * right_index + 2], source, left_index
+            ):
+                smaller = right_index
+                right_index += 1
             else:
-                taken = left
-                left += 1
-            target[3 * at] = source[3 * taken]
-            target[3 * at + 1] = source[3 * taken + 1]
-            target[3 * at + 2] = source[3 * taken + 2]
+                smaller = left_index
+                left_index += 1
+            target[3 * at] = source[3 * smaller]
+            target[3 * at + 1] = source[3 * smaller + 1]
+            target[3 * at + 2] = source[3 * smaller + 2]
             at += 1
-        _copy(source, left, middle, target, at)
-        _copy(source, right, end, target, at + middle - left)
+        _copy(source, left_index, middle, target, at)
+        _copy(source, right_index, end, target, at + middle - left_index)
         return 0
 
     def _in_order(self) -> list[Any]:
-        places: cython.pointer[cython.ulonglong] = _numbers(self._places)
-        place: cython.Py_ssize_t
-        found: list[Any] = [None] * self._count
-        for place in range(self._count):
-            found[place] = self._pairs[places[3 * place + 2]]
-        return found
+        triples: cython.pointer[cython.ulonglong] = _numbers(self._triples)
+        position: cython.Py_ssize_t
+        pairs: list[Any] = [None] * self._count
+        for position in range(self._count):
+            pairs[position] = self._pairs[triples[3 * position + 2]]
+        return pairs
 
 
 def _numbers(room: bytearray) -> cython.pointer[cython.ulonglong]:
@@ -236,15 +240,15 @@ def _copy(
 
 def _eight_bytes(key: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the bytes from `at` on as a big-endian number, padded with zeros."""
-    left: cython.Py_ssize_t = len(key) - at
-    found: cython.ulonglong = 0
-    place: cython.Py_ssize_t
-    if left >= 8:
-        for place in range(8):
-            found = found << 8 | key[at + place]
-        return found
-    for place in range(8):
-        found <<= 8
-        if place < left:
-            found |= key[at + place]
-    return found
+    remaining: cython.Py_ssize_t = len(key) - at
+    number: cython.ulonglong = 0
+    index: cython.Py_ssize_t
+    if remaining >= 8:
+        for index in range(8):
+            number = number << 8 | key[at + index]
+        return number
+    for index in range(8):
+        number <<= 8
+        if index < remaining:
+            number |= key[at + index]
+    return number

@@ -29,20 +29,20 @@ class FirstDocuments:
 
     _pattern: KeyPattern
     _limit: cython.Py_ssize_t
-    _kept: list[tuple[bytes, bytes]]
+    _documents: list[tuple[bytes, bytes]]
     _worst: bytes | None
 
     def __init__(self, pattern: KeyPattern, limit: int) -> None:
         assert limit > 0, "a limit of nothing needs no sorting"
         self._pattern = pattern
         self._limit = limit
-        self._kept = []
+        self._documents = []
         self._worst = None
 
     @property
-    def held(self) -> int:
+    def memory(self) -> int:
         """The bytes of the documents and keys held."""
-        return sum(len(key) + len(document) for key, document in self._kept)
+        return sum(len(key) + len(document) for key, document in self._documents)
 
     def push(self, documents: Iterable[bytes]) -> None:
         """Add documents."""
@@ -52,17 +52,17 @@ class FirstDocuments:
             key = self._pattern.sort_key(document)
             if self._worst is not None and key >= self._worst:
                 continue
-            self._kept.append((key, document))
-            if len(self._kept) >= 2 * self._limit:
+            self._documents.append((key, document))
+            if len(self._documents) >= 2 * self._limit:
                 self._prune()
 
     def _prune(self) -> None:
-        self._kept = sorted_pairs(self._kept)
-        del self._kept[self._limit :]
-        if len(self._kept) == self._limit:
-            self._worst = self._kept[self._limit - 1][0]
+        self._documents = sorted_pairs(self._documents)
+        del self._documents[self._limit :]
+        if len(self._documents) == self._limit:
+            self._worst = self._documents[self._limit - 1][0]
 
     def documents(self) -> list[bytes]:
         """Return the first of all documents that were pushed, in order."""
         self._prune()
-        return [document for _, document in self._kept]
+        return [document for _, document in self._documents]

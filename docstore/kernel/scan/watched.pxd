@@ -37,4 +37,4 @@ cdef class Sought:
     cdef bint _pairs
     cdef object _options
     cdef bint _begins
-    cpdef seek(self, bytes place)
+    cpdef seek(self, bytes key)

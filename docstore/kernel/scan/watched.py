@@ -232,9 +232,9 @@ class Sought:
         self._check = check
         self._begins = True
 
-    def seek(self, place: bytes) -> None:
-        """Continue from the first key that is not below `place`."""
-        self._walk.seek(place)
+    def seek(self, key: bytes) -> None:
+        """Continue from the first key that is not below `key`."""
+        self._walk.seek(key)
         self._begins = True
 
     def __iter__(self) -> Sought:

@@ -39,7 +39,7 @@ cdef class Bucket:
     cpdef int take(self, bytes raw, long long time) except -1
     cpdef bytes document(self)
     cpdef bytes update(self)
-    cdef int _put(self, KeyWriter out, bint before) except -1
+    cdef int _write(self, KeyWriter out, bint before) except -1
     cdef bint load(self, bytes raw) except -1
 
 cdef Py_ssize_t _document_at(bytes raw, Py_ssize_t document, bytes name) except? -2

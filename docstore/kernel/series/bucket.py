@@ -103,8 +103,8 @@ class Bucket:
         rules: Rules = self._rules
         if time < self._begin:
             return BACKWARD
-        passed: cython.ulonglong = time - self._begin
-        if passed >= cython.cast(cython.ulonglong, rules.span):
+        elapsed: cython.ulonglong = time - self._begin
+        if elapsed >= cython.cast(cython.ulonglong, rules.span):
             return FORWARD
         if self.count >= rules.most_measurements:
             return COUNT
@@ -123,7 +123,7 @@ class Bucket:
         out: KeyWriter = _WRITER
         document: bytes
         out.clear()
-        self._put(out, False)
+        self._write(out, False)
         document = out.taken()
         spend(len(document))
         return document
@@ -133,25 +133,25 @@ class Bucket:
         not a bucket in the form written here.
         """
         out: KeyWriter = _WRITER
-        whole: cython.Py_ssize_t
+        start: cython.Py_ssize_t
         diff: cython.Py_ssize_t
         out.clear()
-        self._put(out, True)
+        self._write(out, True)
         if out.taken() != self.stored:
             return b""
         out.clear()
-        whole = out.begin_document()
+        start = out.begin_document()
         out.put_bytes(_DIFF)
         diff = out.begin_document()
         self._columns.put_changes(out, self._rules.time_field)
         out.end_document(diff)
-        out.end_document(whole)
+        out.end_document(start)
         return out.taken()
 
-    def _put(self, out: KeyWriter, before: cython.bint) -> cython.int:
+    def _write(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write the bucket, or its state `before`."""
         control: cython.Py_ssize_t
-        whole: cython.Py_ssize_t = out.begin_document()
+        start: cython.Py_ssize_t = out.begin_document()
         out.put(OBJECT_ID)
         out.put_bytes(b"_id\0")
         out.put_bytes(self.identity)
@@ -174,7 +174,7 @@ class Bucket:
         out.put(OBJECT)
         out.put_bytes(b"data\0")
         self._columns.put_values(out, before)
-        return out.end_document(whole)
+        return out.end_document(start)
 
     def load(self, raw: bytes) -> cython.bint:
         """Load the measurements of a stored bucket; False if it lacks a part. Errors: InvalidBSON."""

@@ -7,7 +7,7 @@ cdef KeyWriter _WRITER
 
 cdef class Identities:
     cdef unsigned long long _next
-    cdef unsigned long long taken(self)
+    cdef unsigned long long next_number(self)
 
 cdef class Lane:
     cdef readonly bytes key
@@ -26,7 +26,7 @@ cdef class Filling:
     cdef Py_ssize_t _first
     cdef list _times
     cdef list _read
-    cpdef Bucket begun(self, long long time, object meta)
+    cpdef Bucket open_bucket(self, long long time, object meta)
     cpdef int add(self, bytes raw, Py_ssize_t position, long long time, Lane lane) except -1
     cdef Lane _lane(self, bytes raw)
 

@@ -47,7 +47,7 @@ class Identities:
     def __init__(self, first: int) -> None:
         self._next = first
 
-    def taken(self) -> cython.ulonglong:
+    def next_number(self) -> cython.ulonglong:
         number: cython.ulonglong = self._next
         self._next = number + 1 if cython.compiled else (number + 1) % _IDENTITY_TAIL
         return number
@@ -97,7 +97,7 @@ class Filling:
         self._times = []
         self._read = []
 
-    def begun(self, time: cython.longlong, meta: Value | None) -> Bucket:
+    def open_bucket(self, time: cython.longlong, meta: Value | None) -> Bucket:
         """Return an empty bucket for a measurement of that time."""
         out: KeyWriter = _WRITER
         begin: cython.longlong = time % self.rules.rounding
@@ -106,7 +106,7 @@ class Filling:
         begin = time - begin
         out.clear()
         out.put_number(_seconds(begin), 4)
-        out.put_number(self._identities.taken(), 8)
+        out.put_number(self._identities.next_number(), 8)
         return Bucket(self.rules, out.taken(), meta, begin)
 
     def stored(self, rid: bytes, raw: bytes, size: int) -> Bucket | None:
@@ -143,7 +143,7 @@ class Filling:
         """Parse the documents from `begin` up to `end`, for `fill`. Return their lanes that are not opened yet, each
         once. `indexed`: paths that may not have an array.
         """
-        place: cython.Py_ssize_t
+        position: cython.Py_ssize_t
         most: cython.Py_ssize_t = most_bytes
         raw: bytes
         lane: Lane | None
@@ -151,8 +151,8 @@ class Filling:
         self._first = begin
         self._times = []
         self._read = []
-        for place in range(begin, end):
-            raw = documents[place]
+        for position in range(begin, end):
+            raw = documents[position]
             lane = None
             try:
                 validate(raw)
@@ -191,7 +191,7 @@ class Filling:
         if bucket is not None:
             full = bucket.take(raw, time)
         if bucket is None or full != TAKEN:
-            bucket = self.begun(time, lane.meta)
+            bucket = self.open_bucket(time, lane.meta)
             bucket.full = full
             full = bucket.take(raw, time)
             assert full == TAKEN, "a bucket takes the measurement that it was begun for"
@@ -260,13 +260,13 @@ class Filling:
     def lane(self, meta: Value | None) -> Lane:
         """Return the lane of metadata in a measurement."""
         key: bytes = b"" if meta is None else bytes((meta[0],)) + meta[1]
-        found: Lane | None = self._lanes.get(key)
-        made: Lane
-        if found is None:
-            made = self._lane_of(meta)
+        lane: Lane | None = self._lanes.get(key)
+        new_lane: Lane
+        if lane is None:
+            new_lane = self._lane_of(meta)
             # The fields of the metadata may have been in another order.
-            found = self._lanes[key] = self._lanes.setdefault(made.key, made)
-        return found
+            lane = self._lanes[key] = self._lanes.setdefault(new_lane.key, new_lane)
+        return lane
 
     def _lane(self, raw: bytes) -> Lane | None:
         """Return the lane of a document, and add its time to `_times`; None if it has no time."""

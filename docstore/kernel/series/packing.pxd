@@ -31,13 +31,13 @@ cdef class Columns:
     cdef Py_ssize_t _walks
     cdef bint load(self, bytes bucket, Py_ssize_t data, Py_ssize_t least, Py_ssize_t greatest) except -1
     cdef bint fits(self, bytes raw) except -1
-    cdef int add(self, bytes raw, Py_ssize_t place) except -1
+    cdef int add(self, bytes raw, Py_ssize_t index) except -1
     cdef int put_least(self, KeyWriter out, bytes time_field, long long begin, bint before) except -1
     cdef int put_greatest(self, KeyWriter out, bint before) except -1
     cdef int put_values(self, KeyWriter out, bint before) except -1
     cdef int put_changes(self, KeyWriter out, bytes time_field) except -1
     cdef int _put_changed(self, KeyWriter out, bytes time_field, bint greatest) except -1
-    cdef FieldColumn _made(self, bytes name, Extremes now)
+    cdef FieldColumn _add_column(self, bytes name, Extremes now)
     cdef FieldColumn _find(self, bytes raw, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t expected)
     cdef int _widen(self, Extremes now, int code, bytes raw, Py_ssize_t at, Py_ssize_t end) except -1
 

@@ -126,7 +126,7 @@ class Columns:
             low = value_end(bucket, least_code, low_at, len(bucket))
             high = value_end(bucket, greatest_code, high_at, len(bucket))
             before = Extremes(least_code, part(bucket, low_at, low), greatest_code, part(bucket, high_at, high))
-            column = self._made(name, before.copy())
+            column = self._add_column(name, before.copy())
             column.before = before
             column.bucket = bucket
             column.at = begin
@@ -161,7 +161,7 @@ class Columns:
             at = end
         return True
 
-    def add(self, raw: bytes, place: cython.Py_ssize_t) -> cython.int:
+    def add(self, raw: bytes, index: cython.Py_ssize_t) -> cython.int:
         """Add the fields of a document; of equal names only the first. Errors: InvalidBSON."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
@@ -181,14 +181,14 @@ class Columns:
                 name = part(raw, at + 1, named)
                 if name != self._left_out:
                     value = part(raw, named + 1, end)
-                    column = self._made(name, Extremes(code, value, code, value))
-            elif column.last != place:
+                    column = self._add_column(name, Extremes(code, value, code, value))
+            elif column.last != index:
                 self._widen(column.now, code, raw, named + 1, end)
             if column is not None:
                 expected = column.position + 1
-                if column.last != place:
-                    column.last = place
-                    column.out.put_member(code, place)
+                if column.last != index:
+                    column.last = index
+                    column.out.put_member(code, index)
                     column.out.put_part(raw, named + 1, end)
             at = end
         return 0
@@ -198,29 +198,29 @@ class Columns:
         of the stored bucket.
         """
         column: FieldColumn
-        held: Extremes | None
+        extremes: Extremes | None
         at: cython.Py_ssize_t = out.begin_document()
         for column in self._columns:
-            held = column.before if before else column.now
-            if held is None:
+            extremes = column.before if before else column.now
+            if extremes is None:
                 continue
             if column.name == time_field:
                 out.put(DATE)
                 _put_name(out, column.name)
                 out.put_little(begin, 8)
             else:
-                _put_field(out, held.least_code, column.name, held.least)
+                _put_field(out, extremes.least_code, column.name, extremes.least)
         return out.end_document(at)
 
     def put_greatest(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write a document of the greatest value of each field."""
         column: FieldColumn
-        held: Extremes | None
+        extremes: Extremes | None
         at: cython.Py_ssize_t = out.begin_document()
         for column in self._columns:
-            held = column.before if before else column.now
-            if held is not None:
-                _put_field(out, held.greatest_code, column.name, held.greatest)
+            extremes = column.before if before else column.now
+            if extremes is not None:
+                _put_field(out, extremes.greatest_code, column.name, extremes.greatest)
         return out.end_document(at)
 
     def put_values(self, out: KeyWriter, before: cython.bint) -> cython.int:
@@ -295,7 +295,7 @@ class Columns:
                 _put_field(out, now.least_code, column.name, now.least)
         return _end_unless_empty(out, begin, 3)
 
-    def _made(self, name: bytes, now: Extremes) -> FieldColumn:
+    def _add_column(self, name: bytes, now: Extremes) -> FieldColumn:
         column = FieldColumn(name, len(self._columns), now)
         self._columns.append(column)
         self._by_name[name] = column

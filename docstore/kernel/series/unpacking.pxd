@@ -7,28 +7,28 @@ from docstore.kernel.match.predicate cimport MISSING, PathPredicate, Predicate
 
 cdef class Column:
     cdef readonly bytes name
-    cdef Py_ssize_t place
+    cdef Py_ssize_t offset
     cdef Py_ssize_t value
     cdef Py_ssize_t end
     cdef bint ended
-    cdef bint wanted
+    cdef bint is_output
     cdef bytes _raw
     cdef Py_ssize_t _stop
     cdef int advance(self) except -1
-    cdef bint is_at(self, Py_ssize_t place, Py_ssize_t value) noexcept
+    cdef bint is_at(self, Py_ssize_t offset, Py_ssize_t value) noexcept
 
 cdef class Unpacking:
     cdef bytes _time_field
     cdef bytes _meta_field
-    cdef object _wanted
+    cdef object _output_fields
     cdef list _tests
     cdef list _names
     cdef Predicate _predicate
-    cdef list _others
+    cdef list _columns
     cdef list _tested
     cdef Column _begin(self, bytes bucket, bint counting)
     cdef bint _passes(self, bytes bucket, Column times, object tested) except -1
     cdef bytes _shared(self, bytes bucket)
 
-cdef Column _column(bytes bucket, Py_ssize_t at, Py_ssize_t named, bint wanted)
+cdef Column _column(bytes bucket, Py_ssize_t at, Py_ssize_t named, bint is_output)
 cdef int _check_column(bytes bucket, Py_ssize_t at, Py_ssize_t named) except -1

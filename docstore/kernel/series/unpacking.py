@@ -40,25 +40,25 @@ _NO_TIMES = 5346700
 
 class Column:
     """A cursor over a column: the bytes before each of its values in a measurement, after the type, and the offset of
-    its next value in the bucket. `place`: the offset of that value's field. `wanted`: measurements include the field.
+    its next value in the bucket. `offset`: where that value's field begins. `is_output`: measurements have the field.
     """
 
     name: bytes
-    place: cython.Py_ssize_t
+    offset: cython.Py_ssize_t
     value: cython.Py_ssize_t
     end: cython.Py_ssize_t
     ended: cython.bint
-    wanted: cython.bint
+    is_output: cython.bint
     _raw: bytes
     _stop: cython.Py_ssize_t
 
-    def __init__(self, raw: bytes, name: bytes, at: cython.Py_ssize_t, wanted: cython.bint) -> None:
+    def __init__(self, raw: bytes, name: bytes, at: cython.Py_ssize_t, is_output: cython.bint) -> None:
         """`at`: the offset of the column, a document. Errors: InvalidBSON."""
         self.name = name
-        self.wanted = wanted
+        self.is_output = is_output
         self._raw = raw
         self._stop = document_stop(raw, at, len(raw))
-        self.place = self.value = 0
+        self.offset = self.value = 0
         self.end = at + 4
         self.ended = False
         self.advance()
@@ -69,24 +69,24 @@ class Column:
         if at >= self._stop:
             self.ended = True
             return 0
-        self.place = at
+        self.offset = at
         self.value = name_end(self._raw, at + 1, self._stop) + 1
         self.end = value_end(self._raw, self._raw[at], self.value, self._stop)
         return 0
 
-    def is_at(self, place: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.bint:
-        """True if its next value has the number that names the field at `place`, whose value is at `value`."""
-        size: cython.Py_ssize_t = value - place
-        if self.ended or self.value - self.place != size:
+    def is_at(self, offset: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.bint:
+        """True if its next value has the number that names the field at `offset`, whose value is at `value`."""
+        size: cython.Py_ssize_t = value - offset
+        if self.ended or self.value - self.offset != size:
             return False
-        return same_bytes(self._raw, self.place + 1, self._raw, place + 1, size - 1)
+        return same_bytes(self._raw, self.offset + 1, self._raw, offset + 1, size - 1)
 
 
 class Unpacking:
     """Unpacks the measurements of buckets whose times are in the column `time_field`.
 
     A measurement has the time first, then the metadata as `meta_field` (None: omitted), then the other fields in the
-    order of the columns. Time and other fields are limited to those `wanted` (None: all).
+    order of the columns. Time and other fields are limited to `output_fields` (None: all).
 
     A measurement is returned if its fields pass the `tests` and the `predicate` holds for the built document. A test
     reads the field with the first name of its path.
@@ -94,28 +94,28 @@ class Unpacking:
 
     _time_field: bytes
     _meta_field: bytes | None
-    _wanted: Set[bytes] | None
+    _output_fields: Set[bytes] | None
     _tests: list[PathPredicate]
     _names: list[bytes]
     _predicate: Predicate | None
-    _others: list[Column]
+    _columns: list[Column]
     _tested: list[Column | None]
 
     def __init__(
         self,
         time_field: bytes,
         meta_field: bytes | None,
-        wanted: Set[bytes] | None,
+        output_fields: Set[bytes] | None,
         tests: Sequence[PathPredicate] = (),
         predicate: Predicate | None = None,
     ) -> None:
         self._time_field = time_field
         self._meta_field = meta_field
-        self._wanted = wanted
+        self._output_fields = output_fields
         self._tests = list(tests)
         self._names = [test.path.partition(".")[0].encode() for test in self._tests]
         self._predicate = predicate
-        self._others = []
+        self._columns = []
         self._tested = []
 
     def rows(self, bucket: bytes) -> list[bytes] | None:
@@ -129,7 +129,7 @@ class Unpacking:
         row: bytes
         column: Column
         times: Column = self._begin(bucket, False)
-        others: list[Column] = self._others
+        columns: list[Column] = self._columns
         tested: list[Column | None] = self._tested
         shared: bytes = self._shared(bucket)
         size: cython.Py_ssize_t
@@ -137,22 +137,22 @@ class Unpacking:
             return None
         while not times.ended:
             if tested and not self._passes(bucket, times, tested):
-                for column in others:
-                    if column.is_at(times.place, times.value):
+                for column in columns:
+                    if column.is_at(times.offset, times.value):
                         column.advance()
                 times.advance()
                 continue
             out.clear()
             out.put_little(0, 4)
-            if times.wanted:
-                out.put(bucket[times.place])
+            if times.is_output:
+                out.put(bucket[times.offset])
                 out.put_bytes(times.name)
                 out.put_part(bucket, times.value, times.end)
             out.put_bytes(shared)
-            for column in others:
-                if column.is_at(times.place, times.value):
-                    if column.wanted:
-                        out.put(bucket[column.place])
+            for column in columns:
+                if column.is_at(times.offset, times.value):
+                    if column.is_output:
+                        out.put(bucket[column.offset])
                         out.put_bytes(column.name)
                         out.put_part(bucket, column.value, column.end)
                     column.advance()
@@ -170,22 +170,22 @@ class Unpacking:
         """Return the number of measurements that `rows` returns; -1 if the bucket has none. Errors: those of `rows`."""
         column: Column
         times: Column
-        others: list[Column]
+        columns: list[Column]
         tested: list[Column | None]
         count: cython.Py_ssize_t = 0
         if self._predicate is not None:
             rows = self.rows(bucket)
             return -1 if rows is None else len(rows)
         times = self._begin(bucket, True)
-        others = self._others
+        columns = self._columns
         tested = self._tested
         if times.ended:
             return -1
         while not times.ended:
             if not tested or self._passes(bucket, times, tested):
                 count += 1
-            for column in others:
-                if column.is_at(times.place, times.value):
+            for column in columns:
+                if column.is_at(times.offset, times.value):
                     column.advance()
             times.advance()
         spend(len(bucket) >> 3)
@@ -194,17 +194,17 @@ class Unpacking:
     def _begin(self, bucket: bytes, counting: cython.bint) -> Column:
         """Return the column of times, after preparing the other columns to read; if `counting` only the tested ones."""
         times: Column | None = None
-        others: list[Column] = []
+        columns: list[Column] = []
         tested: list[Column | None] = [None] * len(self._tests)
         column: Column
         at: cython.Py_ssize_t = find(bucket, 0, len(bucket), b"data")
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         stop: cython.Py_ssize_t
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
         name: bytes
-        wanted: cython.bint
-        asked: cython.bint
+        is_output: cython.bint
+        is_tested: cython.bint
         if at >= 0 and bucket[at] == OBJECT:
             at += 6
             stop = document_stop(bucket, at, len(bucket))
@@ -213,40 +213,40 @@ class Unpacking:
                 named = name_end(bucket, at + 1, stop)
                 end = value_end(bucket, bucket[at], named + 1, stop)
                 name = part(bucket, at + 1, named)
-                wanted = self._wanted is None or name in self._wanted
-                asked = bool(self._names) and name in self._names
+                is_output = self._output_fields is None or name in self._output_fields
+                is_tested = bool(self._names) and name in self._names
                 if times is None and name == self._time_field:
-                    times = column = _column(bucket, at, named, wanted)
-                elif asked or (wanted and not counting):
-                    column = _column(bucket, at, named, wanted)
-                    others.append(column)
+                    times = column = _column(bucket, at, named, is_output)
+                elif is_tested or (is_output and not counting):
+                    column = _column(bucket, at, named, is_output)
+                    columns.append(column)
                 else:
-                    if wanted:
+                    if is_output:
                         _check_column(bucket, at, named)
                     at = end
                     continue
-                if asked:
-                    for place in range(len(tested)):
-                        if tested[place] is None and self._names[place] == name:
-                            tested[place] = column
+                if is_tested:
+                    for index in range(len(tested)):
+                        if tested[index] is None and self._names[index] == name:
+                            tested[index] = column
                 at = end
         if times is None:
             raise CommandError(
                 _NO_TIMES, "The $_internalUnpackBucket stage requires the data region to have a timeField object"
             )
-        self._others = others
+        self._columns = columns
         self._tested = tested
         return times
 
     def _passes(self, bucket: bytes, times: Column, tested: Sequence[Column | None]) -> cython.bint:
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         test: PathPredicate
         column: Column | None
-        for place in range(len(tested)):
-            test = self._tests[place]
-            column = tested[place]
-            if column is not None and column.is_at(times.place, times.value):
-                if not test._test_at(bucket[column.place], bucket, column.value, column.end, 0):
+        for index in range(len(tested)):
+            test = self._tests[index]
+            column = tested[index]
+            if column is not None and column.is_at(times.offset, times.value):
+                if not test._test_at(bucket[column.offset], bucket, column.value, column.end, 0):
                     return False
             elif not test.test_value(MISSING, bucket, 0, 0):
                 return False
@@ -293,9 +293,9 @@ def greatest_time(bucket: bytes, time_field: bytes) -> int | None:
     return int64_at(bucket, at + len(time_field) + 2) if at >= 0 and bucket[at] == DATE else None
 
 
-def _column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, wanted: cython.bint) -> Column:
+def _column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, is_output: cython.bint) -> Column:
     _check_column(bucket, at, named)
-    return Column(bucket, part(bucket, at + 1, named + 1), named + 1, wanted)
+    return Column(bucket, part(bucket, at + 1, named + 1), named + 1, is_output)
 
 
 def _check_column(bucket: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.int:

@@ -11,10 +11,10 @@ cdef class Words:
     cdef bytes _between
     cdef object _split
     cdef object _learn
-    cdef dict _known
+    cdef dict _cache
     cdef list keys(self, bytes raw, Py_ssize_t at, Py_ssize_t end)
     cdef list _of_others(self, bytes text)
-    cdef _add(self, bytes word, list[bytes] found)
+    cdef _add(self, bytes word, list[bytes] keys)
 
 cdef class PlainTexts:
     cdef Words _words
@@ -25,6 +25,6 @@ cdef class PlainTexts:
 
 cdef class Scores:
     cdef PlainTexts _texts
-    cdef list _wanted
-    cpdef list each(self, bytes raw)
+    cdef list _term_keys
+    cpdef list score_terms(self, bytes raw)
 

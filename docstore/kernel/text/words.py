@@ -35,7 +35,7 @@ class Words:
     _between: bytes
     _split: Callable[[str], Iterable[str]]
     _learn: Callable[[str], bytes]
-    _known: dict[bytes, bytes]
+    _cache: dict[bytes, bytes]
 
     def __init__(
         self, between: Iterable[str], split: Callable[[str], Iterable[str]], learn: Callable[[str], bytes]
@@ -44,44 +44,44 @@ class Words:
         self._between = bytes(chr(code) in marks for code in range(_ASCII))
         self._split = split
         self._learn = learn
-        self._known = {}
+        self._cache = {}
 
     def keys(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes] | None:
         """Return the keys of the terms of a text in UTF-8, in their order; None for a long one."""
-        found: list[bytes] = []
+        keys: list[bytes] = []
         begin: cython.Py_ssize_t = at
-        place: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         if end - at > _LONG:
             return None
-        for place in range(at, end):
-            if raw[place] >= _ASCII:
+        for offset in range(at, end):
+            if raw[offset] >= _ASCII:
                 return self._of_others(part(raw, at, end))
-            if self._between[raw[place]]:
-                if place > begin:
-                    self._add(part(raw, begin, place), found)
-                begin = place + 1
+            if self._between[raw[offset]]:
+                if offset > begin:
+                    self._add(part(raw, begin, offset), keys)
+                begin = offset + 1
         if end > begin:
-            self._add(part(raw, begin, end), found)
-        spend(_PER_WORD * len(found))
-        return found
+            self._add(part(raw, begin, end), keys)
+        spend(_PER_WORD * len(keys))
+        return keys
 
     def _of_others(self, text: bytes) -> list[bytes]:
-        found: list[bytes] = []
+        keys: list[bytes] = []
         for word in self._split(text.decode()):
-            self._add(word.encode(), found)
-        spend(_PER_WORD * len(found))
-        return found
+            self._add(word.encode(), keys)
+        spend(_PER_WORD * len(keys))
+        return keys
 
-    def _add(self, word: bytes, found: list[bytes]) -> None:
-        key: object = self._known.get(word)
+    def _add(self, word: bytes, keys: list[bytes]) -> None:
+        key: object = self._cache.get(word)
         if key is None:
             # Learning may let other tasks run, which may learn, too.
             key = self._learn(word.decode())
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[word] = key
+            if len(self._cache) >= _REMEMBERED:
+                self._cache.clear()
+            self._cache[word] = key
         if key:
-            found.append(key)  # type: ignore[arg-type]
+            keys.append(key)  # type: ignore[arg-type]
 
 
 class PlainTexts:
@@ -102,23 +102,23 @@ class PlainTexts:
 
     def terms(self, raw: bytes) -> list[bytes] | None:
         """Return the keys of the distinct terms of a document; None for one that is not supported here."""
-        found: list[bytes] = []
+        terms: list[bytes] = []
         texts: list[tuple[float, int, list[bytes]]] | None = self._texts(raw)
         if texts is None:
             return None
         for _, _, keys in texts:
-            found += keys
-        return list(set(found))
+            terms += keys
+        return list(set(terms))
 
     def _texts(self, raw: bytes) -> list[tuple[float, int, list[bytes]]] | None:
         """Return (weight, bytes, keys of the terms) of each text, in the order of the document."""
-        found: list[tuple[float, int, list[bytes]]] = []
+        texts: list[tuple[float, int, list[bytes]]] = []
         keys: list[bytes] | None
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
         at: cython.Py_ssize_t = 4
         named: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         code: cython.int
         while at < stop:
             code = raw[at]
@@ -126,37 +126,37 @@ class PlainTexts:
             end = value_end(raw, code, named + 1, stop)
             if is_name(raw, at + 1, named, self._override):
                 return None
-            for place in range(len(self._names)):
-                if is_name(raw, at + 1, named, self._names[place]):
+            for index in range(len(self._names)):
+                if is_name(raw, at + 1, named, self._names[index]):
                     if code == STRING:
                         keys = self._words.keys(raw, named + 5, end - 1)
                         if keys is None:
                             return None
-                        found.append((self._weights[place], end - named - 6, keys))
+                        texts.append((self._weights[index], end - named - 6, keys))
                     elif code == ARRAY:
                         return None
             at = end
-        return found
+        return texts
 
 
 class Scores:
-    """Scores documents for the distinct `wanted` terms, given by their keys."""
+    """Scores documents for distinct terms, given by their keys."""
 
     _texts: PlainTexts
-    _wanted: list[bytes]
+    _term_keys: list[bytes]
 
-    def __init__(self, texts: PlainTexts, wanted: Sequence[bytes]) -> None:
+    def __init__(self, texts: PlainTexts, term_keys: Sequence[bytes]) -> None:
         self._texts = texts
-        self._wanted = list(wanted)
+        self._term_keys = list(term_keys)
 
-    def each(self, raw: bytes) -> list[float] | None:
+    def score_terms(self, raw: bytes) -> list[float] | None:
         """Return the score of each term; None for a document that is not supported here."""
-        found: list[float] = [0.0] * len(self._wanted)
+        scores: list[float] = [0.0] * len(self._term_keys)
         text: tuple[float, int, list[bytes]]
         texts: list[tuple[float, int, list[bytes]]] | None = self._texts._texts(raw)
         key: bytes
         keys: list[bytes]
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         count: cython.Py_ssize_t
         total: cython.Py_ssize_t
         weight: cython.double
@@ -167,26 +167,26 @@ class Scores:
             weight = text[0]
             keys = text[2]
             total = len(keys)
-            for place in range(len(self._wanted)):
-                key = self._wanted[place]
+            for index in range(len(self._term_keys)):
+                key = self._term_keys[index]
                 count = keys.count(key)
                 if count:
                     score = weight * (2.0 - 0.5 ** (count - 1)) * (0.5 * count / total + 0.5)
                     # The text is the term alone: its key has a byte before and after it, and escapes zeros.
                     if count == total and text[1] == len(key) - 1 - key.count(b"\0"):
                         score = score * 1.1
-                    found[place] += score
-        return found
+                    scores[index] += score
+        return scores
 
     def sum(self, raw: bytes) -> float:
         """Return the sum of the scores, in the order of the terms; negative for a document that is not
         supported here.
         """
-        scores: list[float] | None = self.each(raw)
+        scores: list[float] | None = self.score_terms(raw)
         score: cython.double = 0.0
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if scores is None:
             return -1.0
-        for place in range(len(scores)):
-            score += scores[place]
+        for index in range(len(scores)):
+            score += scores[index]
         return score

@@ -28,10 +28,10 @@ cdef class Where:
     cdef Predicate owned
     cdef Py_ssize_t large
 
-cdef class Ways:
+cdef class FallbackHooks:
     cdef object judge
     cdef object admits
-    cdef object whole
+    cdef object all_paths
     cdef object replaced
 
 cdef class IdentityUpdates:
@@ -42,10 +42,10 @@ cdef class IdentityUpdates:
     cdef readonly list upserted
     cdef readonly list runs
     cdef Where _where
-    cdef Ways _ways
-    cdef Py_ssize_t _left
+    cdef FallbackHooks _fallbacks
+    cdef Py_ssize_t _remaining_bytes
     cdef KeyWriter _out
-    cdef dict _found
+    cdef dict _documents
     cdef bytes _specification
     cdef FieldChanges _changes
     cdef bint _in_order

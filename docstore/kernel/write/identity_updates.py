@@ -94,30 +94,30 @@ class Where:
         self.large = large
 
 
-class Ways:
+class FallbackHooks:
     """The fallbacks for a statement that the kernel does not decide.
 
     - `judge`, of a statement's number and its document or None, returns the result, or None if the statement must run
       alone.
     - `admits` returns whether a sharded collection permits a change of these names, and the new document.
-    - `whole` and `replaced` are the paths for operators on whole fields and for replacements.
+    - `all_paths` and `replaced` are the paths for operators on whole fields and for replacements.
     """
 
     judge: Callable[[int, bytes | None], Judged | None]
     admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None
-    whole: Any
+    all_paths: Any
     replaced: Any
 
     def __init__(
         self,
         judge: Callable[[int, bytes | None], Judged | None],
         admits: Callable[[frozenset[bytes] | None, bytes | None], bool] | None,
-        whole: Any,
+        all_paths: Any,
         replaced: Any,
     ) -> None:
         self.judge = judge
         self.admits = admits
-        self.whole = whole
+        self.all_paths = all_paths
         self.replaced = replaced
 
 
@@ -135,15 +135,15 @@ class IdentityUpdates:
     upserted: list[tuple[int, Value]]
     runs: list[Written]
     _where: Where
-    _ways: Ways
-    _left: cython.Py_ssize_t
+    _fallbacks: FallbackHooks
+    _remaining_bytes: cython.Py_ssize_t
     _out: KeyWriter
-    _found: dict[bytes, tuple[bytes, bytes]]
+    _documents: dict[bytes, tuple[bytes, bytes]]
     _specification: bytes | None
     _changes: FieldChanges | None
     _in_order: cython.bint
 
-    def __init__(self, where: Where, ways: Ways, most_bytes: int, in_order: bool) -> None:
+    def __init__(self, where: Where, fallbacks: FallbackHooks, most_bytes: int, in_order: bool) -> None:
         """The batch ends at `most_bytes` of documents. `in_order`: writes keep the order of the statements, also those
         to different documents.
         """
@@ -154,11 +154,11 @@ class IdentityUpdates:
         self.upserted = []
         self.runs = []
         self._where = where
-        self._ways = ways
-        self._left = most_bytes
+        self._fallbacks = fallbacks
+        self._remaining_bytes = most_bytes
         self._out = KeyWriter()
         # By the key of an `_id`: (record id, the current document); a new document has no record id yet.
-        self._found = {}
+        self._documents = {}
         self._specification = None
         self._changes = None
         self._in_order = in_order
@@ -180,7 +180,7 @@ class IdentityUpdates:
         code: cython.int = identity_type(query) if _is_plain(statement) else 0
         rid: bytes | None
         before: bytes | None
-        found: tuple[bytes, bytes] | None
+        entry: tuple[bytes, bytes] | None
         where: Where = self._where
         if code == 0:
             return False
@@ -188,9 +188,9 @@ class IdentityUpdates:
         self._out.put_bytes(where.identities)
         append_key(self._out, code, query, 9, len(query) - 1)
         key: bytes = self._out.taken()
-        found = self._found.get(key)
-        if found is not None:
-            rid, before = found
+        entry = self._documents.get(key)
+        if entry is not None:
+            rid, before = entry
             if len(rid) == 0:
                 return False
         else:
@@ -210,35 +210,35 @@ class IdentityUpdates:
         specification: bytes = statement[1][1]
         changes: FieldChanges | None
         names: frozenset[bytes] | None = None
-        made: bytes | None = None
+        document: bytes | None = None
         if has_operators(specification):
             changes = self._operators(specification)
             if changes is not None:
                 if not statement[3]:
                     return self._done(0, 0)
                 names = changes.names
-                made = changes.insert(statement[0])
+                document = changes.insert(statement[0])
         elif _is_whole(specification):
             if not statement[3]:
                 return self._done(0, 0)
-            made = _placed(specification, statement[0], 4, len(statement[0]) - 1)
-        if made is None:
+            document = _placed(specification, statement[0], 4, len(statement[0]) - 1)
+        if document is None:
             if not statement[3]:
                 # The update has not been validated yet.
                 return False
-            judged = self._ways.judge(number, None)
+            judged = self._fallbacks.judge(number, None)
             if judged is None:
                 return False
-            made, names = judged[0], judged[1]
+            document, names = judged[0], judged[1]
         else:
-            validate(made)
-        if self._ways.admits is not None and not self._ways.admits(names, made):
+            validate(document)
+        if self._fallbacks.admits is not None and not self._fallbacks.admits(names, document):
             return False
-        if not self._take(len(made)):
+        if not self._take(len(document)):
             return False
-        self._found[key] = (b"", made)
-        self._write(self._run_of(True, None, None, True, True), number, b"", b"", made)
-        self.upserted.append((number, _identity(made)))
+        self._documents[key] = (b"", document)
+        self._write(self._run_of(True, None, None, True, True), number, b"", b"", document)
+        self.upserted.append((number, _identity(document)))
         return self._done(1, 0)
 
     def _change(
@@ -249,13 +249,13 @@ class IdentityUpdates:
         modified: cython.bint = True
         same: cython.bint = True
         names: frozenset[bytes] | None = None
-        paths: Any = self._ways.replaced
+        paths: Any = self._fallbacks.replaced
         changes: FieldChanges | None
         if has_operators(specification):
             changes = self._operators(specification)
             if changes is not None:
                 names = changes.names
-                paths = self._ways.whole if changes.paths is None else changes.paths
+                paths = self._fallbacks.all_paths if changes.paths is None else changes.paths
                 after = changes.apply(before)
                 modified = after is not before
         elif _is_whole(specification):
@@ -264,19 +264,19 @@ class IdentityUpdates:
                 after = before
             modified = after is not before or not _begins_with_identity(specification)
         if after is None:
-            judged = self._ways.judge(number, before)
+            judged = self._fallbacks.judge(number, before)
             if judged is None:
                 return False
             after, names, paths, modified, same = judged
         elif after is not before:
             validate(after)
-        if self._ways.admits is not None and not self._ways.admits(names, None):
+        if self._fallbacks.admits is not None and not self._fallbacks.admits(names, None):
             return False
         if not self._take(len(after)):
             return False
         if after != before:
-            self._write(self._run_of(False, names, paths, same, key not in self._found), number, rid, before, after)
-        self._found[key] = (rid, after)
+            self._write(self._run_of(False, names, paths, same, key not in self._documents), number, rid, before, after)
+        self._documents[key] = (rid, after)
         return self._done(1, modified)
 
     def _operators(self, specification: bytes) -> FieldChanges | None:
@@ -288,8 +288,8 @@ class IdentityUpdates:
 
     def _take(self, size: cython.Py_ssize_t) -> cython.bint:
         """Reserve room for a document of that size; False if there is none."""
-        self._left -= size
-        return self._left >= 0
+        self._remaining_bytes -= size
+        return self._remaining_bytes >= 0
 
     def _done(self, matched: cython.int, modified: cython.int) -> cython.bint:
         """Count the statement as part of the batch; return True."""

@@ -29,7 +29,7 @@ if not cython.compiled:
         value_end,
     )
 
-Made = TypeVar("Made", bound=tuple[object, ...])
+Statement = TypeVar("Statement", bound=tuple[object, ...])
 
 _REST = (None, (), None, None, None)
 _UPDATE = b"\x03u\0"
@@ -40,19 +40,21 @@ _ALL = b"\x10limit\0\0\0\0\0"
 _ONE = b"\x10limit\0\1\0\0\0"
 
 
-def update_statements(raws: list[bytes], made: type[Made], otherwise: Callable[[bytes], Made]) -> list[Made]:
+def update_statements(
+    raws: list[bytes], statement_type: type[Statement], otherwise: Callable[[bytes], Statement]
+) -> list[Statement]:
     """Return the statements of an update.
 
-    A statement with only `q`, `u`, `multi` and `upsert`, whose update is a document, is simple. It becomes a `made` of
-    (filter, update, multi, upsert) and five absent fields; `otherwise` makes the others.
+    A statement with only `q`, `u`, `multi` and `upsert`, whose update is a document, is simple. It becomes a
+    `statement_type` of (filter, update, multi, upsert) and five absent fields; `otherwise` makes the others.
     """
     raw: bytes
     fields: tuple[bytes, Value, bool, bool] | None
-    found: list[Made] = []
+    statements: list[Statement] = []
     for raw in raws:
         fields = _update_fields(raw)
-        found.append(otherwise(raw) if fields is None else tuple.__new__(made, fields + _REST))
-    return found
+        statements.append(otherwise(raw) if fields is None else tuple.__new__(statement_type, fields + _REST))
+    return statements
 
 
 def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
@@ -65,40 +67,40 @@ def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
     query_end: cython.Py_ssize_t = 0
     update: cython.Py_ssize_t = 0
     update_end: cython.Py_ssize_t = 0
-    many: cython.int = -1
+    multi: cython.int = -1
     upsert: cython.int = -1
-    wanted: cython.int
+    expected_type: cython.int
     while at < stop:
         named = name_end(raw, at + 1, stop)
         end = value_end(raw, raw[at], named + 1, stop)
-        wanted = BOOL
+        expected_type = BOOL
         if named == at + 2 and raw[at + 1] == 0x71 and not query:
-            wanted, query, query_end = OBJECT, named + 1, end
+            expected_type, query, query_end = OBJECT, named + 1, end
         elif named == at + 2 and raw[at + 1] == 0x75 and not update:
-            wanted, update, update_end = OBJECT, named + 1, end
-        elif many < 0 and is_named(raw, at, named, b"multi"):
-            many = raw[named + 1] == 1
+            expected_type, update, update_end = OBJECT, named + 1, end
+        elif multi < 0 and is_named(raw, at, named, b"multi"):
+            multi = raw[named + 1] == 1
         elif upsert < 0 and is_named(raw, at, named, b"upsert"):
             upsert = raw[named + 1] == 1
         else:
             return None
-        if raw[at] != wanted:
+        if raw[at] != expected_type:
             return None
         at = end
     if not query or not update:
         return None
     spend(at)
-    return part(raw, query, query_end), (OBJECT, part(raw, update, update_end)), many == 1, upsert == 1
+    return part(raw, query, query_end), (OBJECT, part(raw, update, update_end)), multi == 1, upsert == 1
 
 
 def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """True if the field at `at`, whose name ends at `named`, has that name."""
     size: cython.Py_ssize_t = len(name)
-    place: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     if named - at - 1 != size:
         return False
-    for place in range(size):
-        if raw[at + 1 + place] != name[place]:
+    for index in range(size):
+        if raw[at + 1 + index] != name[index]:
             return False
     return True
 
@@ -145,7 +147,7 @@ def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, 
     end: cython.Py_ssize_t
     query: bytes | None = None
     update: bytes | None = None
-    many: cython.int = -1
+    multi: cython.int = -1
     upsert: cython.int = -1
     updates: cython.bint = is_named(raw, 4, 11, b"update")
     if not updates and not is_named(raw, 4, 11, b"delete"):
@@ -157,20 +159,20 @@ def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, 
             query = part(raw, named + 1, end)
         elif updates and update is None and raw[at] == OBJECT and is_named(raw, at, named, b"updateMods"):
             update = part(raw, named + 1, end)
-        elif many < 0 and raw[at] == BOOL and is_named(raw, at, named, b"multi"):
-            many = raw[named + 1]
+        elif multi < 0 and raw[at] == BOOL and is_named(raw, at, named, b"multi"):
+            multi = raw[named + 1]
         elif updates and upsert < 0 and raw[at] == BOOL and is_named(raw, at, named, b"upsert"):
             upsert = raw[named + 1]
         else:
             return None
         at = end
-    if query is None or (updates and update is None) or many > 1 or upsert > 1:
+    if query is None or (updates and update is None) or multi > 1 or upsert > 1:
         return None
     spend(at)
     if not updates or update is None:
-        return "delete", int32_at(raw, 12), _statement([query, _ALL if many == 1 else _ONE]), many == 1
-    flags: bytes = _FLAGS[(2 if many == 1 else 0) + (1 if upsert == 1 else 0)]
-    return "update", int32_at(raw, 12), _statement([query, _UPDATE, update, flags]), many == 1
+        return "delete", int32_at(raw, 12), _statement([query, _ALL if multi == 1 else _ONE]), multi == 1
+    flags: bytes = _FLAGS[(2 if multi == 1 else 0) + (1 if upsert == 1 else 0)]
+    return "update", int32_at(raw, 12), _statement([query, _UPDATE, update, flags]), multi == 1
 
 
 def _statement(parts: list[bytes]) -> bytes:

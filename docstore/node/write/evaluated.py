@@ -80,7 +80,7 @@ class Evaluated:
 
         Errors: Overtaken.
         """
-        states = tuple([(index, index.places, index.hidden) for index in coll.indexes.values()])
+        states = tuple([(index, index.array_bits, index.hidden) for index in coll.indexes.values()])
         if self._planned is None or self._planned[:2] != (coll, states):
             self.begin()
             self._planned = coll, states, self.aside(make)

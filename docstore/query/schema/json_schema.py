@@ -16,7 +16,7 @@ from docstore.bson.walk import ARRAY, BOOL, OBJECT, STRING, Value, elements, val
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.path_predicates import Exists, Type
 from docstore.kernel.match.predicate import Always, And, Not, Or, Predicate
-from docstore.kernel.match.schema_predicates import Among, Holds, Items, OneOf, Properties, Required, Whole
+from docstore.kernel.match.schema_predicates import Among, DocumentPredicate, Holds, Items, OneOf, Properties, Required
 from docstore.query.filter.path_operators import type_codes
 from docstore.query.filter.regex import Search, compile_regex
 from docstore.query.schema import value_keywords as leaf
@@ -41,7 +41,7 @@ def parse_schema(value: Value) -> Predicate:
     """
     if value[0] != OBJECT:
         raise wrong_type("$jsonSchema", "an object")
-    return Whole(_schema(value[1], top=True))
+    return DocumentPredicate(_schema(value[1], top=True))
 
 
 _PER_SCHEMA = 4096

@@ -269,7 +269,7 @@ def test_entries_whose_cells_do_not_meet_a_region_are_left_out(kernel: Kernel) -
                 cells = reach[0]
             if cells is None:
                 continue
-            found = list(kernel.geometry.nearby.Within(iter([entry] * 3), cells, len(PREFIX), reach[1], 2))
+            found = list(kernel.geometry.nearby.RadiusFilter(iter([entry] * 3), cells, len(PREFIX), reach[1], 2))
             lies_in = region.contains(stored_shape(value(list(at)))) if region is cap else region.holds(at)
             assert len(found) == 3 or (len(found) == 1 and not lies_in)
             left_out += len(found) == 1

@@ -133,7 +133,7 @@ def test_many_inserts_are_logged_as_each_by_itself(kernel: Kernel, in_session: b
     undone: dict[bytes, bytes | None] = {}
 
     log = kernel.log.undo.LogBatch(logged, undone, (Family.RECORDS, Family.INDEXES, Family.META))
-    changes = kernel.log.undo.DocumentChanges(documents, record_keys, documents, made=made, named=o2)
+    changes = kernel.log.undo.DocumentChanges(documents, record_keys, documents, new_keys=made, named=o2)
     found = entries.document_entries(log, changes, head, 9, stamp, term, wall, session)
 
     for number, raw in enumerate(documents):

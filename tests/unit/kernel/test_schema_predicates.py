@@ -16,7 +16,9 @@ NUMBERS = frozenset((0x01, 0x10, 0x12, 0x13))
 def passes(kernel: Kernel, predicate: Any, value: Any) -> bool:
     """Whether a value, that of the only property of a document, passes."""
     module = kernel.match.schema_predicates
-    return bool(module.Whole(module.Properties({"v": predicate}, [], None)).matches(bson.encode({"v": value})))
+    return bool(
+        module.DocumentPredicate(module.Properties({"v": predicate}, [], None)).matches(bson.encode({"v": value}))
+    )
 
 
 def at_least(kernel: Kernel, bound: int) -> Any:

@@ -112,7 +112,7 @@ def test_a_bucket_that_was_stored_goes_on_as_it_would_have(kernel: Kernel, seed:
         filling = filling_of(kernel)
         first = documents[draft.positions[0]]
         time = int.from_bytes(kernel.bson.walk.get_field(first, "t")[1], "little", signed=True)
-        bucket = filling.begun(time, draft.meta)
+        bucket = filling.open_bucket(time, draft.meta)
         size = 0
         for place in draft.positions:
             raw = documents[place]
@@ -134,7 +134,7 @@ def test_what_the_log_says_is_known_of_buckets_as_they_are_written_here_alone(
     filling = filling_of(kernel)
     raw = bson.encode({"t": BEGIN, "a": 1})
     time = int.from_bytes(kernel.bson.walk.get_field(raw, "t")[1], "little", signed=True)
-    bucket = filling.begun(time, None)
+    bucket = filling.open_bucket(time, None)
     bucket.take(raw, time)
     made = bson.decode(bucket.document())
     for stored, known in (

@@ -31,5 +31,5 @@ def test_the_first_documents_are_those_of_the_whole_sort(kernel: Kernel, limit: 
     first = kernel.scan.sort.FirstDocuments(pattern, limit)
     for start in range(0, len(DOCUMENTS), 50):
         first.push(DOCUMENTS[start : start + 50])
-        assert first.held <= 2 * limit * (len(DOCUMENTS[0]) + 20)
+        assert first.memory <= 2 * limit * (len(DOCUMENTS[0]) + 20)
     assert first.documents() == kernel.scan.sort.sort_documents(pattern, DOCUMENTS)[:limit]

@@ -81,8 +81,8 @@ def test_terms_and_scores_of_random_documents(kernel: Kernel) -> None:
             assert set(found) == set(map(_key, scores))
             wanted = [*scores, "fox"]
             of_each = kernel.text.words.Scores(plain, list(map(_key, wanted)))
-            assert of_each.each(raw) == [scores.get(term, 0.0) for term in wanted]
-            assert of_each.sum(raw) == sum(of_each.each(raw))
+            assert of_each.score_terms(raw) == [scores.get(term, 0.0) for term in wanted]
+            assert of_each.sum(raw) == sum(of_each.score_terms(raw))
             assert index.scorer(wanted)(raw) == sum(scores.get(term, 0.0) for term in wanted)
     assert read > 500
 

@@ -77,8 +77,8 @@ def test_many_are_inserted_as_each_by_itself(seed: int, retryable: bool) -> None
         assert await together.documents("c") == await apart.documents("c")
         assert _entries(together) == _entries(apart)
         assert (await together.run({"validate": "c"}))["valid"]
-        multikey = [index.places for index in together.node.store.catalog.collections["test.c"].secondary]
-        assert multikey == [index.places for index in apart.node.store.catalog.collections["test.c"].secondary]
+        multikey = [index.array_bits for index in together.node.store.catalog.collections["test.c"].secondary]
+        assert multikey == [index.array_bits for index in apart.node.store.catalog.collections["test.c"].secondary]
 
     loop(scenario())
 

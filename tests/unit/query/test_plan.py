@@ -32,7 +32,7 @@ class Index:
     key_pattern: KeyPattern
     unique: bool = False
     sparse: bool = False
-    places: int = 0
+    array_bits: int = 0
     partial: Filter | None = None
     wildcard: WildcardPaths | None = None
     geometry: GeoKeys | None = None
@@ -45,11 +45,11 @@ class Index:
 
     @property
     def multikey(self) -> bool:
-        return self.places != 0
+        return self.array_bits != 0
 
     @property
     def arrays(self) -> frozenset[str]:
-        return array_places([path for path, _ in self.fields], self.places)
+        return array_places([path for path, _ in self.fields], self.array_bits)
 
     @property
     def fields(self) -> tuple[tuple[str, int], ...]:

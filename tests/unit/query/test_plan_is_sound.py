@@ -74,7 +74,7 @@ def build_index(
             keys, expanded = index.keys(raw)
         except CommandError:
             return None
-        index.places |= expanded
+        index.array_bits |= expanded
         entries.extend((key, position) for key in keys)
     ENTRIES[index.name] = sorted(entries)
     return index

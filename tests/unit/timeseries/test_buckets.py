@@ -38,7 +38,7 @@ def packed(rows: list[dict[str, Any]]) -> list[bytes]:
         time, meta = time_and_metadata(DEFINITION, raw)
         bucket = filling.stored(b"", made[-1], 0) if made else None
         if bucket is None or bucket.take(raw, time) != TAKEN:
-            bucket = filling.begun(time, meta)
+            bucket = filling.open_bucket(time, meta)
             made.append(b"")
             assert bucket.take(raw, time) == TAKEN
         made[-1] = bucket.document()

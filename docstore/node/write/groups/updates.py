@@ -16,7 +16,7 @@ from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.errors import CommandError
 from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.kernel.match.predicate import Predicate
-from docstore.kernel.write.identity_updates import IdentityUpdates, Ways, Where, Written
+from docstore.kernel.write.identity_updates import FallbackHooks, IdentityUpdates, Where, Written
 from docstore.key_layout import long_of, record_id_bytes
 from docstore.node.write.groups.group import MOST_BYTES, IdentityGroup
 from docstore.node.write.identity import identity_in
@@ -45,7 +45,7 @@ class UpdateGroup(IdentityGroup[UpdateStatement, IdentityUpdates]):
             getter_of(reader, _INDEXES), getter_of(reader, _RECORDS),
             collection.id_prefix, collection.prefix, collection.newest_id, owned, LARGE_BYTES,
         )  # fmt: skip
-        ways = Ways(self._judge, self._admits(), WHOLE_FIELDS, REPLACED)
+        ways = FallbackHooks(self._judge, self._admits(), WHOLE_FIELDS, REPLACED)
         # Only the oplog shows the order of documents written together.
         updates = IdentityUpdates(where, ways, MOST_BYTES, self._target.node.store.oplog is not None)
         updates.work_out(self._all, self.first, end)
