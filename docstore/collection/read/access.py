@@ -100,13 +100,13 @@ def documents_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator
     """
     access = stats.plan.access
     if isinstance(access, CollectionScan):
-        if access.within is None:
+        if access.key_scan is None:
             return reader.values(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         fetched_documents = fetched(
-            coll, access.within, reader, stats.examined, bare=True, read_ahead=ReadAhead(stats.ahead, stats.wanted)
+            coll, access.key_scan, reader, stats.examined, bare=True, read_ahead=ReadAhead(stats.ahead, stats.wanted)
         )
         documents = cast("Iterator[bytes]", fetched_documents)
-        return documents if stats.ahead > 1 else chain(documents, _beyond(access.within, reader, stats.examined))
+        return documents if stats.ahead > 1 else chain(documents, _beyond(access.key_scan, reader, stats.examined))
     if isinstance(access, IndexScan):
         if stats.covered:
             return covered(coll, access, reader, stats.examined)
@@ -141,8 +141,8 @@ def _beyond(scan: IndexScan, reader: Reader, examined: Examined) -> Iterator[byt
 
 def pairs_of(coll: Collection, reader: Reader, stats: PlanStats) -> Iterator[Pair]:
     access = stats.plan.access
-    if isinstance(access, CollectionScan) and access.within is not None:
-        return _branch(coll, access.within, reader, stats.examined, ahead=stats.ahead)
+    if isinstance(access, CollectionScan) and access.key_scan is not None:
+        return _branch(coll, access.key_scan, reader, stats.examined, ahead=stats.ahead)
     if isinstance(access, CollectionScan):
         records = reader.items(_RECORDS, coll.prefix, coll.end, access.direction < 0)
         return ((key[-RECORD_ID_BYTES:], raw) for key, raw in records)

@@ -75,7 +75,7 @@ class Counting:
             if exact:
                 self._stats.ahead = 1
             self._values = documents_of(coll, reader, self._stats)
-            if exact and isinstance(access, CollectionScan) and access.within is None:
+            if exact and isinstance(access, CollectionScan) and access.key_scan is None:
                 self._values = counted_documents(self._values, self._stats)
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"

@@ -113,7 +113,7 @@ class Source:
         if scripted:
             assert plan.residual is not None, "the filter with the scripts"
             documents = screened(documents, plan.residual, owned, self._clock, pairs=False)
-        if self._measured and isinstance(plan.access, CollectionScan) and plan.access.within is None:
+        if self._measured and isinstance(plan.access, CollectionScan) and plan.access.key_scan is None:
             documents = counted_documents(documents, self._stats)
         batch_projection = None if projection is None else applied_to_all(projection)
         self._batches = DocumentBatches(documents, predicate, batch_projection, self._clock)

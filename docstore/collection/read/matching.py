@@ -87,7 +87,7 @@ def find_matches(
 
     def opened() -> Iterator[Pair]:
         pairs = pairs_of(coll, reader, stats)
-        if stats.ahead == 1 and isinstance(plan.access, CollectionScan) and plan.access.within is None:
+        if stats.ahead == 1 and isinstance(plan.access, CollectionScan) and plan.access.key_scan is None:
             pairs = counted_documents(pairs, stats)
         if not scripted:
             return pairs

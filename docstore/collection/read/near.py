@@ -54,7 +54,7 @@ def nearest_documents(
     It ends after `max_entries`, if that is not -1. Errors: 16433 for a point outside the index's square.
     """
     near, index = access.near, cast("Index", access.index)
-    masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.place]]
+    masks = [0xFF if direction < 0 else 0 for _, direction in index.fields[: access.position]]
     assert index.geometry is not None, "the index serves the point"
     cells = index.geometry.distances(near.centre, unit_of(near) if near.spherical else 0.0)
     nearby = Nearby(cells, near.least, near.greatest, len(index.prefix), masks)
@@ -102,8 +102,8 @@ def _entries_within(
 ) -> Iterator[bytes]:
     """Yield the entries of all documents up to a distance, and of some farther ones."""
     index = cast("Index", access.index)
-    if access.place or not access.alone or index.geometry is None:
-        return entries_of(coll, access.within(radius, _RING_CELLS), reader, examined, counted=False)
+    if access.position or not access.alone or index.geometry is None:
+        return entries_of(coll, access.scan_within(radius, _RING_CELLS), reader, examined, counted=False)
     ranges = index.geometry.pairs(region_around(access.near, radius), _RING_CELLS, single=not index.multikey)
     assert ranges is not None, "the index serves the point"
     prefix = index.prefix
@@ -124,7 +124,7 @@ def _radius_of_few(
     point.
     """
     index, near = cast("Index", access.index), access.near
-    bounds = access.bounds[: access.place]
+    bounds = access.bounds[: access.position]
     if not all(field.is_point for field in bounds):
         return _first_radius(coll, access, reader, farthest)
     prefix = index.prefix + b"".join(
@@ -176,7 +176,7 @@ def _first_radius(coll: Collection, access: NearScan, reader: Reader, farthest: 
     shortest, longest = 0, _FIRST_STEPS
     while shortest < longest:
         middle = (shortest + longest + 1) // 2
-        scan = access.within(farthest / _STEP**middle)
+        scan = access.scan_within(farthest / _STEP**middle)
         if next(iter(entries_of(coll, scan, reader, Examined())), None) is None:
             longest = middle - 1
         else:

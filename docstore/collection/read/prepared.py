@@ -360,7 +360,7 @@ def values_of_all(coll: Collection, path: str, reader: Reader, *, newest: bool) 
     """
     for index in usable_indexes(coll):
         plain = index.fields[0][0] == path and not index.multikey and tells(index, frozenset((path,)))
-        if plain and covers(MATCH_ALL, index).whole:
+        if plain and covers(MATCH_ALL, index).unbounded:
             index.uses += 1
             return _first_of_each(coll, index, 1, [(index.prefix, index.end)], reader)
     if newest and is_small(coll) and coll.options.clustered is None:
@@ -419,7 +419,7 @@ def bound_scan(
         return None
     if isinstance(scan, PreparedSearch) and not special and not isinstance(scan.first, ValueTest):
         return None
-    if scan.looks_through and (scan.left or scan.order) is not None and not is_small(coll):
+    if scan.looks_through and (scan.residual or scan.order) is not None and not is_small(coll):
         return None
     try:
         bound = scan.bound(values)

@@ -109,7 +109,7 @@ def _of_plan(
     patience = patience_of(plan.works) if plan.rejected else 0
     if isinstance(plan.access, Eof):
         raise _Contradiction
-    if isinstance(plan.access, CollectionScan) and plan.access.within is not None:
+    if isinstance(plan.access, CollectionScan) and plan.access.key_scan is not None:
         return _clustered(coll, filter_, values, tree, order, patience)
     pattern = _pattern(order, plan.provides_sort)
     if pattern is None and not plan.provides_sort:

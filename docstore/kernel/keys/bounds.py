@@ -2,7 +2,7 @@
 
 Leading fields are fixed to a value each. One more field may be bounded by one or two values, or be one of a list. Keys
 are those of `docstore.kernel.keys.encoding`. They are self-delimiting: a bound that is a prefix of keys sorts before
-all of them, and `behind` of it sorts after all of them.
+all of them, and `prefix_end` of it sorts after all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if not cython.compiled:
 _out: KeyWriter = KeyWriter()
 
 
-def behind(prefix: bytes) -> bytes:
+def prefix_end(prefix: bytes) -> bytes:
     """Return the bound after every key that starts with the prefix, which is not all 0xff."""
     last: cython.Py_ssize_t = len(prefix) - 1
     while prefix[last] == 0xFF:
@@ -44,7 +44,7 @@ def point_ranges(prefix: bytes, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
     ranges: list[tuple[bytes, bytes]] = []
     for key in keys:
         start = prefix + key
-        ranges.append((start, behind(start)))
+        ranges.append((start, prefix_end(start)))
     return ranges
 
 
@@ -67,7 +67,7 @@ class Side:
         if self.position < 0:
             return self.cut
         key: bytes = encode_key(values[self.position])
-        return behind(key) if self.after else key
+        return prefix_end(key) if self.after else key
 
 
 class ScanBounds:
@@ -109,13 +109,13 @@ class ScanBounds:
         low: bytes
         high: bytes
         if self._low is None or self._high is None:
-            return start, behind(start)
+            return start, prefix_end(start)
         low = self._low.of(values)
         high = self._high.of(values)
         if low >= high:
             return None
         if self._turned:
-            low, high = behind(high.translate(INVERTED)), behind(low.translate(INVERTED))
+            low, high = prefix_end(high.translate(INVERTED)), prefix_end(low.translate(INVERTED))
         return start + low, start + high
 
     def bind_list(self, values: list[Value]) -> list[tuple[bytes, bytes]]:
@@ -137,7 +137,7 @@ class ScanBounds:
                 _out.invert(len(start))
             keys.add(_out.taken())
             at = end
-        return [(key, behind(key)) for key in sorted(keys)]
+        return [(key, prefix_end(key)) for key in sorted(keys)]
 
     def _start(self, values: list[Value]) -> bytes:
         """Return the prefix of the entries whose leading fields have their fixed values."""

@@ -89,7 +89,7 @@ class Required(Predicate):
 
 class Properties(Predicate):
     """A document's fields satisfy their predicates: those `named`, by paths through embedded documents; those whose
-    names match `patterns`; and all others `rest`.
+    names match `patterns`; and all others `additional`.
     """
 
     _paths: list[list[bytes]]
@@ -168,7 +168,7 @@ class Properties(Predicate):
 
 
 class Items(Predicate):
-    """The elements of an array satisfy their predicates: the first ones those of `first`, all others `rest`."""
+    """The elements of an array satisfy their predicates: the first ones those of `first`, all others `additional`."""
 
     _first: list[Predicate]
     _additional: Predicate | None

@@ -18,7 +18,7 @@ from docstore.collection.limits import MAX_STEP_ENTRIES
 from docstore.collection.read.fetch import fetching
 from docstore.collection.read.plan_cache import ScanKey
 from docstore.collection.read.prepared import bound_scan
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.scan.documents import EXHAUSTED, scan
 from docstore.kernel.scan.fetch import Examined
@@ -117,7 +117,7 @@ class Asking:
             return None
         if ends is not None:
             low, high = (
-                low + encode_key((OBJECT_ID, ends[0])), behind(low + encode_key((OBJECT_ID, ends[1]))),
+                low + encode_key((OBJECT_ID, ends[0])), prefix_end(low + encode_key((OBJECT_ID, ends[1]))),
             )  # fmt: skip
         examined = Examined()
         entries: Iterator[bytes] = islice(reader.values(Family.INDEXES, low, high), MAX_STEP_ENTRIES + 1)

@@ -13,7 +13,7 @@ from docstore.bson.limits import LONG_MIN
 from docstore.bson.walk import DATE, OBJECT_ID
 from docstore.collection.collection import Collection, Index
 from docstore.errors import CommandError
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import long_of
@@ -101,13 +101,13 @@ class ExpiredDocuments:
         definition = collection.options.timeseries
         if definition is None:
             path, direction = index.fields[0]
-            dates = Range(class_range(DATE).lo, behind(encode_key(limit)))
+            dates = Range(class_range(DATE).lo, prefix_end(encode_key(limit)))
             ((low, high),), _ = compound([((dates,), direction)], 1)
         else:
             # Buckets expire as a whole, with their last measurement; their `_id` has the time of the first.
             path = f"control.max.{definition.time_field}"
             oldest = max(limit_ms // 1000, 0).to_bytes(4, "big") + b"\xff" * 8
-            low, high = class_range(OBJECT_ID).lo, behind(encode_key((OBJECT_ID, oldest)))
+            low, high = class_range(OBJECT_ID).lo, prefix_end(encode_key((OBJECT_ID, oldest)))
         self.at_end = False
         self._node = node
         self._collection = collection

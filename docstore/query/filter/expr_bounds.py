@@ -65,10 +65,10 @@ def _conjuncts(expression: Value) -> Iterator[Computed]:
                 yield comparison
 
 
-def _comparison(op: Op, one: Value, other: Value) -> Computed | None:
-    path, constant = _path(one), _constant(other)
+def _comparison(op: Op, first: Value, second: Value) -> Computed | None:
+    path, constant = _path(first), _constant(second)
     if path is None:
-        path, constant, op = _path(other), _constant(one), _TURNED[op]
+        path, constant, op = _path(second), _constant(first), _TURNED[op]
     return None if path is None or constant is None else Computed(path, op, constant)
 
 

@@ -28,32 +28,32 @@ from docstore.query.value.collation import Collation, holds_strings
 _NO_PRESENCE = frozenset((NULL, UNDEFINED, MIN_KEY, MAX_KEY))
 
 
-def implies(query: Filter, wanted: Filter) -> bool:
-    """True if every document that satisfies `query` is known to satisfy `wanted`."""
-    if query == wanted:
+def implies(query: Filter, conclusion: Filter) -> bool:
+    """True if every document that satisfies `query` is known to satisfy `conclusion`."""
+    if query == conclusion:
         return True
-    if isinstance(wanted, And):
-        return all(implies(query, child) for child in wanted.children)
+    if isinstance(conclusion, And):
+        return all(implies(query, child) for child in conclusion.children)
     if isinstance(query, Or):
-        return bool(query.children) and all(implies(child, wanted) for child in query.children)
-    if isinstance(wanted, Or) and any(implies(query, child) for child in wanted.children):
+        return bool(query.children) and all(implies(child, conclusion) for child in query.children)
+    if isinstance(conclusion, Or) and any(implies(query, child) for child in conclusion.children):
         return True
     if isinstance(query, And):
-        return any(implies(child, wanted) for child in query.children)
-    return _leaf_implies(query, wanted)
+        return any(implies(child, conclusion) for child in query.children)
+    return _leaf_implies(query, conclusion)
 
 
-def _leaf_implies(query: Filter, wanted: Filter) -> bool:
-    match wanted:
+def _leaf_implies(query: Filter, conclusion: Filter) -> bool:
+    match conclusion:
         case Exists(path):
             return asks_for_presence(query, path)
         case Comparison(path) | In(path):
             if not isinstance(query, Comparison | In) or query.path != path:
                 return False
-            rules = query.collation or wanted.collation
-            inner, outer = _plain_ranges(query, rules), _plain_ranges(wanted, rules)
+            rules = query.collation or conclusion.collation
+            inner, outer = _plain_ranges(query, rules), _plain_ranges(conclusion, rules)
             # An array element in the inner ranges is in the outer ones, too.
-            return inner is not None and outer is not None and _within(inner, outer)
+            return inner is not None and outer is not None and _is_subset(inner, outer)
         case _:
             return False
 
@@ -92,5 +92,5 @@ def _plain_ranges(condition: Comparison | In, rules: Collation | None) -> Ranges
     return bounded[0] if bounded is not None and bounded[1] else None
 
 
-def _within(inner: Ranges, outer: Ranges) -> bool:
+def _is_subset(inner: Ranges, outer: Ranges) -> bool:
     return [(item.lo, item.hi) for item in intersection(inner, outer)] == [(item.lo, item.hi) for item in inner]

@@ -29,17 +29,19 @@ def special_condition(tree: Filter, indexes: Sequence[IndexInfo] | None = None) 
     return nodes[0]
 
 
-def _check_places(found: Sequence[Near | TextSearch], top: Sequence[Filter]) -> None:
+def _check_places(conditions: Sequence[Near | TextSearch], top: Sequence[Filter]) -> None:
     """Raise an error for more than one of the conditions, and for one outside the top conjunction."""
-    misplaced = [node for node in found if node not in top]
+    misplaced = [node for node in conditions if node not in top]
     if any(isinstance(node, Near) for node in misplaced):
         raise CommandError(Code.BadValue, "geo $near must be top-level expr")
     if any(_negates(child) for child in top):
         raise CommandError(Code.BadValue, "text expression not allowed in nor")
-    if len({type(node) for node in found}) > 1:
+    if len({type(node) for node in conditions}) > 1:
         raise CommandError(Code.BadValue, "text and geoNear not allowed in same query")
-    if len(found) > 1:
-        raise CommandError(Code.BadValue, f"Too many {'geoNear' if isinstance(found[0], Near) else 'text'} expressions")
+    if len(conditions) > 1:
+        raise CommandError(
+            Code.BadValue, f"Too many {'geoNear' if isinstance(conditions[0], Near) else 'text'} expressions"
+        )
     if misplaced:
         raise CommandError(Code.NoQueryExecutionPlans, "Failed to produce a solution for TEXT under OR")
 

@@ -180,7 +180,7 @@ class PlaneKeys:
 
     def key_at(self, at: Position) -> bytes:
         """Return the key of the cell of a position in the square."""
-        return _places(self.square).of_place(*at)
+        return _point_keys(self.square).of_place(*at)
 
     def distances(self, centre: Position, unit: float) -> CellDistances:
         """Return the measure of distances, like `SphereKeys.distances`; `unit` is 0 for a distance in the plane."""
@@ -223,7 +223,7 @@ class PlaneKeys:
 
 
 @lru_cache(maxsize=64)
-def _places(square: Square) -> SquareKeys:
+def _point_keys(square: Square) -> SquareKeys:
     return SquareKeys("", square.low, square.high, square.bits)
 
 

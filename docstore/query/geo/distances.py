@@ -49,10 +49,10 @@ def _distance(near: Near, shape: Shape) -> float | None:
     return angle * unit_of(near)
 
 
-def _angle(one: sphere.Vector, other: sphere.Vector) -> float:
+def _angle(first: sphere.Vector, second: sphere.Vector) -> float:
     """Return the angle between two points in radians, rounded like plain arithmetic."""
-    normal = sphere.cross(one, other)
-    return math.atan2(math.sqrt(sphere.dot(normal, normal)), sphere.dot(one, other))
+    normal = sphere.cross(first, second)
+    return math.atan2(math.sqrt(sphere.dot(normal, normal)), sphere.dot(first, second))
 
 
 _vector = lru_cache(maxsize=8)(sphere.vector)
@@ -64,8 +64,8 @@ def distance_from(near: Near) -> DistanceFrom:
     return _distance_from(near.path, near.centre, near.spherical, unit_of(near))
 
 
-def _straight(one: Position, other: Position) -> float:
-    dx, dy = one[0] - other[0], one[1] - other[1]
+def _straight(first: Position, second: Position) -> float:
+    dx, dy = first[0] - second[0], first[1] - second[1]
     return math.sqrt(dx * dx + dy * dy)
 
 

@@ -123,16 +123,16 @@ def on_sphere(value: Value | None) -> Position:
     return at
 
 
-def _array(value: Value | None, what: str) -> list[Value]:
+def _array(value: Value | None, subject: str) -> list[Value]:
     if value is None or value[0] != ARRAY:
-        raise refused(f"{what} must be an array")
+        raise refused(f"{subject} must be an array")
     return values(value[1])
 
 
-def _several(value: Value | None, what: str) -> list[Value]:
-    members = _array(value, what)
+def _several(value: Value | None, subject: str) -> list[Value]:
+    members = _array(value, subject)
     if not members:
-        raise refused(f"{what} must have at least 1 element")
+        raise refused(f"{subject} must have at least 1 element")
     return members
 
 
@@ -140,10 +140,10 @@ def _point(value: Value | None, wound: bool) -> Shape:
     return Point(on_sphere(value))
 
 
-def _positions(value: Value, what: str) -> list[Position]:
+def _positions(value: Value, subject: str) -> list[Position]:
     """Return the positions, without those equal to the one before."""
     positions: list[Position] = []
-    for member in _array(value, what):
+    for member in _array(value, subject):
         at = on_sphere(member)
         if not positions or at != positions[-1]:
             positions.append(at)
@@ -184,8 +184,8 @@ def _ring(value: Value) -> tuple[Position, ...]:
     return tuple(vertices[:-1])
 
 
-def _group_of(parse: Callable[[Value | None, bool], Shape], what: str) -> Callable[[Value | None, bool], Shape]:
-    return lambda value, wound: Group(tuple(parse(member, False) for member in _several(value, what)))
+def _group_of(parse: Callable[[Value | None, bool], Shape], subject: str) -> Callable[[Value | None, bool], Shape]:
+    return lambda value, wound: Group(tuple(parse(member, False) for member in _several(value, subject)))
 
 
 def _collection(value: Value | None, wound: bool) -> Shape:

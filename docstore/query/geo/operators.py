@@ -37,12 +37,12 @@ def parse_geo(path: str, fields: Sequence[Element]) -> ValueTest | Near:
     spare = next((field for field in fields[1:] if name in GEO_OPERATORS or field[0] in GEO_OPERATORS), None)
     if spare is not None:
         if spare[0] in NEAR:
-            raise refused(f"near must be first in: {_shown(fields)}")
+            raise refused(f"near must be first in: {_display_fields(fields)}")
         raise refused(f"can't parse extra field: {spare[0]}: {display(spare[1:])}")
     return _parse_relation(path, name, (code, data))
 
 
-def _shown(fields: Sequence[Element]) -> str:
+def _display_fields(fields: Sequence[Element]) -> str:
     return "{ " + ", ".join(f"{name}: {display((code, data))}" for name, code, data in fields) + " }"
 
 
@@ -90,7 +90,7 @@ def _fits_sphere(shape: Shape) -> bool:
     return all(part.on_sphere for part in single_parts(shape) if isinstance(part, Point))
 
 
-def _parse_region(specifier: str, value: Value, within: bool) -> Region:
+def _parse_region(specifier: str, value: Value, is_within: bool) -> Region:
     if specifier == "$geometry" and value[0] == OBJECT:
         return sphere.Spherical(parse_geometry(value))
     if specifier == "$geometry" and value[0] == ARRAY:
@@ -132,11 +132,11 @@ def _parse_cap(members: Sequence[Value]) -> Region:
     return sphere.Spherical(sphere.Cap(at, _radius(radius, extra_members)))
 
 
-def _radius(value: Value, rest: Sequence[Value]) -> float:
+def _radius(value: Value, extra: Sequence[Value]) -> float:
     radius = float(number_of(value)) if value[0] in NUMBERS else math.nan
     if not radius >= 0:
         raise refused("radius must be a non-negative number")
-    if rest:
+    if extra:
         raise refused("Only 2 fields allowed for circular region")
     return radius
 
@@ -159,7 +159,7 @@ _REGIONS: Mapping[str, Callable[[Sequence[Value]], Region]] = {
 def _parse_near(path: str, fields: Sequence[Element]) -> Near:
     _, code, data = fields[0]
     if code not in (ARRAY, OBJECT):
-        raise refused(f"near must be first in: {_shown(fields)}")
+        raise refused(f"near must be first in: {_display_fields(fields)}")
     if _is_legacy((code, data)):
         return _near_pair(path, fields, (code, data))
     if len(fields) > 1:

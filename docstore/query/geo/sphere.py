@@ -81,7 +81,7 @@ def turn(a: Vector, b: Vector, c: Vector) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
-    exact = _whole(a, b, c)
+    exact = _scale_to_integers(a, b, c)
     determinant = _determinant(exact)
     if determinant:
         return 1 if determinant > 0 else -1
@@ -91,7 +91,7 @@ def _exact_turn(a: Vector, b: Vector, c: Vector) -> int:
     return parity * _moved(low, middle, high)
 
 
-def _whole(*points: Vector) -> list[list[int]]:
+def _scale_to_integers(*points: Vector) -> list[list[int]]:
     """Return the points scaled by the power of two that leaves integers; scaling does not change a turn."""
     ratios = [[number.as_integer_ratio() for number in point] for point in points]
     scale = max(denominator for ratio in ratios for _, denominator in ratio)
@@ -122,7 +122,7 @@ def _moved(low: Sequence[int], middle: Sequence[int], high: Sequence[int]) -> in
     return next((1 if term > 0 else -1 for term in terms if term), 1)
 
 
-def _beside(point: Vector) -> Vector:
+def _perpendicular(point: Vector) -> Vector:
     """Return a direction at a right angle to the point; the same point always has the same direction."""
     largest = max(range(3), key=lambda axis: abs(point[axis]))
     helper = [0.012, 0.0053, 0.00457]
@@ -153,12 +153,12 @@ def _passes(a: Vector, b: Vector, c: Vector, d: Vector) -> bool:
     if a == b or c == d:
         return False
     if a == d:
-        return _in_order(_beside(a), c, b, a)
+        return _in_order(_perpendicular(a), c, b, a)
     if b == c:
-        return _in_order(_beside(b), d, a, b)
+        return _in_order(_perpendicular(b), d, a, b)
     if a == c:
-        return _in_order(_beside(a), d, b, a)
-    return _in_order(_beside(b), c, a, b)
+        return _in_order(_perpendicular(a), d, b, a)
+    return _in_order(_perpendicular(b), c, a, b)
 
 
 _PER_PAIR, _PER_VERTEX = 32, 64
@@ -176,7 +176,7 @@ class Ring:
     def __init__(self, vertices: Sequence[Vector]) -> None:
         self.vertices = list(vertices)
         self.outlook_inside = False
-        inside = _in_order(_beside(self.vertices[1]), self.vertices[0], self.vertices[2], self.vertices[1])
+        inside = _in_order(_perpendicular(self.vertices[1]), self.vertices[0], self.vertices[2], self.vertices[1])
         self.outlook_inside = inside != self.contains(self.vertices[1])
 
     def edges(self) -> Iterator[tuple[Vector, Vector]]:

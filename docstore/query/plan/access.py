@@ -25,12 +25,12 @@ class Eof:
 class CollectionScan:
     """All documents in natural order, forwards (1) or backwards (-1).
 
-    `within`: in a clustered collection, the scan of the cluster key's index that bounds the documents read; the filter
-    must still be applied to them. `least` and `greatest` are the first and the last `_id` read (None: no bound).
+    `key_scan`: in a clustered collection, the scan of the cluster key's index that bounds the documents read; the
+    filter must still be applied to them. `least` and `greatest` are the first and the last `_id` read (None: no bound).
     """
 
     direction: int = 1
-    within: IndexScan | None = None
+    key_scan: IndexScan | None = None
     least: Value | None = None
     greatest: Value | None = None
 
@@ -77,7 +77,7 @@ class IndexScan:
 
 def wildcard_scan(index: IndexInfo, item: WildcardBounds, direction: int, *, exact: bool) -> IndexScan:
     """Return the scan of one path in a wildcard index without other fields."""
-    field = FieldBounds(item.path, 1, item.ranges, item.met)
+    field = FieldBounds(item.path, 1, item.ranges, item.guaranteed)
     return IndexScan(index, item.key_ranges(), direction, exact=exact, bounds=(field,), wildcard=item)
 
 
@@ -99,30 +99,30 @@ def index_scan(index: IndexInfo, bounds: Sequence[FieldBounds], direction: int, 
 class NearScan:
     """The documents by their distance from the point of `near`, each once.
 
-    `bounds` are those of all fields of the index. The field at `place` holds the geometry; its bounds depend on the
-    radius (`within`).
+    `bounds` are those of all fields of the index. The field at `position` holds the geometry; its bounds depend on the
+    radius (`scan_within`).
     """
 
     index: IndexInfo
     near: Near
     bounds: tuple[FieldBounds, ...]
-    place: int
+    position: int
 
     @property
     def alone(self) -> bool:
         """True if the index bounds no field but the geometry."""
         return not any(
-            field_bounds.bounded for position, field_bounds in enumerate(self.bounds) if position != self.place
+            field_bounds.bounded for position, field_bounds in enumerate(self.bounds) if position != self.position
         )
 
-    def within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
+    def scan_within(self, radius: float, cells: int = REGION_CELLS) -> IndexScan:
         """Return a scan that covers all documents up to a distance; the more cells, the fewer others it reads."""
         assert self.index.geometry is not None
         region, single = region_around(self.near, radius), not self.index.multikey
         ranges = self.index.geometry.ranges(region, cells, single=single)
         assert ranges is not None, "the index serves the point"
         bounds = list(self.bounds)
-        bounds[self.place] = FieldBounds(bounds[self.place].path, 1, ranges)
+        bounds[self.position] = FieldBounds(bounds[self.position].path, 1, ranges)
         return index_scan(self.index, bounded_part(bounds), 1)
 
 

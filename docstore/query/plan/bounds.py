@@ -216,12 +216,12 @@ def key_ranges(tree: Filter, fields: Fields) -> list[tuple[bytes, bytes]] | None
 
 @dataclass(frozen=True, slots=True)
 class FieldBounds:
-    """The bounds of one field of a pattern. `met`: the conditions that every key in the ranges satisfies."""
+    """The bounds of one field of a pattern. `guaranteed`: the conditions that every key in the ranges satisfies."""
 
     path: str
     direction: int
     ranges: Ranges
-    met: tuple[Condition, ...] = ()
+    guaranteed: tuple[Condition, ...] = ()
 
     @property
     def bounded(self) -> bool:
@@ -281,7 +281,7 @@ def _field_ranges(
     scope = scopes[first_name(path)]
     if scope:
         by_path, relative = conditions(_scope_filter(tree, scope)), path[len(scope) + 1 :]
-    if family and not (scope and path.startswith(scope + ".") and _apart(scope, path, family)):
+    if family and not (scope and path.startswith(scope + ".") and _differs_below(scope, path, family)):
         return None
     bounded = path_ranges(by_path[relative], True) if relative in by_path else None
     return _own(path, bounded) if by_path is everywhere else _own("", bounded)
@@ -311,7 +311,7 @@ def first_name(path: str) -> str:
     return path.split(".", 1)[0]
 
 
-def _apart(scope: str, path: str, family: Sequence[str]) -> bool:
+def _differs_below(scope: str, path: str, family: Sequence[str]) -> bool:
     """True if the path differs from every path of the family in the name right below the array `scope`."""
     names = {first_name(member[len(scope) + 1 :]) for member in family}
     return first_name(path[len(scope) + 1 :]) not in names
@@ -327,7 +327,7 @@ def _scope(tree: Filter, path: str, fields: Fields) -> str:
             other != path
             and other[len(scope) + 1 :] in bounded
             and other.startswith(scope + ".")
-            and _apart(scope, other, [path])
+            and _differs_below(scope, other, [path])
             for other, _ in fields
         ):
             return scope

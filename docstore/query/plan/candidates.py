@@ -52,7 +52,7 @@ def index_plans(tree: Filter, indexes: Sequence[IndexInfo], sort: Sort) -> list[
             candidates += _wildcard_plans(tree, index, sort) if coverage.bounded else []
             continue
         bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
-        if bounds or (coverage.whole and sort_direction(index, (), sort)):
+        if bounds or (coverage.unbounded and sort_direction(index, (), sort)):
             plan = _scan_plan(tree, index, bounds, sort)
             ordered = int(plan.provides_sort and bool(sort))
             candidates.append(((_tightness(bounds, index), ordered, -len(index.fields)), plan))
@@ -86,7 +86,7 @@ def _wildcard_plans(tree: Filter, index: IndexInfo, sort: Sort) -> list[Candidat
         return _compound_wildcard_plans(tree, index, index.wildcard, sort)
     candidates: list[Candidate] = []
     for item in wildcard_bounds(asked_of(tree, index.collation), index.wildcard, multikey=index.multikey):
-        field = FieldBounds(item.path, 1, item.ranges, item.met)
+        field = FieldBounds(item.path, 1, item.ranges, item.guaranteed)
         residual_filter = residual(tree, [field], index.collation)
         by_path = tuple(path for path, _ in sort.fields) == (item.path,) and sort.collation == index.collation
         ordered = by_path and not index.multikey and not item.below
@@ -146,18 +146,18 @@ def _scan_plan(tree: Filter, index: IndexInfo, bounds: Sequence[FieldBounds], so
 
 def residual(tree: Filter, bounds: Sequence[FieldBounds], collation: Collation | None) -> Filter | None:
     """Return the part of the filter that the bounds do not already guarantee; None if there is none."""
-    guarantees = {condition for item in bounds for condition in item.met}
+    guarantees = {condition for item in bounds for condition in item.guaranteed}
     conjuncts = tree.children if isinstance(tree, And) else (tree,)
     remaining = [child for child in paced(conjuncts) if not _is_met(asked_of(child, collation), guarantees)]
     return conjunction(remaining) if remaining else None
 
 
-def _is_met(condition: Filter, met: set[Condition]) -> bool:
+def _is_met(condition: Filter, guaranteed: set[Condition]) -> bool:
     if isinstance(condition, Nor):
-        return all(_is_met(Not(child), met) for child in paced(condition.children))
+        return all(_is_met(Not(child), guaranteed) for child in paced(condition.children))
     if isinstance(condition, Not) and isinstance(condition.child, Not):
-        return _is_met(condition.child.child, met)
-    return condition in met
+        return _is_met(condition.child.child, guaranteed)
+    return condition in guaranteed
 
 
 def _tightness(bounds: Sequence[FieldBounds], index: IndexInfo) -> int:

@@ -25,7 +25,7 @@ from docstore.bson.walk import (
     elements,
 )
 from docstore.errors import CommandError
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import encode_key
 from docstore.query.filter.tree import And, Comparison, Filter, In, Op
 from docstore.query.find import Hint, KeyBetween
@@ -58,7 +58,7 @@ _LOWER, _UPPER = (Op.EQ, Op.GT, Op.GTE), (Op.EQ, Op.LT, Op.LTE)
 def choose_clustered(
     tree: Filter,
     own: IndexInfo,
-    others: Sequence[IndexInfo],
+    secondary: Sequence[IndexInfo],
     *,
     sort: Sort,
     hint: Hint | None,
@@ -68,27 +68,27 @@ def choose_clustered(
     6137400 to 6137402 for `min` and `max` of the cluster key.
     """
     if hint is not None:
-        return _hinted(tree, own, others, sort, hint, between)
+        return _hinted(tree, own, secondary, sort, hint, between)
     if between is not None:
-        return between_plan(tree, others, sort, hint, between)
+        return between_plan(tree, secondary, sort, hint, between)
     if sort.natural:
         return _scan(tree, own, sort, sort.natural)
     scan = _scan(tree, own, sort, _direction(own, sort))
-    best = best_plan([*index_plans(tree, others, sort), *union_plans(tree, others, sort, _branch)])
+    best = best_plan([*index_plans(tree, secondary, sort), *union_plans(tree, secondary, sort, _branch)])
     if best is None:
         return scan
     return replace(best, rejected=(*best.rejected, scan)) if sort.fields and scan.provides_sort else best
 
 
 def _hinted(
-    tree: Filter, own: IndexInfo, others: Sequence[IndexInfo], sort: Sort, hint: Hint, between: KeyBetween | None
+    tree: Filter, own: IndexInfo, secondary: Sequence[IndexInfo], sort: Sort, hint: Hint, between: KeyBetween | None
 ) -> Plan:
     if hint.natural and between is None:
         return _scan(tree, own, sort, hint.natural)
-    if hint.natural or sort.natural or named([own, *others], hint) is not own:
+    if hint.natural or sort.natural or named([own, *secondary], hint) is not own:
         if between is not None:
-            return between_plan(tree, others, sort, hint, between)
-        return hinted_plan(tree, others, sort, hint)
+            return between_plan(tree, secondary, sort, hint, between)
+        return hinted_plan(tree, secondary, sort, hint)
     scan = _scan(tree, own, sort, _direction(own, sort))
     return scan if between is None else _between(scan, own, between)
 
@@ -120,7 +120,7 @@ def _scan(tree: Filter, own: IndexInfo, sort: Sort, direction: int) -> Plan:
             # An empty list matches no keys.
             read = IndexScan(own, (), direction, exact=False)
     else:
-        low, high = encode_key(least), behind(encode_key(greatest))
+        low, high = encode_key(least), prefix_end(encode_key(greatest))
         read = IndexScan(own, ((low, high),) if low < high else (), direction, exact=False)
     access = CollectionScan(direction, read, least, greatest)
     provides = not sort.fields or (_is_order(own, sort) and sort.fields[0][1] == direction)
@@ -145,10 +145,10 @@ def _between(plan: Plan, own: IndexInfo, between: KeyBetween) -> Plan:
     return replace(plan, access=CollectionScan(1, read, _highest(least), _lowest(greatest)))
 
 
-def _edge(own: IndexInfo, given: bytes | None, between: KeyBetween) -> Value | None:
-    if given is None:
+def _edge(own: IndexInfo, limit: bytes | None, between: KeyBetween) -> Value | None:
+    if limit is None:
         return None
-    fields = elements(given)
+    fields = elements(limit)
     folded = between.collation != own.collation and any(holds_strings((code, data)) for _, code, data in fields)
     if [name for name, _, _ in fields] != ["_id"] or folded:
         raise CommandError(6137400, "The clustered index is not compatible with the values provided for min/max")

@@ -15,11 +15,11 @@ from docstore.query.plan.index_bounds import IndexInfo, asked_of, covers, usable
 from docstore.query.plan.intervals import EVERYTHING
 
 
-def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPath, hint: Hint | None) -> Plan | None:
+def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], distinct: DistinctPath, hint: Hint | None) -> Plan | None:
     """Return a plan that reads one index entry for each value of the path that the filter admits; None if there is
     none.
     """
-    path = asked.path
+    path = distinct.path
     for index in indexes:
         position = next((position for position, (own, _) in enumerate(index.fields) if own == path), None)
         if position is None or index.wildcard is not None or 0 in dict(index.fields).values():
@@ -27,7 +27,7 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
         if hint is not None and named(indexes, hint) is not index:
             continue
         if arrays_on(path, index.arrays) and (
-            not asked.by_element or tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))
+            not distinct.by_element or tree != MATCH_ALL or any(name.isdigit() for name in path.split("."))
         ):
             # The first entry for an element may be of another array, and bounds on one element would exclude the
             # others.
@@ -38,16 +38,16 @@ def over_distinct(tree: Filter, indexes: Sequence[IndexInfo], asked: DistinctPat
     return None
 
 
-def _bounds(tree: Filter, index: IndexInfo, place: int) -> Sequence[FieldBounds] | None:
-    """Return bounds that express the whole filter and fix the fields before `place` to one value; None if there are
+def _bounds(tree: Filter, index: IndexInfo, position: int) -> Sequence[FieldBounds] | None:
+    """Return bounds that express the whole filter and fix the fields before `position` to one value; None if there are
     none.
     """
     coverage = covers(tree, index)
     bounds = usable_bounds(asked_of(tree, index.collation), index) if coverage.bounded else []
-    if (not bounds and not coverage.whole) or index.collation is not None:
+    if (not bounds and not coverage.unbounded) or index.collation is not None:
         return None
     if any(not item.ranges for item in bounds) or residual(tree, bounds, None) is not None:
         return None
-    if place > len(bounds) or not all(item.is_point for item in bounds[:place]):
+    if position > len(bounds) or not all(item.is_point for item in bounds[:position]):
         return None
-    return bounds if len(bounds) > place else [*bounds, FieldBounds(*index.fields[place], EVERYTHING)]
+    return bounds if len(bounds) > position else [*bounds, FieldBounds(*index.fields[position], EVERYTHING)]

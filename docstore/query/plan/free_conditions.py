@@ -41,19 +41,19 @@ _OPERATORS = {f"${op.value}": op for op in Op}
 
 
 class FreeTest(NamedTuple):
-    """A condition with the value at `place`: a comparison by `op`; with `options` a regular expression, whose value is
-    a regex or its text; else an `$in`. Strings are compared under the collation.
+    """A condition with the value at `position`: a comparison by `op`; with `options` a regular expression, whose value
+    is a regex or its text; else an `$in`. Strings are compared under the collation.
     """
 
     path: str
-    place: int
+    position: int
     op: Op | None = None
     options: str | None = None
     collation: Collation | None = None
 
     def condition(self, values: Sequence[Value]) -> Filter:
         """Return the condition for these values."""
-        value = values[self.place]
+        value = values[self.position]
         if self.op is not None:
             return Comparison(self.path, self.op, value, self.collation)
         if self.options is None:
@@ -93,7 +93,7 @@ class Tests:
         return parts[0] if len(parts) == 1 else predicate.And(parts)
 
 
-def tests_of(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
+def tests_of(conditions: Sequence[Filter], positions: dict[int, int]) -> Tests:
     """Return the tests for conditions whose values have these places."""
     constant: list[Filter] = []
     free: list[FreeTest] = []
@@ -101,27 +101,27 @@ def tests_of(conditions: Sequence[Filter], places: dict[int, int]) -> Tests:
     of_elements: list[tuple[str, bool, Tests]] = []
     for condition in conditions:
         if isinstance(condition, Or):
-            either.append(tuple(tests_of(conjuncts(child), places) for child in condition.children))
+            either.append(tuple(tests_of(conjuncts(child), positions) for child in condition.children))
         elif isinstance(condition, ElemMatchObject | ElemMatchValue):
-            inner = tests_of(conjuncts(condition.filter), places)
+            inner = tests_of(conjuncts(condition.filter), positions)
             of_elements.append((condition.path, isinstance(condition, ElemMatchValue), inner))
-        elif isinstance(condition, Comparison | In | RegexMatch) and id(condition) in places:
-            free.append(free_test(condition, places))
+        elif isinstance(condition, Comparison | In | RegexMatch) and id(condition) in positions:
+            free.append(free_test(condition, positions))
         else:
             constant.append(condition)
     constant_predicate = compile_filter(conjunction(constant)) if constant else None
     return Tests(constant_predicate, tuple(free), tuple(either), tuple(of_elements))
 
 
-def free_test(condition: Comparison | In | RegexMatch, places: dict[int, int]) -> FreeTest:
-    position = places[id(condition)]
+def free_test(condition: Comparison | In | RegexMatch, positions: dict[int, int]) -> FreeTest:
+    index = positions[id(condition)]
     match condition:
         case Comparison(path, op):
-            return FreeTest(path, position, op, collation=condition.collation)
+            return FreeTest(path, index, op, collation=condition.collation)
         case RegexMatch(path, _, options):
-            return FreeTest(path, position, options=options)
+            return FreeTest(path, index, options=options)
         case In(path):
-            return FreeTest(path, position, collation=condition.collation)
+            return FreeTest(path, index, collation=condition.collation)
 
 
 def places_of(raw: bytes, values: list[Value], tree: Filter) -> dict[int, int] | None:
@@ -173,7 +173,7 @@ def compared(raw: bytes) -> list[tuple[Filter, Value]]:
                 for kind, branch in members(data):
                     pairs += compared(branch) if kind == OBJECT else ()
         elif code == OBJECT:
-            pairs += _asked(path, data) if is_operator_document(data) else ()
+            pairs += _compare_operators(path, data) if is_operator_document(data) else ()
         elif code == REGEX:
             pairs.append((RegexMatch(path, *regex_of((code, data))), (code, data)))
         else:
@@ -181,7 +181,7 @@ def compared(raw: bytes) -> list[tuple[Filter, Value]]:
     return [pair for pair in pairs if _is_free(pair[0])]
 
 
-def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
+def _compare_operators(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
     """Yield as `compared` does, for a document of operators."""
     fields = elements(raw)
     for name, code, data in fields:
@@ -197,4 +197,4 @@ def _asked(path: str, raw: bytes) -> Iterator[tuple[Filter, Value]]:
                 yield Comparison(path, Op.EQ, member), member
         elif name == "$elemMatch" and code == OBJECT:
             on_values = any(inner.startswith("$") for inner, _, _ in elements(data)[:1])
-            yield from _asked("", data) if on_values else compared(data)
+            yield from _compare_operators("", data) if on_values else compared(data)

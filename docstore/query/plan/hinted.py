@@ -58,8 +58,8 @@ def between_plan(
     return Plan(scan, None if tree == And(()) else tree, not sort or direction != 0)
 
 
-def _key(index: IndexInfo, given: bytes, between: KeyBetween) -> bytes:
-    fields = elements(given)
+def _key(index: IndexInfo, limit: bytes, between: KeyBetween) -> bytes:
+    fields = elements(limit)
     if index.wildcard is not None or [name for name, _, _ in fields] != [path for path, _ in index.fields]:
         raise CommandError(51174, "The index chosen is not compatible with min/max")
     if between.collation != index.collation and any(holds_strings((code, data)) for _, code, data in fields):

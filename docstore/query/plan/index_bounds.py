@@ -95,10 +95,10 @@ class IndexInfo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The scans that an index may serve: `bounded`, within the bounds of a filter; `whole`, also without bounds."""
+    """The scans that an index may serve: `bounded`, within the bounds of a filter; `unbounded`, also without bounds."""
 
     bounded: bool
-    whole: bool
+    unbounded: bool
 
 
 def covers(tree: Filter, index: IndexInfo) -> Coverage:
@@ -232,11 +232,11 @@ def _hashed_bounds(tree: Filter, index: IndexInfo) -> list[FieldBounds]:
     return bounds
 
 
-def hashes_of(asked: Sequence[Condition]) -> Ranges | None:
+def hashes_of(conditions: Sequence[Condition]) -> Ranges | None:
     """Return the hashes of the values that one of the conditions equals. Different values can share a hash, so these
     ranges are never exact.
     """
-    for condition in asked:
+    for condition in conditions:
         if isinstance(condition, Comparison) and condition.op is Op.EQ:
             listed: Sequence[Value] = (condition.value,)
         elif isinstance(condition, In) and not condition.patterns:

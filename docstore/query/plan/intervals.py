@@ -1,8 +1,8 @@
 """Sets of encoded keys of one field, as sorted half-open ranges.
 
 A range `[lo, hi)` is over the ascending keys of `docstore.kernel.keys.encoding`. These are self-delimiting: a bound
-that is a prefix of keys sorts before all of them, and `behind` of it sorts after all of them. The same bounds work in
-the middle of a compound key. Ranges of one set do not overlap and do not touch.
+that is a prefix of keys sorts before all of them, and `prefix_end` of it sorts after all of them. The same bounds work
+in the middle of a compound key. Ranges of one set do not overlap and do not touch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from docstore.bson.allowance import spend
 from docstore.bson.walk import Value
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import INVERTED, KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.query.value.long_lists import sort_keys
 
@@ -36,8 +36,8 @@ class Range(NamedTuple):
         if self.point:
             # It begins with the key itself, which other fields may follow: a shorter bound may sort at the same place.
             key = self.lo.translate(INVERTED)
-            return Range(key, behind(key), True)
-        return Range(behind(self.hi.translate(INVERTED)), behind(self.lo.translate(INVERTED)), self.point)
+            return Range(key, prefix_end(key), True)
+        return Range(prefix_end(self.hi.translate(INVERTED)), prefix_end(self.lo.translate(INVERTED)), self.point)
 
 
 Ranges = tuple[Range, ...]
@@ -48,7 +48,7 @@ EVERYTHING: Ranges = (Range(LOWEST, HIGHEST),)
 def point(value: Value) -> Range:
     """Return the range of one value's keys."""
     key = encode_key(value)
-    return Range(key, behind(key), True)
+    return Range(key, prefix_end(key), True)
 
 
 def points_of(keys: list[bytes]) -> Ranges:
@@ -59,7 +59,7 @@ def points_of(keys: list[bytes]) -> Ranges:
     for key in keys:
         if key != last:
             last = key
-            points.append(Range(key, behind(key), True))
+            points.append(Range(key, prefix_end(key), True))
             if not len(points) & 1023:
                 spend(_SPENT)
     return tuple(points)
@@ -80,14 +80,14 @@ def union(ranges: Iterable[Range]) -> Ranges:
     return tuple(merged)
 
 
-def intersection(one: Ranges, other: Ranges) -> Ranges:
+def intersection(first: Ranges, second: Ranges) -> Ranges:
     """Return the keys that both sets hold."""
-    if EVERYTHING in (one, other):
-        return other if one == EVERYTHING else one
+    if EVERYTHING in (first, second):
+        return second if first == EVERYTHING else first
     ranges: list[Range] = []
     i = j = 0
-    while i < len(one) and j < len(other):
-        a, b = one[i], other[j]
+    while i < len(first) and j < len(second):
+        a, b = first[i], second[j]
         lo, hi = max(a.lo, b.lo), min(a.hi, b.hi)
         if lo < hi:
             ranges.append(
@@ -102,9 +102,9 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
     return tuple(ranges)
 
 
-def _join(one: Range, other: Range) -> bool:
+def _join(first: Range, second: Range) -> bool:
     """True if two ranges can be merged: they touch, not between two types, and neither is a point."""
-    return one.hi == other.lo and len(one.hi) > 1 and not (one.point or other.point)
+    return first.hi == second.lo and len(first.hi) > 1 and not (first.point or second.point)
 
 
 def complement(ranges: Ranges) -> Ranges:
@@ -113,7 +113,7 @@ def complement(ranges: Ranges) -> Ranges:
     start = LOWEST
     for item in ranges:
         # No key lies between undefined and null.
-        if start < item.lo and (start, item.lo) != (behind(KEY_OF_UNDEFINED), KEY_OF_NULL):
+        if start < item.lo and (start, item.lo) != (prefix_end(KEY_OF_UNDEFINED), KEY_OF_NULL):
             gaps.append(Range(start, item.lo))
         start = item.hi
     if start < HIGHEST:
@@ -140,4 +140,4 @@ def compound(per_field: Iterable[tuple[Ranges, int]], limit: int) -> tuple[list[
             return [(prefix + item.lo, prefix + item.hi) for prefix in prefixes for item in ranges], used + fits_limit
         prefixes = [prefix + item.lo for prefix in prefixes for item in ranges]
         used += 1
-    return [(prefix, behind(prefix)) for prefix in prefixes], used
+    return [(prefix, prefix_end(prefix)) for prefix in prefixes], used

@@ -18,7 +18,7 @@ from docstore.query.plan.shapes import conjuncts
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Conjunction:
     """Conditions that must all hold: constants that all filters of the form share, and conditions with values."""
 
     constant: tuple[Filter, ...]
@@ -30,18 +30,18 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decides which conditions `wanted`, from the filters of partial indexes, a filter of the form implies.
+    """Decides which conditions `leaves`, from the filters of partial indexes, a filter of the form implies.
 
     `parts` are its conditions on their fields: its own first, then those of each branch of its disjunctions.
     """
 
-    parts: tuple[_Said, ...]
-    wanted: tuple[Filter, ...]
+    parts: tuple[_Conjunction, ...]
+    leaves: tuple[Filter, ...]
 
     def outcome(self, values: Sequence[Value]) -> tuple[bool, ...]:
         """Return, for each part of the filter with these values, whether it implies each of the conditions."""
         filters = [conditions.conditions(values) for conditions in self.parts]
-        return tuple([implies(conditions, leaf) for conditions in filters for leaf in self.wanted])
+        return tuple([implies(conditions, leaf) for conditions in filters for leaf in self.leaves])
 
 
 def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence[IndexInfo]) -> Decision | None:
@@ -52,22 +52,22 @@ def decision_of(raw: bytes, values: list[Value], tree: Filter, indexes: Sequence
     if not indexed_names or positions is None:
         return None
     branches = [child for node in conjuncts(tree) if isinstance(node, Or) for child in node.children]
-    parts = [_said(node, indexed_names, positions) for node in (tree, *branches)]
+    parts = [_conjunction_of(node, indexed_names, positions) for node in (tree, *branches)]
     return Decision(tuple(parts), tuple(leaves)) if any(node.free for node in parts) else None
 
 
-def _said(tree: Filter, held: set[str], places: dict[int, int]) -> _Said:
-    """Return the filter's conditions on the fields `held`, outside its disjunctions."""
+def _conjunction_of(tree: Filter, names: set[str], positions: dict[int, int]) -> _Conjunction:
+    """Return the filter's conditions on the fields `names`, outside its disjunctions."""
     constant: list[Filter] = []
     free: list[FreeTest] = []
     for conjunct in conjuncts(tree):
-        if isinstance(conjunct, Or) or not any(first_name(path) in held for path in named_paths(conjunct)):
+        if isinstance(conjunct, Or) or not any(first_name(path) in names for path in named_paths(conjunct)):
             continue
-        if isinstance(conjunct, Comparison | In | RegexMatch) and id(conjunct) in places:
-            free.append(free_test(conjunct, places))
+        if isinstance(conjunct, Comparison | In | RegexMatch) and id(conjunct) in positions:
+            free.append(free_test(conjunct, positions))
         else:
             constant.append(conjunct)
-    return _Said(tuple(constant), tuple(free))
+    return _Conjunction(tuple(constant), tuple(free))
 
 
 def _leaves(tree: Filter) -> Iterator[Filter]:

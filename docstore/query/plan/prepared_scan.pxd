@@ -4,7 +4,7 @@ cdef class PreparedScan:
     cdef public object index
     cdef public ScanBounds bounds
     cdef public bint reverse
-    cdef public object left
+    cdef public object residual
     cdef public object order
     cdef public object patience
     cdef public bint gathers
@@ -19,7 +19,7 @@ cdef class PreparedScan:
 cdef class PreparedUnion:
     cdef public tuple branches
     cdef public bint as_one
-    cdef public object left
+    cdef public object residual
     cdef public object order
     cdef public object patience
 
@@ -27,7 +27,7 @@ cdef class PreparedUnion:
     cpdef list parts(self, list values)
 
 cdef class PreparedCollection:
-    cdef public object left
+    cdef public object residual
     cdef public object order
 
     cpdef tuple bound(self, list values)

@@ -59,7 +59,7 @@ _HIGH = {Op.LT: False, Op.LTE: True}
 class PreparedScan:
     """The ranges of `index`, read backwards if `reverse`.
 
-    `left`: the tests that documents of the ranges must still pass. `order`: the order into which they must still be
+    `residual`: the tests that documents of the ranges must still pass. `order`: the order into which they must still be
     sorted. `patience`: how many entries may be read without a match (0: any number). `gathers`: the values of the
     filter are the members of one list (a disjunction of equalities). `of_one_key`: the range is that of a single key.
     `beginning`: the regular expression that bounds the field after those that `bounds` fixes; that field descends if
@@ -69,7 +69,7 @@ class PreparedScan:
     index: IndexInfo
     bounds: ScanBounds
     reverse: bool
-    left: Tests | None
+    residual: Tests | None
     order: KeyPattern | None
     patience: int
     gathers: bool = False
@@ -85,7 +85,7 @@ class PreparedScan:
         if self.gathers:
             values = gathered(values)
         parts = self.parts(values)
-        return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
+        return None if parts is None else (parts, None if self.residual is None else self.residual.predicate(values))
 
     def parts(self, values: list[Value]) -> list[Part] | None:
         """Return the ranges for the values, which are gathered into one list if `gathers`."""
@@ -96,16 +96,16 @@ class PreparedScan:
             return [(self.index, bounds.bind_list(values))]
         ends = bounds.bind(values)
         if self.beginning is not None and ends is not None:
-            return self._begun(ends[0], self.beginning.pattern(values[self.beginning.place]))
+            return self._pattern_parts(ends[0], self.beginning.pattern(values[self.beginning.position]))
         return None if ends is None else [(self.index, (ends,))]
 
-    def _begun(self, start: bytes, pattern: RegexMatch) -> list[Part] | None:
+    def _pattern_parts(self, start: bytes, pattern: RegexMatch) -> list[Part] | None:
         """Return the ranges of the strings after `start`; None for a pattern that is not a pure prefix."""
-        found = value_ranges(pattern)
-        if found is None or not found[1]:
+        bounded = value_ranges(pattern)
+        if bounded is None or not bounded[1]:
             return None
-        ranges = [each.descending() for each in reversed(found[0])] if self.descends else found[0]
-        return [(self.index, [(start + each.lo, start + each.hi) for each in ranges])]
+        ranges = [key_range.descending() for key_range in reversed(bounded[0])] if self.descends else bounded[0]
+        return [(self.index, [(start + key_range.lo, start + key_range.hi) for key_range in ranges])]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PreparedUnion:
 
     branches: tuple[PreparedScan, ...]
     as_one: bool
-    left: Tests | None
+    residual: Tests | None
     order: KeyPattern | None
     patience: int
 
@@ -126,25 +126,29 @@ class PreparedUnion:
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """Return as `PreparedScan.bound` does: the ranges of the branches, in order."""
         parts = self.parts(values)
-        return None if parts is None else (parts, None if self.left is None else self.left.predicate(values))
+        return None if parts is None else (parts, None if self.residual is None else self.residual.predicate(values))
 
     def parts(self, values: list[Value]) -> list[Part] | None:
-        found: list[Part] = []
+        parts: list[Part] = []
         for branch in self.branches:
-            parts = branch.parts(values)
-            if parts is None:
+            branch_parts = branch.parts(values)
+            if branch_parts is None:
                 return None
-            found += parts
-        return [(found[0][0], _united([each for _, ranges in found for each in ranges]))] if self.as_one else found
+            parts += branch_parts
+        return (
+            [(parts[0][0], _united([key_range for _, ranges in parts for key_range in ranges]))]
+            if self.as_one
+            else parts
+        )
 
 
 @dataclass(frozen=True)
 class PreparedCollection:
-    """All documents of a collection, in its order, for a form that no index serves; `left` and `order` as in
+    """All documents of a collection, in its order, for a form that no index serves; `residual` and `order` as in
     `PreparedScan`.
     """
 
-    left: Tests | None
+    residual: Tests | None
     order: KeyPattern | None
 
     patience = 0
@@ -153,7 +157,7 @@ class PreparedCollection:
 
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None]:
         """Return as `PreparedScan.bound` does, without ranges."""
-        return (), None if self.left is None else self.left.predicate(values)
+        return (), None if self.residual is None else self.residual.predicate(values)
 
 
 def gathered(values: list[Value]) -> list[Value]:
@@ -180,23 +184,23 @@ def prepared_scan(
     """
     if isinstance(tree, In) and (listed := _gathered(raw)) is not None:
         as_list = gathered(values)
-        asked = document_from([(tree.path, OBJECT, document_from([(_IN, *as_list[0])]))])
-        found = None
+        list_query = document_from([(tree.path, OBJECT, document_from([(_IN, *as_list[0])]))])
+        scan = None
         if listed == values:
-            found = prepared_scan(asked, as_list, tree, prepared, prefix=prefix, order=order, patience=patience)
-        return None if found is None else replace(found, gathers=True)
-    places = places_of(raw, values, tree)
-    return None if places is None else _scan(values, tree, places, prepared, prefix, order, patience)
+            scan = prepared_scan(list_query, as_list, tree, prepared, prefix=prefix, order=order, patience=patience)
+        return None if scan is None else replace(scan, gathers=True)
+    positions = places_of(raw, values, tree)
+    return None if positions is None else _scan(values, tree, positions, prepared, prefix, order, patience)
 
 
 def prepared_collection(
     raw: bytes, values: list[Value], tree: Filter, *, order: KeyPattern | None
 ) -> PreparedCollection | None:
     """Return as `prepared_scan` does, for a filter whose plan reads all documents."""
-    places, conditions = places_of(raw, values, tree), conjuncts(tree)
-    if places is None:
+    positions, conditions = places_of(raw, values, tree), conjuncts(tree)
+    if positions is None:
         return None
-    return PreparedCollection(tests_of(conditions, places) if conditions else None, order)
+    return PreparedCollection(tests_of(conditions, positions) if conditions else None, order)
 
 
 def prepared_union(
@@ -213,22 +217,22 @@ def prepared_union(
 
     `of_branch` returns the plan of a branch, and the prefix of its index's entries.
     """
-    found = [each for each in conjuncts(tree) if isinstance(each, Or)]
-    places = places_of(raw, values, tree)
-    if len(found) != 1 or places is None:
+    disjunctions = [condition for condition in conjuncts(tree) if isinstance(condition, Or)]
+    positions = places_of(raw, values, tree)
+    if len(disjunctions) != 1 or positions is None:
         return None
     scans: list[PreparedScan] = []
-    for child in found[0].children:
+    for child in disjunctions[0].children:
         planned = of_branch(child)
-        scan = None if planned is None else _scan(values, child, places, *planned, None, 0)
+        scan = None if planned is None else _scan(values, child, positions, *planned, None, 0)
         if scan is None or scan.reverse:
             return None
         scans.append(scan)
     access = plan.access
     if plan.residual is not None and plan.residual is not tree:
         return None
-    left = None if plan.residual is None else tests_of(conjuncts(tree), places)
-    union = PreparedUnion(tuple(scans), isinstance(access, IndexScan), left, order, patience)
+    residual = None if plan.residual is None else tests_of(conjuncts(tree), positions)
+    union = PreparedUnion(tuple(scans), isinstance(access, IndexScan), residual, order, patience)
     if isinstance(access, Union):
         return union if len(access.branches) == len(scans) else None
     if not isinstance(access, IndexScan) or access.direction < 0 or len({scan.index.name for scan in scans}) > 1:
@@ -242,7 +246,7 @@ def prepared_union(
 def _scan(
     values: list[Value],
     tree: Filter,
-    places: dict[int, int],
+    positions: dict[int, int],
     prepared: Prepared,
     prefix: bytes,
     order: KeyPattern | None,
@@ -250,21 +254,21 @@ def _scan(
 ) -> PreparedScan | None:
     conditions = conjuncts(tree)
     fields = prepared.fields
-    asked = [each for _, each in bounding(tree)]
-    beginning = _beginning(fields[-1], asked, places) if fields else None
+    bounded_conditions = [condition for _, condition in bounding(tree)]
+    beginning = _beginning(fields[-1], bounded_conditions, positions) if fields else None
     start = prefix + path_key(fields[0].path) if prepared.index.wildcard is not None else prefix
-    bounds = _bounds(fields, asked, places, start, begun=beginning is not None)
+    bounds = _bounds(fields, bounded_conditions, positions, start, has_pattern=beginning is not None)
     plan = prepared.bind(tree)
     if bounds is None or plan is None or not isinstance(plan.access, IndexScan):
         return None
     if prepared.direction < 0 and (beginning is not None or (bounds.listed >= 0 and not prepared.index.is_id)):
         # A backward scan supports one range, or one entry in each range.
         return None
-    left = [conditions[place] for place in prepared.left]
+    residual = [conditions[position] for position in prepared.residual]
     points = [field for field in plan.access.bounds if field.is_point]
     scan = PreparedScan(
-        prepared.index, bounds, prepared.direction < 0, tests_of(left, places) if left else None, order, patience,
-        of_one_key=bounds.listed < 0 and len(points) == len(prepared.index.fields),
+        prepared.index, bounds, prepared.direction < 0, tests_of(residual, positions) if residual else None, order,
+        patience, of_one_key=bounds.listed < 0 and len(points) == len(prepared.index.fields),
         beginning=beginning, descends=bool(fields) and fields[-1].direction < 0,
     )  # fmt: skip
     parts = scan.parts(values)
@@ -272,15 +276,15 @@ def _scan(
     return scan if parts is not None and list(parts[0][1]) == expected else None
 
 
-def _beginning(field: PreparedField, asked: Sequence[Filter], places: dict[int, int]) -> FreeTest | None:
+def _beginning(field: PreparedField, conditions: Sequence[Filter], positions: dict[int, int]) -> FreeTest | None:
     """Return the regular expression that bounds the field, if it is a pure prefix of strings; else None."""
-    if len(field.places) != 1:
+    if len(field.positions) != 1:
         return None
-    condition = asked[field.places[0]]
-    if not isinstance(condition, RegexMatch) or id(condition) not in places:
+    condition = conditions[field.positions[0]]
+    if not isinstance(condition, RegexMatch) or id(condition) not in positions:
         return None
     bounded = value_ranges(condition)
-    return free_test(condition, places) if bounded is not None and bounded[1] else None
+    return free_test(condition, positions) if bounded is not None and bounded[1] else None
 
 
 def _gathered(raw: bytes) -> list[Value] | None:
@@ -291,13 +295,13 @@ def _gathered(raw: bytes) -> list[Value] | None:
 
 def _united(ranges: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the ranges in order, with touching ones joined."""
-    found: list[tuple[bytes, bytes]] = []
+    united: list[tuple[bytes, bytes]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if united and low <= united[-1][1]:
+            united[-1] = (united[-1][0], max(high, united[-1][1]))
         else:
-            found.append((low, high))
-    return found
+            united.append((low, high))
+    return united
 
 
 def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
@@ -315,53 +319,53 @@ def _ranges(access: IndexScan) -> Sequence[tuple[bytes, bytes]]:
 def _bounds(
     fields: Sequence[PreparedField],
     conditions: Sequence[Filter],
-    places: dict[int, int],
+    positions: dict[int, int],
     prefix: bytes,
     *,
-    begun: bool,
+    has_pattern: bool,
 ) -> ScanBounds | None:
-    """Return the bounds that the conditions of these places set; without the last field if `begun`."""
-    if begun:
+    """Return the bounds that the conditions of these places set; without the last field if `has_pattern`."""
+    if has_pattern:
         fields = fields[:-1]
     fixed: list[tuple[int, int]] = []
     for field in fields:
-        own = [conditions[place] for place in field.places]
-        if not own or any(id(each) not in places for each in own):
+        own = [conditions[position] for position in field.positions]
+        if not own or any(id(condition) not in positions for condition in own):
             return None
-        if isinstance(own[0], In) and begun:
+        if isinstance(own[0], In) and has_pattern:
             return None
         if isinstance(own[0], In):
             # `prepared` admits no list among several conditions on one path.
-            listed = places[id(own[0])]
+            listed = positions[id(own[0])]
             return ScanBounds(prefix, fixed, None, None, field.direction < 0, listed) if field is fields[-1] else None
-        comparisons = [each for each in own if isinstance(each, Comparison)]
+        comparisons = [condition for condition in own if isinstance(condition, Comparison)]
         if len(comparisons) < len(own):
             return None
         if comparisons[0].op is Op.EQ:
             if len(comparisons) > 1:
                 return None
             making = HASHED if field.hashed else DESCENDING if field.direction < 0 else ASCENDING
-            fixed.append((places[id(comparisons[0])], making))
+            fixed.append((positions[id(comparisons[0])], making))
             continue
-        sides = None if begun else _sides(comparisons, places)
+        sides = None if has_pattern else _sides(comparisons, positions)
         if sides is None or field is not fields[-1]:
             return None
         return ScanBounds(prefix, fixed, *sides, field.direction < 0)
-    if fields or begun:
+    if fields or has_pattern:
         return ScanBounds(prefix, fixed)
     # The index gives the order, and the scan reads all of it.
     return ScanBounds(prefix, (), Side(-1, False, LOWEST), Side(-1, False, HIGHEST))
 
 
-def _sides(comparisons: Sequence[Comparison], places: dict[int, int]) -> tuple[Side, Side] | None:
+def _sides(comparisons: Sequence[Comparison], positions: dict[int, int]) -> tuple[Side, Side] | None:
     """Return the two ends of a field's range; None if a side has more than one bound."""
-    classes = {type_class(each.value[0]) for each in comparisons}
-    low = [each for each in comparisons if each.op in _LOW]
-    high = [each for each in comparisons if each.op in _HIGH]
+    classes = {type_class(comparison.value[0]) for comparison in comparisons}
+    low = [comparison for comparison in comparisons if comparison.op in _LOW]
+    high = [comparison for comparison in comparisons if comparison.op in _HIGH]
     if len(classes) > 1 or len(low) > 1 or len(high) > 1 or len(low) + len(high) < len(comparisons):
         return None
-    whole = NUMBERS_WITHOUT_NAN if NUMBER_CLASS in classes else class_range(comparisons[0].value[0])
+    class_bounds = NUMBERS_WITHOUT_NAN if NUMBER_CLASS in classes else class_range(comparisons[0].value[0])
     return (
-        Side(places[id(low[0])], _LOW[low[0].op], b"") if low else Side(-1, False, whole.lo),
-        Side(places[id(high[0])], _HIGH[high[0].op], b"") if high else Side(-1, False, whole.hi),
+        Side(positions[id(low[0])], _LOW[low[0].op], b"") if low else Side(-1, False, class_bounds.lo),
+        Side(positions[id(high[0])], _HIGH[high[0].op], b"") if high else Side(-1, False, class_bounds.hi),
     )

@@ -112,10 +112,10 @@ def shape_of(tree: Filter, sort: Sort, indexes: Sequence[IndexInfo]) -> Shape | 
     return tuple(shape)
 
 
-def _implied(tree: Filter, wanted: Filter) -> tuple[bool, ...]:
+def _implied(tree: Filter, partial: Filter) -> tuple[bool, ...]:
     """Return whether the filter, and each branch of its disjunctions, implies that of a partial index."""
     branches = [child for node in conjuncts(tree) if isinstance(node, Or) for child in node.children]
-    return tuple([implies(node, wanted) for node in (tree, *branches)])
+    return tuple([implies(node, partial) for node in (tree, *branches)])
 
 
 def _part_of_shape(tree: Filter, *, lists: bool, nested: bool = False) -> Shape | None:
@@ -272,7 +272,7 @@ class PreparedField:
 
     path: str
     direction: int
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     hashed: bool = False
 
 
@@ -285,7 +285,7 @@ class Prepared:
     exact: bool
     provides_sort: bool
     fields: tuple[PreparedField, ...]
-    left: tuple[int, ...]
+    residual: tuple[int, ...]
     """The places of the conjuncts in the residual."""
 
     def bind(self, tree: Filter) -> Plan | None:
@@ -294,17 +294,17 @@ class Prepared:
         bounded_conditions = [condition for _, condition in bounding(asked_of(tree, self.index.collation))]
         bounds = []
         for field in self.fields:
-            own = [bounded_conditions[position] for position in field.places]
+            own = [bounded_conditions[position] for position in field.positions]
             ranges = hashes_of(own) if field.hashed else _ranges(own)
             if not ranges:
                 return None
             # Different values can share a hash.
             guarantees = () if field.hashed else tuple(own)
             bounds.append(FieldBounds(field.path, field.direction, ranges, guarantees))
-        residual = conjunction([conditions[position] for position in self.left]) if self.left else None
+        residual = conjunction([conditions[position] for position in self.residual]) if self.residual else None
         if self.index.wildcard is not None:
             (only,) = bounds
-            item = WildcardBounds(only.path, only.ranges, False, only.met)
+            item = WildcardBounds(only.path, only.ranges, False, only.guaranteed)
             scan = wildcard_scan(self.index, item, self.direction, exact=self.exact)
         else:
             scan = index_scan(self.index, bounds, self.direction, exact=self.exact)
@@ -362,7 +362,7 @@ def prepared(tree: Filter, sort: Sort, plan: Plan, indexes: Sequence[IndexInfo])
         if item.path in hashed and (len(positions) != 1 or not _fixes(bounded_pairs[positions[0]][1])):
             return None
         fields.append(PreparedField(item.path, item.direction, positions, item.path in hashed))
-    guarantees = {condition for item in access.bounds for condition in item.met}
+    guarantees = {condition for item in access.bounds for condition in item.guaranteed}
     remaining = tuple(
         position
         for position, conjunct in enumerate(conditions)
@@ -390,7 +390,9 @@ def _of_path(tree: Filter, plan: Plan, access: IndexScan, item: WildcardBounds) 
         # With arrays the planner chose one of several; else the intersection's form must not depend on values.
         if index.multikey or not free or access.bounds[0].is_point:
             return None
-    remaining = tuple(position for position, condition in enumerate(conjuncts(as_asked)) if condition not in item.met)
+    remaining = tuple(
+        position for position, condition in enumerate(conjuncts(as_asked)) if condition not in item.guaranteed
+    )
     field = PreparedField(item.path, 1, positions)
     prepared_plan = Prepared(index, access.direction, access.exact, plan.provides_sort, (field,), remaining)
     return prepared_plan if prepared_plan.bind(tree) == plan else None

@@ -27,7 +27,7 @@ from docstore.bson.walk import (
     Value,
     values,
 )
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import KEY_OF_NULL, KEY_OF_UNDEFINED, encode_key
 from docstore.query.filter.expr_bounds import Computed
 from docstore.query.filter.regex import literal_prefix
@@ -54,8 +54,8 @@ _NUMBERS = Range(b"\x28", b"\x40")
 _CLASS_WIDTH = 8
 
 NULL_RANGES: Ranges = (
-    Range(KEY_OF_UNDEFINED, behind(KEY_OF_UNDEFINED), True),
-    Range(KEY_OF_NULL, behind(KEY_OF_NULL), True),
+    Range(KEY_OF_UNDEFINED, prefix_end(KEY_OF_UNDEFINED), True),
+    Range(KEY_OF_NULL, prefix_end(KEY_OF_NULL), True),
 )
 """The keys of a missing or null field: undefined is the key of an empty array on the way."""
 
@@ -190,7 +190,7 @@ def _regex(condition: RegexMatch) -> tuple[Ranges, bool]:
     strings = class_range(STRING)
     if prefix:
         start = encode_key(string_value(prefix))[:-1]
-        strings = Range(start, behind(start))
+        strings = Range(start, prefix_end(start))
     options = "".join(sorted(condition.options))
     same = point((REGEX, f"{condition.pattern}\0{options}\0".encode()))
     return union([strings, same]), is_whole

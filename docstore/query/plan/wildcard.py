@@ -24,7 +24,7 @@ from docstore.bson.walk import (
     elements,
     values,
 )
-from docstore.kernel.keys.bounds import behind
+from docstore.kernel.keys.bounds import prefix_end
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.filter.tree import And, Comparison, Exists, Filter, In, Mod, RegexMatch, TypeIs
@@ -92,7 +92,7 @@ _PER_KEY = 32
 
 
 def compound_keys(
-    paths: WildcardPaths, before: KeyPattern | None, behind: KeyPattern | None
+    paths: WildcardPaths, before: KeyPattern | None, after: KeyPattern | None
 ) -> Callable[[bytes], tuple[list[bytes], int]]:
     """Return the key function of a compound wildcard index, like `WildcardPaths.keys`. It combines each key of the
     leading fields with each entry of the document and each key of the trailing fields. A document without an entry has
@@ -101,7 +101,7 @@ def compound_keys(
 
     def keys(raw: bytes) -> tuple[list[bytes], int]:
         first, first_arrays = _plain_keys(before, raw)
-        last, last_arrays = _plain_keys(behind, raw)
+        last, last_arrays = _plain_keys(after, raw)
         inner, arrays = paths.keys(raw)
         combinations: list[bytes] = []
         for key in first:
@@ -179,18 +179,18 @@ def path_key(path: str) -> bytes:
 @dataclass(frozen=True, slots=True)
 class WildcardBounds:
     """The range of one index to read: the values in `ranges` at `path`; with `below` also everything below the path.
-    `met`: the conditions that every value in the ranges satisfies.
+    `guaranteed`: the conditions that every value in the ranges satisfies.
     """
 
     path: str
     ranges: Ranges
     below: bool
-    met: tuple[Condition, ...] = ()
+    guaranteed: tuple[Condition, ...] = ()
 
     def fields(self) -> list[FieldBounds]:
         """Return the bounds of the two parts of an entry: the path, and the value."""
         key = path_key(self.path)
-        paths = [Range(key, behind(key), True)]
+        paths = [Range(key, prefix_end(key), True)]
         if self.below:
             # Ranges of one field among several must end in whole keys: "/" sorts after ".".
             paths.append(Range(path_key(self.path + "."), path_key(self.path + "/")))
@@ -202,7 +202,7 @@ class WildcardBounds:
         ranges = [(key + item.lo, key + item.hi) for item in self.ranges]
         if self.below:
             start = path_key(self.path + ".")[:-1]
-            ranges.append((start, behind(start)))
+            ranges.append((start, prefix_end(start)))
         return tuple(ranges)
 
 

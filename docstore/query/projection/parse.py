@@ -282,10 +282,10 @@ def _refuse_without_elements(tree: Filter) -> None:
             pass
 
 
-def _metadata(value: Value, tree: Filter, query_context: QueryContext, given: bool) -> Computed:
+def _metadata(value: Value, tree: Filter, query_context: QueryContext, is_stored: bool) -> Computed:
     """Return the projection of `{$meta: kind}`, if a find with that filter, or a pipeline, has this kind.
 
-    `given`: the metadata of stored documents are available, too.
+    `is_stored`: the metadata of stored documents are available, too.
     """
     if value[0] != STRING:
         raise CommandError(17307, "$meta only supports string arguments")
@@ -296,7 +296,7 @@ def _metadata(value: Value, tree: Filter, query_context: QueryContext, given: bo
     if kind in KINDS:
         raise CommandError(40218, f"query requires {kind} metadata, but it is not available")
     if kind in ("indexKey", "recordId", "sortKey"):
-        if not given:
+        if not is_stored:
             raise not_supported("metadata in this place", kind)
         return Computed(_nothing, kind)
     if kind not in _NO_METADATA:

@@ -191,9 +191,11 @@ class Projection:
                 fields.append((name, *value))
         return document_from(fields)
 
-    def _compute_missing(self, branch: Branch, document: bytes, seen: set[str], later: dict[str, Value | None]) -> None:
+    def _compute_missing(
+        self, branch: Branch, document: bytes, present: set[str], later: dict[str, Value | None]
+    ) -> None:
         for name, child in branch.children.items():
-            if name in seen:
+            if name in present:
                 continue
             if isinstance(child, Computed):
                 later[name] = child.compute(document)

@@ -74,21 +74,21 @@ def _failures(schema: bytes, value: Value) -> list[Value]:
     return failures
 
 
-def _only_type(wanted: Value) -> str | None:
+def _only_type(types: Value) -> str | None:
     """Return the name of the one type that a value must have; None if several are allowed."""
-    names = values(wanted[1]) if wanted[0] == ARRAY else [wanted]
+    names = values(types[1]) if types[0] == ARRAY else [types]
     return text_of(names[0]) if len(names) == 1 else None
 
 
-def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _failure(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     """Return the details of one rule; None if it is satisfied."""
     special = _SPECIAL.get(name)
     if special is not None:
-        return special(name, given, value)
+        return special(name, rules, value)
     companion = _SIMPLE[name][1] if name in _SIMPLE else None
-    rule: list[Field] = [(name, *given[name])]
-    if companion is not None and given.get(companion, (BOOL, b"\0"))[1] != b"\0":
-        rule.append((companion, *given[companion]))
+    rule: list[Field] = [(name, *rules[name])]
+    if companion is not None and rules.get(companion, (BOOL, b"\0"))[1] != b"\0":
+        rule.append((companion, *rules[companion]))
     specified = document_from(rule)
     if _holds(specified, value):
         return None
@@ -102,7 +102,7 @@ def _failure(name: str, given: dict[str, Value], value: Value) -> list[Field] | 
     if name in ("minProperties", "maxProperties"):
         return [*details, _reason(_PROPERTIES), ("numberOfProperties", *from_python(len(elements(value[1]))))]
     if name == "required":
-        required = [text_of(name_value) for name_value in values(given[name][1])]
+        required = [text_of(name_value) for name_value in values(rules[name][1])]
         return [*details, ("missingProperties", *_names(_missing(value[1], required)))]
     if name == "uniqueItems":
         duplicate = ("duplicatedValue", *_duplicate(value[1]))
@@ -116,23 +116,23 @@ def _holds(schema: bytes, value: Value) -> bool:
     return compile_filter(parse_filter(filter_document)).matches(document_from([("v", *value)]))
 
 
-def _properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _properties(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
     failing: list[Value] = []
-    for property_name, _, schema in elements(given[name][1]):
+    for property_name, _, schema in elements(rules[name][1]):
         property_value = get_field(value[1], property_name)
         if property_value is not None and not _holds(schema, property_value):
             failing.append(_named("propertyName", property_name, schema, property_value))
     return [("propertiesNotSatisfied", *array_value(failing))] if failing else None
 
 
-def _additional_properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _additional_properties(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
-    declared_names = {member for member, _, _ in elements(given["properties"][1])} if "properties" in given else set()
+    declared_names = {member for member, _, _ in elements(rules["properties"][1])} if "properties" in rules else set()
     patterns = (
-        [member for member, _, _ in elements(given["patternProperties"][1])] if "patternProperties" in given else []
+        [member for member, _, _ in elements(rules["patternProperties"][1])] if "patternProperties" in rules else []
     )
     searches = [compile_regex(pattern, "") for pattern in patterns]
     extra = [
@@ -140,7 +140,7 @@ def _additional_properties(name: str, given: dict[str, Value], value: Value) -> 
         for member in elements(value[1])
         if member[0] not in declared_names and not any(search(member[0]) for search in searches)
     ]
-    code, schema = given[name]
+    code, schema = rules[name]
     if code == BOOL:
         if schema == b"\1" or not extra:
             return None
@@ -154,11 +154,11 @@ def _additional_properties(name: str, given: dict[str, Value], value: Value) -> 
     return None
 
 
-def _pattern_properties(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _pattern_properties(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
     failing: list[Value] = []
-    for pattern, _, schema in elements(given[name][1]):
+    for pattern, _, schema in elements(rules[name][1]):
         search = compile_regex(pattern, "")
         for property_name, code, data in elements(value[1]):
             if search(property_name) and not _holds(schema, (code, data)):
@@ -172,11 +172,11 @@ def _pattern_properties(name: str, given: dict[str, Value], value: Value) -> lis
     return [("details", *array_value(failing))] if failing else None
 
 
-def _dependencies(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _dependencies(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != OBJECT:
         return None
     failing: list[Value] = []
-    for conditional, code, data in elements(given[name][1]):
+    for conditional, code, data in elements(rules[name][1]):
         if get_field(value[1], conditional) is None:
             continue
         head: Field = ("conditionalProperty", *from_python(conditional))
@@ -189,10 +189,10 @@ def _dependencies(name: str, given: dict[str, Value], value: Value) -> list[Fiel
     return [("failingDependencies", *array_value(failing))] if failing else None
 
 
-def _items(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
+def _items(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
     if value[0] != ARRAY:
         return None
-    code, data = given[name]
+    code, data = rules[name]
     members = values(value[1])
     if code == OBJECT:
         return _first_failing(members, 0, data, "At least one item did not match the sub-schema")
@@ -204,13 +204,13 @@ def _items(name: str, given: dict[str, Value], value: Value) -> list[Field] | No
     return [("details", *array_value(failing))] if failing else None
 
 
-def _additional_items(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
-    items = given.get("items")
+def _additional_items(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
+    items = rules.get("items")
     if value[0] != ARRAY or items is None or items[0] != ARRAY:
         return None
     start = len(values(items[1]))
     members = values(value[1])
-    code, data = given[name]
+    code, data = rules[name]
     if code == OBJECT:
         reason = "At least one additional item did not match the sub-schema"
         return _first_failing(members, start, data, reason)
@@ -229,8 +229,8 @@ def _first_failing(members: Sequence[Value], start: int, schema: bytes, reason: 
     return None
 
 
-def _branches(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
-    schemas = [raw for _, raw in values(given[name][1])]
+def _branches(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
+    schemas = [raw for _, raw in values(rules[name][1])]
     outcomes = [_holds(raw, value) for raw in schemas]
     if all(outcomes) if name == "allOf" else any(outcomes) and (name == "anyOf" or outcomes.count(True) == 1):
         return None
@@ -241,8 +241,8 @@ def _branches(name: str, given: dict[str, Value], value: Value) -> list[Field] |
     return [("schemasNotSatisfied", *array_value(failing))]
 
 
-def _not(name: str, given: dict[str, Value], value: Value) -> list[Field] | None:
-    return [_reason("child expression matched")] if _holds(given[name][1], value) else None
+def _not(name: str, rules: dict[str, Value], value: Value) -> list[Field] | None:
+    return [_reason("child expression matched")] if _holds(rules[name][1], value) else None
 
 
 _SPECIAL: dict[str, Callable[[str, dict[str, Value], Value], list[Field] | None]] = {
@@ -273,9 +273,9 @@ def descriptions(schema: bytes) -> Iterator[Field]:
             yield name, *text
 
 
-def _missing(raw: bytes, wanted: Sequence[str]) -> list[str]:
-    """Return the fields of `wanted` that a document lacks."""
-    return [name for name in wanted if get_field(raw, name) is None]
+def _missing(raw: bytes, required: Sequence[str]) -> list[str]:
+    """Return the fields of `required` that a document lacks."""
+    return [name for name in required if get_field(raw, name) is None]
 
 
 def _duplicate(raw: bytes) -> Value:

@@ -61,8 +61,8 @@ def _schema(raw: bytes, top: bool = False) -> Predicate:
     return tests[0] if len(tests) == 1 else And(tests)
 
 
-def _check_keyword(name: str, seen: Fields) -> None:
-    if name in seen:
+def _check_keyword(name: str, fields: Fields) -> None:
+    if name in fields:
         raise CommandError(Code.FailedToParse, f"Duplicate $jsonSchema keyword: {name}")
     if name in _ENCRYPTION:
         raise CommandError(Code.NotImplemented, f"the $jsonSchema keyword '{name}' is not supported by this server")
@@ -160,7 +160,7 @@ def _properties(fields: Fields, top: bool) -> list[Predicate]:
     named = _named_schemas("properties", fields)
     patterned = _named_schemas("patternProperties", fields)
     patterns = [(_name_pattern(pattern), part) for pattern, part in patterned.items()]
-    return [Properties(named, patterns, _rest("additionalProperties", fields))]
+    return [Properties(named, patterns, _additional("additionalProperties", fields))]
 
 
 def _presences(names: Sequence[str]) -> list[Predicate]:
@@ -189,7 +189,7 @@ def _named_schemas(keyword: str, fields: Fields) -> dict[str, Predicate]:
     return schemas
 
 
-def _rest(keyword: str, fields: Fields) -> Predicate | None:
+def _additional(keyword: str, fields: Fields) -> Predicate | None:
     """Return the predicate of additional items or properties: a schema or a boolean."""
     if keyword not in fields:
         return None
@@ -224,12 +224,12 @@ def _dependency(name: str, value: Value, top: bool) -> Predicate:
 
 def _items(fields: Fields, top: bool) -> list[Predicate]:
     if "items" not in fields:
-        _rest("additionalItems", fields)
+        _additional("additionalItems", fields)
         return []
     value = fields["items"]
     if value[0] == OBJECT:
         element_schema = _schema(value[1])
-        _rest("additionalItems", fields)
+        _additional("additionalItems", fields)
         return [Items((), element_schema)]
     if value[0] != ARRAY:
         raise wrong_type("items", f"an array or an object, not {type_name(value)}")
@@ -238,7 +238,7 @@ def _items(fields: Fields, top: bool) -> list[Predicate]:
         if member[0] != OBJECT:
             raise wrong_type("items", f"an array of objects, but holds {display(member)}")
         schemas.append(_schema(member[1]))
-    return [Items(schemas, _rest("additionalItems", fields))]
+    return [Items(schemas, _additional("additionalItems", fields))]
 
 
 _GROUPS: tuple[Group, ...] = (

@@ -66,7 +66,7 @@ class _Leaf:
         considered = self._considered(document)
         if self.operator == "$exists" and self.argument[1] == b"\0":
             mismatch_reason, match_reason = match_reason, mismatch_reason
-        reason, extra = match_reason if negated else mismatch_reason, self._shown(considered)
+        reason, extra = match_reason if negated else mismatch_reason, self._considered_fields(considered)
         if self.operator == "$expr":
             extra = [("expressionResult", *from_python(negated))]
         elif self.operator == "$exists":
@@ -96,7 +96,7 @@ class _Leaf:
         path_values = list(_values_at((OBJECT, document), parts, self.operator not in _OF_ARRAYS))
         return path_values if path_values or any(_values_at((OBJECT, document), parts, False)) else None
 
-    def _shown(self, considered: Sequence[Value] | None) -> list[tuple[str, int, bytes]]:
+    def _considered_fields(self, considered: Sequence[Value] | None) -> list[tuple[str, int, bytes]]:
         if considered is None:
             return []
         is_single = len(considered) == 1

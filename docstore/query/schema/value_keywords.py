@@ -38,8 +38,8 @@ _NUMBERS = frozenset(NUMBERS)
 _EXACT = Context(prec=6200, Emin=-999999, Emax=999999, traps=[])
 
 
-def wrong_type(keyword: str, wanted: str) -> CommandError:
-    return CommandError(Code.TypeMismatch, f"$jsonSchema keyword '{keyword}' must be {wanted}")
+def wrong_type(keyword: str, expected: str) -> CommandError:
+    return CommandError(Code.TypeMismatch, f"$jsonSchema keyword '{keyword}' must be {expected}")
 
 
 def distinct_texts(keyword: str, members: Sequence[Value]) -> Sequence[Value]:

@@ -59,7 +59,7 @@ class TextLanguage:
         pattern = _words(english)
         if len(text) > _SHORT:
             return list(self._counting(pattern.finditer(text), exactness))
-        terms_by_word = _known(self.name, exactness)
+        terms_by_word = _term_cache(self.name, exactness)
         if text.isascii():
             words = text.encode().translate(_blanks(english)).decode().split(" ")
         else:
@@ -71,7 +71,7 @@ class TextLanguage:
         return list(filter(None, terms))
 
     def _counting(self, words: Iterator[re.Match[str]], exactness: Exactness) -> Iterator[str]:
-        terms_by_word = _known(self.name, exactness)
+        terms_by_word = _term_cache(self.name, exactness)
         for match in words:
             word = match[0]
             term = terms_by_word.get(word)
@@ -130,7 +130,7 @@ def _blanks(with_apostrophes: bool) -> bytes:
 
 
 @cache
-def _known(language: str, exactness: Exactness) -> dict[str, str]:
+def _term_cache(language: str, exactness: Exactness) -> dict[str, str]:
     """Return the cache of words with their terms; the empty word between two separators has none."""
     return {"": ""}
 

@@ -91,25 +91,25 @@ class TextKeys:
             return None
         return PlainTexts(words_of(self.language), dict(self.weights), self.override)
 
-    def scorer(self, wanted: list[str]) -> Callable[[bytes], float]:
+    def scorer(self, query_terms: list[str]) -> Callable[[bytes], float]:
         """Return a function that adds up the scores of these distinct terms in a document, in their order."""
         texts = self.plain()
         if texts is None:
-            return lambda raw: sum(self._scores_of(raw, wanted))
-        plain = Scores(texts, [encode_key(string_value(term)) for term in wanted]).sum
+            return lambda raw: sum(self._scores_of(raw, query_terms))
+        plain = Scores(texts, [encode_key(string_value(term)) for term in query_terms]).sum
 
         def score(raw: bytes) -> float:
             total = plain(raw)
-            return sum(self._scores_of(raw, wanted)) if total < 0 else total
+            return sum(self._scores_of(raw, query_terms)) if total < 0 else total
 
         return score
 
-    def _scores_of(self, raw: bytes, wanted: list[str]) -> list[float]:
-        scores = [0.0] * len(wanted)
+    def _scores_of(self, raw: bytes, query_terms: list[str]) -> list[float]:
+        scores = [0.0] * len(query_terms)
         for text, weight, language in self.texts(raw):
             terms = language.terms(text)
-            spend(_PER_TERM * len(wanted))
-            for index, term in enumerate(wanted):
+            spend(_PER_TERM * len(query_terms))
+            for index, term in enumerate(query_terms):
                 count = terms.count(term)
                 if count:
                     scores[index] += _score(text, weight, term, count, len(terms))

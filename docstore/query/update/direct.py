@@ -55,7 +55,7 @@ class DirectUpdate:
         after = self.change(raw, now, -1 if matched_index is None else int(matched_index))
         if after is not None:
             return after
-        return self._whole().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
+        return self._general_update().apply(raw, matched_index=matched_index, now=now, timestamp=timestamp)
 
     @property
     def changed_in_place(self) -> frozenset[bytes]:
@@ -83,14 +83,18 @@ class DirectUpdate:
         """Return the document to insert from the seed that the filter describes; None if `upsert` must build it. `now`
         is as in `change`, -1 if it is not known.
         """
-        made = self._changes.insert(seed, now)
-        return None if made is None else inserted(made, new_id)
+        document = self._changes.insert(seed, now)
+        return None if document is None else inserted(document, new_id)
 
     def upsert(self, tree: Filter, new_id: Value, *, now: int, timestamp: int) -> bytes:
-        made = self.seeded(seed_document(tree), new_id, now)
-        return made if made is not None else self._whole().upsert(tree, new_id, now=now, timestamp=timestamp)
+        document = self.seeded(seed_document(tree), new_id, now)
+        return (
+            document
+            if document is not None
+            else self._general_update().upsert(tree, new_id, now=now, timestamp=timestamp)
+        )
 
-    def _whole(self) -> Update:
+    def _general_update(self) -> Update:
         if self._general is None:
             self._general = parse_update(self._specification, self._array_filters)
         return self._general
@@ -101,7 +105,7 @@ def direct_update(specification: bytes, array_filters: tuple[bytes, ...] = ()) -
     if not has_operators(specification):
         return None
     short = len(specification) + sum(map(len, array_filters)) <= _SHORT
-    return (_kept if short else _direct_update)(specification, array_filters)
+    return (_cached_update if short else _direct_update)(specification, array_filters)
 
 
 def _direct_update(specification: bytes, array_filters: tuple[bytes, ...]) -> DirectUpdate | None:
@@ -109,5 +113,5 @@ def _direct_update(specification: bytes, array_filters: tuple[bytes, ...]) -> Di
     return None if changes is None else DirectUpdate(specification, array_filters, changes)
 
 
-_kept = lru_cache(maxsize=256)(_direct_update)
+_cached_update = lru_cache(maxsize=256)(_direct_update)
 """Applications repeat the same short updates; an update holds no state of a request."""

@@ -36,15 +36,15 @@ class Unset:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """`$min` (`wanted` -1) and `$max` (1): the value replaces one that compares to the other side of it."""
+    """`$min` (`order` -1) and `$max` (1): the value replaces one that compares to the other side of it."""
 
     value: Value
-    wanted: int
+    order: int
     compare: Callable[[Value, Value], int]
     blocked: ClassVar[Blocked] = Blocked.REFUSE_TO_CREATE
 
     def apply(self, path: str, current: Value | None, situation: Situation) -> Value | None:
-        if current is None or self.compare(self.value, current) == self.wanted:
+        if current is None or self.compare(self.value, current) == self.order:
             return self.value
         return current
 

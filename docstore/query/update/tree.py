@@ -119,7 +119,7 @@ class _Application:
         for name, child in paced(node.in_order()):
             path = prefix + name
             current = present.get(name)
-            new_value = self._made(child, path) if current is None else self.place(child, current, path)
+            new_value = self.create_value(child, path) if current is None else self.apply_node(child, current, path)
             if path == "_id" and current is not None and new_value != current and not isinstance(child, RenameSource):
                 raise _changed_id(child)
             if new_value != current and not prefix and name.startswith("$") and not self.situation.inserting:
@@ -140,7 +140,7 @@ class _Application:
         changed.extend((name, *new_value) for name, new_value in results.items() if new_value is not None)
         return document_from(changed)
 
-    def place(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
+    def apply_node(self, node: PathNode | Modifier, value: Value, path: str) -> Value | None:
         if not isinstance(node, PathNode):
             return node.apply(path, value, self.situation)
         _check_position(node)
@@ -163,7 +163,7 @@ class _Application:
             if position < len(members):
                 members[position] = self.element(child, members[position], f"{path}.{name}")
                 continue
-            new_member = self._made(child, f"{path}.{name}")
+            new_member = self.create_value(child, f"{path}.{name}")
             if new_member is not None:
                 if position - len(members) > MAX_PADDING:
                     raise CommandError(Code.CannotBackfillArray, f"can't backfill more than {MAX_PADDING} elements")
@@ -190,20 +190,20 @@ class _Application:
         """Return an array element after its change. A removed one becomes null; that counts as modified even if it was
         null.
         """
-        changed = self.place(node, member, path)
+        changed = self.apply_node(node, member, path)
         if changed is None:
             self.situation.modified = True
             return NULL_VALUE
         return changed
 
-    def _made(self, node: PathNode | Modifier, path: str) -> Value | None:
+    def create_value(self, node: PathNode | Modifier, path: str) -> Value | None:
         """Return the new value at a path that had none."""
         if not isinstance(node, PathNode):
             return node.apply(path, None, self.situation)
         _check_position(node)
         if node.selects:
             raise _no_array(path)
-        fields = [(name, self._made(child, f"{path}.{name}")) for name, child in paced(node.in_order())]
+        fields = [(name, self.create_value(child, f"{path}.{name}")) for name, child in paced(node.in_order())]
         present_fields = [(name, *value) for name, value in fields if value is not None]
         return (OBJECT, document_from(present_fields)) if present_fields else None
 

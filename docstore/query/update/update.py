@@ -211,10 +211,10 @@ class Replacement:
     def apply(self, raw: bytes, *, matched_index: str | None, now: int, timestamp: int) -> bytes:
         return self._in_place_of(raw, fill_timestamps(self.document, timestamp))
 
-    def _in_place_of(self, raw: bytes, made: bytes) -> bytes:
+    def _in_place_of(self, raw: bytes, document: bytes) -> bytes:
         if self.dollar:
             raise dollar_field(self.dollar)
-        after = _with_kept_id(made, get_field(raw, "_id"))
+        after = _with_kept_id(document, get_field(raw, "_id"))
         return after if after != raw else raw
 
     def moves_id(self, raw: bytes) -> bool:
@@ -260,12 +260,12 @@ class PipelineUpdate:
         return inserted(_with_kept_id(document, get_field(seed, "_id")), new_id)
 
 
-def _with_kept_id(made: bytes, old_id: Value | None) -> bytes:
-    new_id = get_field(made, "_id")
+def _with_kept_id(document: bytes, old_id: Value | None) -> bytes:
+    new_id = get_field(document, "_id")
     if old_id is not None and new_id is not None and compare(old_id, new_id) != 0:
         raise _altered_id(new_id)
     document_id = new_id if new_id is not None else old_id
-    return made if document_id is None else with_id_first(made, document_id)
+    return document if document_id is None else with_id_first(document, document_id)
 
 
 def _array_id() -> CommandError:

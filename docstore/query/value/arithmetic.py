@@ -82,7 +82,7 @@ def multiply(a: Value, b: Value) -> Value | None:
 def _combine(
     a: Value,
     b: Value,
-    whole: Callable[[int, int], int],
+    integer: Callable[[int, int], int],
     binary: Callable[[float, float], float],
     decimal: Callable[[Decimal, Decimal], Decimal],
 ) -> Value | None:
@@ -91,7 +91,7 @@ def _combine(
         return from_decimal(decimal(to_decimal(a), to_decimal(b)))
     if kind == DOUBLE:
         return double_value(binary(to_float(a), to_float(b)))
-    result = whole(int_of(a), int_of(b))
+    result = integer(int_of(a), int_of(b))
     if kind == INT32:
         return integer_value(result)
     return int64_value(result) if LONG_MIN <= result <= LONG_MAX else None

@@ -94,13 +94,13 @@ def _pieces(value: Value) -> Iterator[str]:
         yield _CONSTANTS.get(code) or _scalar(code, data, to_python(value))
 
 
-def _scalar(code: int, data: bytes, thing: Any) -> str:
+def _scalar(code: int, data: bytes, python_value: Any) -> str:
     if code == BOOL:
-        return "true" if thing else "false"
+        return "true" if python_value else "false"
     if code in (INT32, INT64):
-        return str(int(thing))
+        return str(int(python_value))
     if code == DOUBLE:
-        return _double(float(thing))
+        return _double(float(python_value))
     if code == DECIMAL:
         return str(Decimal128.from_bid(data))
     if code == OBJECT_ID:
@@ -119,7 +119,7 @@ def _scalar(code: int, data: bytes, thing: Any) -> str:
         pattern, _, options = data.partition(b"\0")
         return f"/{pattern.decode()}/{options[:-1].decode()}"
     if code == CODE:
-        return str(thing)
+        return str(python_value)
     assert code == DB_POINTER, f"no such type of value: {code}"
     return f"DBRef('{data[4:-13].decode()}', {ObjectId(data[-12:])})"
 

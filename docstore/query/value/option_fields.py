@@ -41,11 +41,11 @@ def refuse_nested_duplicates(where: str, value: Value) -> None:
 def refuse_duplicate(where: str, names: list[str], refusal: Refusal | None = None) -> None:
     """Raise an error if a name occurs twice, as `option_fields` does."""
     if len(set(names)) < len(names):
-        seen: set[str] = set()
+        visited: set[str] = set()
         for name in names:
-            if name in seen:
+            if name in visited:
                 raise duplicate_field(where, name) if refusal is None else refusal(name)
-            seen.add(name)
+            visited.add(name)
 
 
 def duplicate_field(where: str, name: str) -> CommandError:

@@ -25,13 +25,13 @@ class PackedValues(Sequence[Value]):
         return iter(each_value(self._raw))
 
     @overload
-    def __getitem__(self, place: int) -> Value: ...
+    def __getitem__(self, index: int) -> Value: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Value, ...]: ...
-    def __getitem__(self, place: int | slice) -> Value | tuple[Value, ...]:
-        if isinstance(place, slice):
-            return tuple(self)[place]
-        at = range(self._count)[place]
+    def __getitem__(self, index: slice) -> tuple[Value, ...]: ...
+    def __getitem__(self, index: int | slice) -> Value | tuple[Value, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        at = range(self._count)[index]
         return next(islice(self, at, None))
 
     def __eq__(self, other: object) -> bool:

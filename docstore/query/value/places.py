@@ -14,9 +14,9 @@ def read_place(path: str) -> bytes:
     return ".".join([first, *(part for part in later_parts if not part.isdigit())]).encode()
 
 
-def first_name(place: bytes) -> str:
+def first_name(path: bytes) -> str:
     """Return the top-level field of a place."""
-    return place.partition(b".")[0].decode()
+    return path.partition(b".")[0].decode()
 
 
 def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
@@ -34,10 +34,10 @@ def changed_place(path: str, *, positions_exist: bool = False) -> bytes:
     return ".".join(parts).encode()
 
 
-def meet(some: Collection[bytes], others: Collection[bytes]) -> bool:
+def meet(paths: Collection[bytes], other_paths: Collection[bytes]) -> bool:
     """True if one of these places equals, contains or lies in one of the others."""
     return any(
         path == other or path.startswith(other + b".") or other.startswith(path + b".")
-        for path in some
-        for other in others
+        for path in paths
+        for other in other_paths
     )

@@ -103,16 +103,16 @@ class Digest:
         self._fresh = array("d")
 
 
-def _between(centroids: list[tuple[float, int]], place: int, inside: int) -> float:
+def _between(centroids: list[tuple[float, int]], index: int, inside: int) -> float:
     """Return the number at index `inside` (from 0) of a centroid, on the line from its mean to that of its
     neighbour.
     """
-    mean, weight = centroids[place]
+    mean, weight = centroids[index]
     middle = (weight - 1) / 2
     step = -1 if inside < middle else 1
-    if not 0 <= place + step < len(centroids) or inside == middle:
+    if not 0 <= index + step < len(centroids) or inside == middle:
         return mean
-    neighbour_mean, neighbour_weight = centroids[place + step]
+    neighbour_mean, neighbour_weight = centroids[index + step]
     distance = (weight + neighbour_weight) / 2
     return mean + (neighbour_mean - mean) * abs(inside - middle) / distance
 

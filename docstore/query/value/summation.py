@@ -44,10 +44,10 @@ class Summation:
         self._decimal = Decimal(0)
 
     @classmethod
-    def of_parts(cls, whole: int, high: float, low: float) -> Summation:
+    def of_parts(cls, integers: int, high: float, low: float) -> Summation:
         """Return a sum from the integers in it, and the two doubles of the whole sum."""
         summation = cls()
-        summation._whole, summation._high, summation._low = whole, high, low
+        summation._whole, summation._high, summation._low = integers, high, low
         return summation
 
     def add(self, value: Value) -> None:

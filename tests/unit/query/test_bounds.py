@@ -13,7 +13,7 @@ from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.pattern import KeyPattern
 from docstore.query.filter.parse import parse_filter
 from docstore.query.plan.bounds import equalities, fixed_values, key_ranges
-from docstore.query.plan.intervals import Range, behind, intersection, union
+from docstore.query.plan.intervals import Range, intersection, prefix_end, union
 from tests.unit.query.raw import raw, value
 
 
@@ -28,7 +28,7 @@ def holds(ranges: list[tuple[bytes, bytes]], key: bytes) -> bool:
 def test_an_equality_is_one_point() -> None:
     key = encode_key(value(5))
 
-    assert bounds({"a": 5}, ("a", 1)) == [(key, behind(key))]
+    assert bounds({"a": 5}, ("a", 1)) == [(key, prefix_end(key))]
 
 
 def test_conditions_on_one_path_are_intersected_for_a_shard_key() -> None:

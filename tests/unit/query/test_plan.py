@@ -109,7 +109,7 @@ def test_bounds_that_say_less_leave_the_filter_to_be_applied(condition: dict[str
 
 
 def test_a_multikey_index_says_all_of_one_condition_and_not_of_two() -> None:
-    multikey = index("a_1", ("a", 1), places=1)
+    multikey = index("a_1", ("a", 1), array_bits=1)
 
     assert plan({"a": 5}, multikey).residual is None
     assert plan({"a": {"$gt": 5, "$lt": 9}}, multikey).residual is not None
@@ -129,13 +129,13 @@ def test_what_the_bounds_say_already_is_not_asked_again() -> None:
 
 
 def test_two_conditions_on_an_array_are_not_intersected() -> None:
-    chosen = plan({"a": {"$gt": 5, "$lt": 3}}, index("a_1", ("a", 1), places=1))
+    chosen = plan({"a": {"$gt": 5, "$lt": 3}}, index("a_1", ("a", 1), array_bits=1))
 
     assert used(chosen) == "a_1"
 
 
 def test_two_conditions_on_one_element_are_intersected() -> None:
-    chosen = plan({"a": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, index("a_1", ("a", 1), places=1))
+    chosen = plan({"a": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, index("a_1", ("a", 1), array_bits=1))
 
     assert chosen.access == Eof()
 
@@ -173,8 +173,8 @@ def test_a_sparse_index_serves_no_order_alone() -> None:
 
 
 def test_a_multikey_index_serves_an_order_as_a_whole_and_not_within_bounds() -> None:
-    whole = plan({}, index("a_1", ("a", 1), places=1), sort={"a": 1})
-    bounded = plan({"a": {"$gt": 1}}, index("a_1", ("a", 1), places=1), sort={"a": 1})
+    whole = plan({}, index("a_1", ("a", 1), array_bits=1), sort={"a": 1})
+    bounded = plan({"a": {"$gt": 1}}, index("a_1", ("a", 1), array_bits=1), sort={"a": 1})
 
     assert used(whole) == "a_1"
     assert whole.provides_sort
@@ -222,7 +222,7 @@ def test_fields_behind_a_range_are_checked_in_the_index() -> None:
 
 
 def test_arrays_in_one_field_leave_the_bounds_of_others_tight() -> None:
-    second = index("a_b", ("a", 1), ("b", 1), places=2)
+    second = index("a_b", ("a", 1), ("b", 1), array_bits=2)
 
     assert plan({"a": {"$gt": 1, "$lt": 5}, "b": 3}, second).residual is None
     assert plan({"a": 1}, second, sort={"b": 1}).provides_sort
@@ -234,7 +234,7 @@ def test_arrays_in_one_field_leave_the_bounds_of_others_tight() -> None:
     [{"a": {"$ne": 1}}, {"a": {"$nin": [1, 2]}}, {"a": {"$not": {"$gt": 1}}}, {"$nor": [{"a": 1}]}],
 )
 def test_a_negation_is_all_that_its_bounds_hold_without_arrays(condition: dict[str, Any]) -> None:
-    plain, arrays = index("a_1", ("a", 1)), index("a_1", ("a", 1), places=1)
+    plain, arrays = index("a_1", ("a", 1)), index("a_1", ("a", 1), array_bits=1)
 
     assert plan(condition, plain).residual is None
     assert plan(condition, arrays).residual is not None

@@ -45,17 +45,17 @@ any, a test that drops entries which cannot lead to a match).
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """A search in `index`, whose entries begin with `prefix`, for the value at `place`, like the `first` of the form.
+    """A search in `index`, whose entries begin with `prefix`, for the value at `position`, like the form's `first`.
 
-    `left`: the tests of the other values. `order`: the order into which documents must still be sorted. An order by
+    `residual`: the tests of the other values. `order`: the order into which documents must still be sorted. An order by
     text score uses the search that was bound last.
     """
 
     index: IndexInfo
     prefix: bytes
-    place: int
+    position: int
     first: Sought
-    left: Tests | None
+    residual: Tests | None
     order: Order | None
 
     patience = 0
@@ -64,10 +64,10 @@ class PreparedSearch:
 
     def bound(self, values: list[Value]) -> Bound | None:
         """Return the bound search; None if the filter's plan is another. Errors: those of parsing the argument."""
-        sought, other_values = values[self.place], values[: self.place] + values[self.place + 1 :]
+        sought, other_values = values[self.position], values[: self.position] + values[self.position + 1 :]
         if len(sought[1]) > MAX_PREPARED_ARGUMENT_BYTES:
             return None
-        predicates = [] if self.left is None else [self.left.predicate(other_values)]
+        predicates = [] if self.residual is None else [self.residual.predicate(other_values)]
         if isinstance(self.first, TextSearch):
             return self._of_texts(self.first, sought, predicates)
         condition = parse_geo(self.first.path, elements(sought[1]))
@@ -87,7 +87,7 @@ class PreparedSearch:
         reach = None if self.index.multikey else geometry.reach(condition.region)
         return self._parts(ranges), _all_of([compile_filter(condition), *predicates]), None, reach
 
-    def _of_texts(self, first: TextSearch, sought: Value, left: list[Predicate]) -> Bound | None:
+    def _of_texts(self, first: TextSearch, sought: Value, predicates: list[Predicate]) -> Bound | None:
         text_search = _parsed_text(sought)
         # Bind the scores that the order and the metadata read.
         search = self._settled(text_search, first.matcher)
@@ -98,16 +98,16 @@ class PreparedSearch:
             # A cursor may test documents after another search has been bound.
             own = replace(text_search, matcher=TextMatcher())
             self._settled(own, own.matcher)
-            left.append(compile_filter(own))
-        return self._parts(ranges), _all_of(left), None, None
+            predicates.append(compile_filter(own))
+        return self._parts(ranges), _all_of(predicates), None, None
 
     def _parts(self, ranges: list[tuple[bytes, bytes]]) -> list[Part]:
         prefix = self.prefix
         return [(self.index, [(prefix + low, prefix + high) for low, high in ranges])]
 
-    def _settled(self, found: TextSearch, matcher: TextMatcher) -> Search:
+    def _settled(self, text_search: TextSearch, matcher: TextMatcher) -> Search:
         assert self.index.text is not None, "it was found by the index"
-        return matcher.settle(found.search, found.language, found.exactness, self.index.text)
+        return matcher.settle(text_search.search, text_search.language, text_search.exactness, self.index.text)
 
 
 _parsed_text = lru_cache(maxsize=256)(parse_text)
@@ -184,9 +184,9 @@ def _holds_all(index: IndexInfo) -> bool:
     return len(index.fields) == 1 and index.partial is None and index.collation is None
 
 
-def _is_alone(index: IndexInfo, beside: list[str], order: Sort, indexes: Sequence[IndexInfo]) -> bool:
+def _is_alone(index: IndexInfo, field_names: list[str], order: Sort, indexes: Sequence[IndexInfo]) -> bool:
     """True if no other index can serve a filter on fields of these names, or the order."""
-    names = {*beside, *(path for path, _ in order.fields[:1])}
+    names = {*field_names, *(path for path, _ in order.fields[:1])}
     if any(name.startswith("$") for name in names):
         return False
     return not any(
