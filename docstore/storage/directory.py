@@ -131,19 +131,19 @@ class Provenance:
         """The identity of the directory; empty if unknown."""
         return self.marker.identity if self.marker is not None else self.mark.identity if self.mark is not None else ""
 
-    def completed(self, known: Provenance) -> Provenance:
-        """Return this with what the directory is `known` to have had in place of what is missing, foreign or older."""
-        identity = known.identity
+    def completed(self, recorded: Provenance) -> Provenance:
+        """Return this with what is `recorded` of the directory in place of what is missing, foreign or older."""
+        identity = recorded.identity
         if not identity:
             return self
-        marker = self.marker if self.marker is not None and self.marker.identity == identity else known.marker
-        marks = [mark for mark in (self.mark, known.mark) if mark is not None and mark.identity in ("", identity)]
+        marker = self.marker if self.marker is not None and self.marker.identity == identity else recorded.marker
+        marks = [mark for mark in (self.mark, recorded.mark) if mark is not None and mark.identity in ("", identity)]
         newest = max(marks, key=lambda mark: (mark.manifest, mark.manifest_bytes, mark.sequence), default=None)
         return Provenance(marker, newest)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON, for `provenance_of`."""
-        marker, mark = (None if each is None else asdict(each) for each in (self.marker, self.mark))
+        marker, mark = (None if part is None else asdict(part) for part in (self.marker, self.mark))
         if mark is not None:
             mark |= {name: sorted(mark[name].items()) for name in ("logs", "heads")}
         return {"marker": marker, "mark": mark}

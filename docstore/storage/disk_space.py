@@ -124,5 +124,5 @@ def _weight(batch: Batch) -> int:
 
 def disk_space(path: str) -> tuple[int, int]:
     """Return (bytes free for this user, total bytes) of a directory's file system."""
-    found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize

@@ -190,8 +190,8 @@ class Engine(Reader, Protocol):
 
 def getter_of(reader: Reader, family: Family) -> Get:
     """Return a function from keys of the family to their values or None, the fastest that the reader has."""
-    made: Callable[[Family], Get] | None = getattr(reader, "getter", None)
-    return partial(reader.get, family) if made is None else made(family)
+    factory: Callable[[Family], Get] | None = getattr(reader, "getter", None)
+    return partial(reader.get, family) if factory is None else factory(family)
 
 
 def keys_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:
@@ -208,8 +208,8 @@ def values_of_ranges(reader: Reader, family: Family, ranges: Sequence[Range]) ->
 
 def seeking(reader: Reader, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
     """Return an iterator over the keys, or pairs, below `end` that can seek upwards; None if the reader has none."""
-    made: Callable[..., Sought | None] | None = getattr(reader, "sought", None)
-    return None if made is None else made(family, end, pairs=pairs)
+    factory: Callable[..., Sought | None] | None = getattr(reader, "sought", None)
+    return None if factory is None else factory(family, end, pairs=pairs)
 
 
 def each_keys(reader: Reader, family: Family, ranges: Sequence[Range]) -> Iterator[bytes]:

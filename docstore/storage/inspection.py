@@ -117,13 +117,13 @@ class Inspection:
             )
 
 
-def inspect(path: Path, known: Provenance = UNKNOWN) -> Inspection:
-    """Return the kind and the problems of a directory; `known`: what it had when its unfinished repair began.
+def inspect(path: Path, recorded: Provenance = UNKNOWN) -> Inspection:
+    """Return the kind and the problems of a directory; `recorded`: what it had when its unfinished repair began.
 
     Errors: StorageError for another version's layout.
     """
     present, damage = read_provenance(path)
-    provenance = present.completed(known)
+    provenance = present.completed(recorded)
     marker, mark = provenance.marker, provenance.mark
     if present.marker is not None and marker is not None and present.marker.identity != marker.identity:
         damage.append(f"the file {MARKER} is that of another directory")

@@ -63,7 +63,7 @@ def replay_logs(
             if record is None:
                 order.has_gap = True
                 continue
-            loss, is_new = order.place(*batch_sequences(record))
+            loss, is_new = order.follow(*batch_sequences(record))
             losses += loss
             if is_new:
                 batch, strangers = _batch_of(record, families, flushed)
@@ -87,7 +87,7 @@ class _Order:
         self.logless = None if version is None else version.logless_sequences
         self._listed = None if version is None else version.last_sequence
 
-    def place(self, sequence: int, count: int) -> tuple[list[Loss], bool]:
+    def follow(self, sequence: int, count: int) -> tuple[list[Loss], bool]:
         """Return (the losses before a batch, True if it comes after the preceding ones)."""
         last, has_gap = self.last, self.has_gap
         if count and last is not None and sequence <= last:

@@ -189,9 +189,9 @@ class MemorySnapshot:
 
     @staticmethod
     def _walk(
-        held: MemorySnapshot, family: Family, start: bytes, end: bytes, reverse: bool
+        snapshot: MemorySnapshot, family: Family, start: bytes, end: bytes, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        version, engine = held._open_version(), held._engine
+        version, engine = snapshot._open_version(), snapshot._engine
         low, high, closed = start, end, (True, False)
         while low < high:
             keys = engine.next_keys(version, family, low, high, closed, reverse)
@@ -205,7 +205,7 @@ class MemorySnapshot:
                 high, closed = keys[-1], (True, False)
             else:
                 low, closed = keys[-1], (False, False)
-        held.close()
+        snapshot.close()
 
     def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         return (key for key, _ in self.items(family, start, end, reverse))

@@ -53,7 +53,7 @@ class Loss:
 class Repair:
     """One repair, as recorded in its journal. `directory`: its own; `is_resumed`: an earlier process began it.
 
-    `known`: the provenance of the database that the repaired directory holds, or holds once its files are replaced.
+    `recorded`: the provenance of the database that the repaired directory holds, or holds once its files are replaced.
     """
 
     directory: Path
@@ -63,7 +63,7 @@ class Repair:
     moved: tuple[str, ...] = field(default=())
     """The files concerned by the moving phases."""
     is_resumed: bool = False
-    known: Provenance = UNKNOWN
+    recorded: Provenance = UNKNOWN
 
     @property
     def fresh(self) -> Path:
@@ -85,7 +85,7 @@ class Repair:
             "reason": self.reason,
             "moved": list(moved),
             "losses": [asdict(loss) for loss in following.losses],
-            "known": self.known.document(),
+            "known": self.recorded.document(),
         }
         write_sealed(self.directory / _JOURNAL, content)
         return following
@@ -99,7 +99,7 @@ def begin_repair(path: Path, reason: str, replaced: Repair | None = None) -> Rep
     provenance, _ = read_provenance(path)
     losses: tuple[Loss, ...] = ()
     if replaced is not None:
-        provenance, losses = provenance.completed(replaced.known), replaced.losses
+        provenance, losses = provenance.completed(replaced.recorded), replaced.losses
     parent = path / DIRECTORY
     parent.mkdir(exist_ok=True)
     number = max((int(entry.name) for entry in parent.iterdir() if entry.name.isdigit()), default=0) + 1
@@ -108,7 +108,7 @@ def begin_repair(path: Path, reason: str, replaced: Repair | None = None) -> Rep
     sync_directory(parent)
     sync_directory(path)
     first = Phase.FILLING if reason else Phase.CHECKING
-    return Repair(directory, first, losses, reason, known=provenance).enter(first)
+    return Repair(directory, first, losses, reason, recorded=provenance).enter(first)
 
 
 def unfinished_repair(path: Path) -> Repair | None:
@@ -187,8 +187,10 @@ def read_repair(directory: Path) -> Repair | None:
         ) from None
     losses = tuple(Loss(**loss) for loss in content["losses"])
     # Journals of earlier versions lack it.
-    known = provenance_of(content["known"]) if "known" in content else UNKNOWN
-    return Repair(directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True, known)
+    recorded = provenance_of(content["known"]) if "known" in content else UNKNOWN
+    return Repair(
+        directory, Phase(content["phase"]), losses, content["reason"], tuple(content["moved"]), True, recorded
+    )
 
 
 def refuse_unfinished(path: Path) -> None:

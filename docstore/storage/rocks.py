@@ -53,7 +53,7 @@ from docstore.storage.disk_space import DiskSpace, disk_space
 from docstore.storage.engine import Batch, DiskFull, Family, Get, Range, StorageError
 from docstore.storage.removed_keys import RemovedKeys, merge_removed_keys
 from docstore.storage.rocks_load import NO_SPACE, FileLoad, LoadedFiles
-from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, check_status, read_error, sought, within
+from docstore.storage.rocks_snapshot import RocksSnapshot, Versions, check_status, iterate_ranges, read_error, sought
 
 LOG = component("STORAGE")
 _MIB = 1 << 20
@@ -156,7 +156,7 @@ class RocksEngine:
 
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         """Return the keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
-        return within(self._families[family], ranges, values)
+        return iterate_ranges(self._families[family], ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought:
         """Return a seekable iterator (`docstore.storage.engine.seeking`)."""
@@ -181,8 +181,8 @@ class RocksEngine:
                 self._out_of_space = True
                 raise DiskFull(f"the disk of {self.path} is full; make room and start again: {error}") from error
             raise StorageError(f"the write to {self.path} failed: {error}") from error
-        for family, kept in self._kept.items():
-            kept.change(batch.changes[family])
+        for family, cache in self._kept.items():
+            cache.change(batch.changes[family])
         for family, _, _ in batch.ranges:
             if family in self._kept:
                 self._kept[family].forget()
@@ -249,11 +249,11 @@ class RocksEngine:
         _set_compaction(self._families, disabled=False)
 
     def ratio(self, family: Family) -> float:
-        known = self._ratios.get(family)
+        measured = self._ratios.get(family)
         now = monotonic()
-        if known is None or now - known[0] > _RATIO_SECONDS:
-            known = self._ratios[family] = (now, _measured_ratio(self._families[family]))
-        return known[1]
+        if measured is None or now - measured[0] > _RATIO_SECONDS:
+            measured = self._ratios[family] = (now, _measured_ratio(self._families[family]))
+        return measured[1]
 
     def stats(self) -> dict[str, Any]:
         metrics: dict[str, Any] = {"name": "rocksdb", "batches": self._writes, "cacheBytes": self._cache.get_usage()}

@@ -109,8 +109,8 @@ class Versions:
             older.newer = newer
             if not older.pinned:
                 if version.touched:
-                    for mine, more in zip(_touched(older), version.touched, strict=True):
-                        mine.update(more)
+                    for mine, newer_keys in zip(_touched(older), version.touched, strict=True):
+                        mine.update(newer_keys)
                     older.count = sum(map(len, older.touched))
                 older.pinned = version.pinned
         if newer is not None:
@@ -204,23 +204,23 @@ class _Differences:
     def update(self, version: _Version, family: Family) -> None:
         """Add the keys touched since the last call."""
         keys = self.keys
-        seen: dict[int, int] = {}
+        counts: dict[int, int] = {}
         step: _Version | None = version
         while step is not None:
             if step.touched:
                 touched = step.touched[family]
                 fresh = len(touched) - self._seen.get(step.number, 0)
-                seen[step.number] = len(touched)
+                counts[step.number] = len(touched)
                 if fresh > MAX_INSERTED_KEYS:
                     keys = sorted({*keys, *islice(reversed(touched), fresh)})
                 else:
                     for key in islice(reversed(touched), fresh):
-                        place = bisect_left(keys, key)
-                        if place == len(keys) or keys[place] != key:
-                            keys.insert(place, key)
+                        index = bisect_left(keys, key)
+                        if index == len(keys) or keys[index] != key:
+                            keys.insert(index, key)
             step = None if step.pinned else step.newer
         self.keys = keys
-        self._seen = seen
+        self._seen = counts
 
 
 class RocksSnapshot:
@@ -269,7 +269,7 @@ class RocksSnapshot:
     def of_ranges(self, family: Family, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
         """Return the keys or values in many ranges (`docstore.storage.engine.keys_of_ranges`)."""
         if not self._open_version().written:
-            return within(self._versions.base(family), ranges, values)
+            return iterate_ranges(self._versions.base(family), ranges, values)
         return self._changed_ranges(family, ranges, values)
 
     def sought(self, family: Family, end: bytes, *, pairs: bool) -> Sought | None:
@@ -300,7 +300,7 @@ class RocksSnapshot:
                 while end < len(ranges) and not _has_key_within(keys, ranges[end]):
                     end += 1
             if end > first:
-                yield from within(self._versions.base(family), ranges[first:end], values)
+                yield from iterate_ranges(self._versions.base(family), ranges[first:end], values)
             else:
                 end += 1
                 yield from read(family, *ranges[first])
@@ -322,10 +322,10 @@ class RocksSnapshot:
         if reverse:
             own.reverse()
         # Read now: the snapshot may be closed before the iterator is consumed.
-        found = [(key, value) for key in own if (value := self.get(family, key)) is not None]
+        own_items = [(key, value) for key in own if (value := self.get(family, key)) is not None]
         changed = set(own)
-        kept = (item for item in stored if item[0] not in changed)
-        return merge(kept, found, key=_key_of, reverse=reverse)
+        base_items = (item for item in stored if item[0] not in changed)
+        return merge(base_items, own_items, key=_key_of, reverse=reverse)
 
     def _changed_keys(self, family: Family) -> list[bytes]:
         """Return the sorted keys that may differ between the snapshot and its base."""
@@ -340,21 +340,21 @@ class RocksSnapshot:
 
 def _has_key_within(keys: list[bytes], bounds: Range) -> bool:
     """Return True if one of the sorted keys lies in the range."""
-    place = bisect_left(keys, bounds[0])
-    return place < len(keys) and keys[place] < bounds[1]
+    index = bisect_left(keys, bounds[0])
+    return index < len(keys) and keys[index] < bounds[1]
 
 
 def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
     """Return pairs from a shared iterator, which is repositioned for every chunk."""
-    place = end if reverse else start
+    seek_key = end if reverse else start
     while True:
         chunk: list[tuple[bytes, bytes]] = []
         if reverse:
-            walk.seek_for_prev(place)
-            if walk.valid() and walk.key() >= place:
+            walk.seek_for_prev(seek_key)
+            if walk.valid() and walk.key() >= seek_key:
                 walk.prev()
         else:
-            walk.seek(place)
+            walk.seek(seek_key)
         while walk.valid() and len(chunk) < _CHUNK:
             key = walk.key()
             if key < start or key >= end:
@@ -369,7 +369,7 @@ def _pinned_items(walk: Any, start: bytes, end: bytes, reverse: bool) -> Iterato
         yield from chunk
         if len(chunk) < _CHUNK:
             return
-        place = chunk[-1][0] if reverse else chunk[-1][0] + b"\0"
+        seek_key = chunk[-1][0] if reverse else chunk[-1][0] + b"\0"
 
 
 def _newest_walk(
@@ -413,7 +413,7 @@ def read_error(error: Exception) -> StorageError:
     return DataCorrupted(text) if text.startswith("Corruption") else StorageError(f"a read failed: {text}")
 
 
-def within(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
+def iterate_ranges(source: Any, ranges: Sequence[Range], values: bool) -> Iterator[bytes]:
     """Return the keys or values in the ranges, by one iterator created now that seeks from one range to the next.
 
     It detects damage itself. Its bound is the end of the last range, so tombstones behind that are not scanned.

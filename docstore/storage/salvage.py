@@ -67,7 +67,7 @@ def salvage(path: Path) -> Repair:
     was_filled = repair.phase is not Phase.FILLING
     repair = _replace_files(path, repair)
     # The files of an earlier process may have been damaged since.
-    if was_filled and (reason := _find_damage(path, repair.known)):
+    if was_filled and (reason := _find_damage(path, repair.recorded)):
         repair = _replace_files(path, begin_repair(path, reason, repair))
     return repair
 
@@ -97,12 +97,12 @@ def _move(source: Path, target: Path, names: tuple[str, ...]) -> None:
     sync_directory(source)
 
 
-def _find_damage(path: Path, known: Provenance = UNKNOWN) -> str:
+def _find_damage(path: Path, recorded: Provenance = UNKNOWN) -> str:
     """Return a description of the damage in a directory's files; empty if all are readable.
 
-    `known`: the provenance that an unfinished repair has recorded.
+    `recorded`: the provenance that an unfinished repair has recorded.
     """
-    state = inspect(path, known)
+    state = inspect(path, recorded)
     if state.damage:
         return "; ".join(state.damage)
     if state.kind in (Kind.NEW, Kind.UNFINISHED):
@@ -130,7 +130,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
     for directory in (repair.fresh, repair.work):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
-    state = inspect(path, repair.known)
+    state = inspect(path, repair.recorded)
     manifest = _whole_manifest(path, state)
     marked = None if state.marker is None else state.marker.identity
     identity = marked or new_identity()
@@ -159,7 +159,7 @@ def _fill(path: Path, repair: Repair) -> Repair:
         target.close()
     sync_directory(repair.fresh)
     moved = [file.name for file in engine_files(path)] + [name for name in (MARKER, SYNCED) if (path / name).exists()]
-    repair = replace(repair, known=read_provenance(repair.fresh)[0])
+    repair = replace(repair, recorded=read_provenance(repair.fresh)[0])
     return repair.enter(Phase.MOVING_OUT, repair.losses + tuple(losses), tuple(moved))
 
 
