@@ -156,8 +156,8 @@ class Index:
 
     def keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int]:
         """Return (the document's encoded keys, distinct and sorted; positions of expanded arrays), as `marked_keys`."""
-        found = self.marked_keys(raw, tolerant=tolerant)
-        return found[0], found[1]
+        marked = self.marked_keys(raw, tolerant=tolerant)
+        return marked[0], marked[1]
 
     def marked_keys(self, raw: bytes, *, tolerant: bool = False) -> tuple[list[bytes], int, bytes]:
         """Return (the document's encoded keys, distinct and sorted; positions of expanded arrays; the marks of its
@@ -315,12 +315,12 @@ class Collection:
         """Return the secondary indexes whose entries may change with these fields; None: any field."""
         if changed is None:
             return self.secondary
-        found = self._changing.get(changed)
-        if found is None:
-            found = tuple(index for index in self.secondary if index.may_change(changed))
+        indexes = self._changing.get(changed)
+        if indexes is None:
+            indexes = tuple(index for index in self.secondary if index.may_change(changed))
             if len(self._changing) < MAX_CACHED_FIELD_SETS:
-                self._changing[changed] = found
-        return found
+                self._changing[changed] = indexes
+        return indexes
 
     def plant(self, ident: int) -> None:
         """Set the ident of the collection's tree. The catalog writes the row."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class NamespaceGuard(Protocol):
     """Keeps documents out of databases that belong to the mode."""
 
-    def check_documents(self, catalog: Catalog, database: str, what: str) -> None:
-        """Errors: CommandNotSupported for a database of the mode. `what`: the command, or its action, for the
+    def check_documents(self, catalog: Catalog, database: str, action: str) -> None:
+        """Errors: CommandNotSupported for a database of the mode. `action`: the command, or its action, for the
         message.
         """
 

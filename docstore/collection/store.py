@@ -229,7 +229,7 @@ class Store:
         oplog.commit_limit = up_to.timestamp
         if not self.undo_history.due(oplog.written_entries):
             return
-        limit = self.undo_history.passed(oplog.written_entries, oplog.written_undo, up_to.timestamp)
+        limit = self.undo_history.record_progress(oplog.written_entries, oplog.written_undo, up_to.timestamp)
         if limit is not None:
             batch = Batch()
             batch.delete_range(Family.UNDO, timestamp_key(self._undo_limit), timestamp_key(limit + 1))

@@ -90,9 +90,9 @@ class WriteUnitOfWork(PendingReader):
         self._open = True
 
     def insert(
-        self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, ahead: KeysAhead | None = None
+        self, coll: Collection, raw: bytes, *, stmt_id: StatementIds | None = None, index_keys: KeysAhead | None = None
     ) -> int:
-        """Insert a document with an `_id`; return its record id. `ahead`: precomputed keys. Errors: DuplicateKey."""
+        """Insert a document with an `_id`; return its record id. `index_keys`: if precomputed. Errors: DuplicateKey."""
         id_key = coll.id_key(raw)
         newest = coll.newest_id
         if newest is None:
@@ -108,7 +108,7 @@ class WriteUnitOfWork(PendingReader):
         rid = record_id_bytes(record_id)
         added: Marked = {}
         if coll.secondary:
-            added, grown = self._entries.new_keys(coll, raw, rid, ahead)
+            added, grown = self._entries.new_keys(coll, raw, rid, index_keys)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, {}, added)
@@ -135,17 +135,17 @@ class WriteUnitOfWork(PendingReader):
         assert not coll.options.capped, "a capped collection takes documents one by one"
         count, size = len(documents), sum(map(len, documents))
         rids = record_ids(coll.next_record_id, count)
-        made = self._entries.add_identities(coll, documents, rids)
+        new_keys = self._entries.add_identities(coll, documents, rids)
         if coll.secondary:
             added, grown = self._entries.add_all(coll, documents, rids)
             if grown:
                 self._grow_multikey(coll, grown)
-            made += added
+            new_keys += added
         record_keys = self._put_new(coll, rids, documents, size)
         journal = self._journal
         if journal is not None and coll.replicates:
             journal.note_absent(_RECORDS, record_keys)
-            journal.note_absent(_INDEXES, made)
+            journal.note_absent(_INDEXES, new_keys)
             key = self._keys.get(coll.ns)
             journal.log_inserts(coll.heads["i"], documents, (coll.ident, count, size), key)
         if self._changes is not None:
@@ -168,18 +168,18 @@ class WriteUnitOfWork(PendingReader):
         if coll.options.capped or not (journal is None or journal.logs_each):
             return False
         rids = record_ids(coll.next_record_id, len(documents))
-        found = self._entries.of_each(coll, documents, rids)
-        if found is None:
+        entries = self._entries.of_each(coll, documents, rids)
+        if entries is None:
             return False
-        if found.grown:
+        if entries.grown:
             if journal is not None:
                 return False
-            self._grow_multikey(coll, found.grown)
+            self._grow_multikey(coll, entries.grown)
         record_keys = self._put_new(coll, rids, documents, sum(map(len, documents)))
-        self._entries.add_each(found)
-        coll.newest_id = max(coll.newest_id or b"", *found.id_keys)
+        self._entries.add_each(entries)
+        coll.newest_id = max(coll.newest_id or b"", *entries.id_keys)
         if journal is not None:
-            changed = DocumentChanges(documents, record_keys, documents, new_keys=found.made, stmt_ids=stmt_ids)
+            changed = DocumentChanges(documents, record_keys, documents, new_keys=entries.entry_keys, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["i"], changed, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [Change(coll.ns, "i", None, raw, self.from_migrate) for raw in documents]
@@ -188,18 +188,18 @@ class WriteUnitOfWork(PendingReader):
     def replace(
         self, coll: Collection, record_id: int, before: bytes, after: bytes, *,
         stmt_id: StatementIds | None = None, image: Image | None = None, changed: frozenset[bytes] | None = None,
-        paths: Paths | None = None, operation: bytes | None = None, ahead: KeysAhead | None = None,
+        paths: Paths | None = None, operation: bytes | None = None, index_keys: KeysAhead | None = None,
     ) -> None:  # fmt: skip
         """Replace `before`, which must be the current document and have an equal `_id`, by `after`.
 
         `changed`: the only places (`docstore.query.value.places`) in which they may differ, if known. `paths`: the
-        changed paths, as in `make_update`. `operation`: the entry's `o`, if known. `ahead`: as in `insert`.
+        changed paths, as in `make_update`. `operation`: the entry's `o`, if known. `index_keys`: as in `insert`.
         """
         rid = record_id_bytes(record_id)
         removed: Marked = {}
         added: Marked = {}
         if coll.secondary:
-            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed, ahead)
+            removed, added, grown = self._entries.changed_keys(coll, before, after, rid, changed, index_keys)
             if grown:
                 self._grow_multikey(coll, grown)
             self._entries.move(coll, removed, added)
@@ -220,8 +220,8 @@ class WriteUnitOfWork(PendingReader):
         if journal is not None and coll.replicates:
             if coll.options.pre_images and not self.from_migrate:
                 journal.keep_before(before)
-            made = [key for key in added if key not in removed] if added else ()
-            journal.note_document(record_key, before, after, removed, made)
+            new_keys = [key for key in added if key not in removed] if added else ()
+            journal.note_document(record_key, before, after, removed, new_keys)
             o = after if journal.replaying else operation or make_update(before, after, paths)
             o2 = document_key(self._keys, coll.ns, after, b"o2") if self._keys else id_document(after, b"o2")
             journal.log(coll.heads["u"], o, o2, counted=(coll.ident, 0, growth), stmt_id=stmt_id, image=image)
@@ -238,12 +238,12 @@ class WriteUnitOfWork(PendingReader):
         journal = self._journal if coll.replicates else None
         if coll.options.pre_images or not (journal is None or journal.logs_each):
             return False
-        made: list[list[bytes]] | None = None
+        new_keys: list[list[bytes]] | None = None
         removed: list[Marked] | None = None
         if indexes:
             grow = partial(self._grow_multikey, coll) if journal is None else None
-            made, removed = self._entries.change_each(indexes, rids, before, after, grow)
-            if made is None:
+            new_keys, removed = self._entries.change_each(indexes, rids, before, after, grow)
+            if new_keys is None:
                 return False
         record_keys = [coll.prefix + rid for rid in rids]
         self._records.update(zip(record_keys, after, strict=True))
@@ -253,7 +253,7 @@ class WriteUnitOfWork(PendingReader):
         if journal is not None:
             if journal.replaying or operations is None:
                 operations = [] if journal.replaying else list(map(make_update, before, after, repeat(paths)))
-            logged = DocumentChanges(operations, record_keys, after, before, made, removed, stmt_ids=stmt_ids)
+            logged = DocumentChanges(operations, record_keys, after, before, new_keys, removed, stmt_ids=stmt_ids)
             journal.log_each(coll.heads["u"], logged, self._keys.get(coll.ns), coll.ident)
         if self._changes is not None:
             self._changes += [
@@ -269,15 +269,15 @@ class WriteUnitOfWork(PendingReader):
         *,
         stmt_id: StatementIds | None = None,
         image: Image | None = None,
-        ahead: KeysAhead | None = None,
+        index_keys: KeysAhead | None = None,
     ) -> None:
-        """Remove the document `before`, which must be the current one at the record id. `ahead`: as in `insert`."""
+        """Remove the document `before`, the current one at the record id. `index_keys`: as in `insert`."""
         rid = record_id_bytes(record_id)
         record_key = coll.prefix + rid
         id_key = coll.id_key(before)
         removed: Marked = {}
         if coll.secondary:
-            removed = self._entries.old_keys(coll, before, rid, ahead)
+            removed = self._entries.old_keys(coll, before, rid, index_keys)
             self._entries.move(coll, removed, {})
         self._records[record_key] = None
         self._indexes[id_key] = None
@@ -315,15 +315,15 @@ class WriteUnitOfWork(PendingReader):
             self._changes += [Change(coll.ns, "d", before, None, self.from_migrate) for before in befores]
         return True
 
-    def _trim(self, coll: Collection, kept: int) -> None:
-        """Remove the oldest documents of a capped collection above its limits, up to the record `kept`."""
+    def _trim(self, coll: Collection, newest: int) -> None:
+        """Remove the oldest documents of a capped collection above its limits, up to the record `newest`."""
         options, delta, oldest = coll.options, self._deltas[coll], self._oldest[coll]
         while exceeded(options, coll.count + delta[0], coll.size + delta[1]):
-            found = oldest.take_before(kept)
-            if found is None:
+            record = oldest.take_before(newest)
+            if record is None:
                 return
-            self.remove(coll, *found)
-            self._trimmed = {**self._trimmed, coll: found[0]}
+            self.remove(coll, *record)
+            self._trimmed = {**self._trimmed, coll: record[0]}
 
     def put_row(self, coll: Collection, update: RowUpdate, document: Callable[[], bytes]) -> None:
         """Apply a row update of `docstore.widecolumn.node.rows`; `document` returns the `o` of its entry. An update

@@ -93,8 +93,8 @@ class Validation:
         except DataCorrupted as error:
             report.add(f"rows of {ns} cannot be read: {error}")
 
-    def _check_documents(self, wanted: dict[str, int]) -> Iterator[None]:
-        """Check each document, and add its expected entries to the sums in `wanted`."""
+    def _check_documents(self, expected_sums: dict[str, int]) -> Iterator[None]:
+        """Check each document, and add its expected entries to the sums in `expected_sums`."""
         coll, report = self._coll, self.report
         try:
             for count, (key, raw) in enumerate(self._reader.items(Family.RECORDS, coll.prefix, coll.end), 1):
@@ -111,13 +111,13 @@ class Validation:
                         report.add(
                             f"record {rid.hex()} has an array under index {index.name}, which does not know of it"
                         )
-                    wanted[index.name] += sum(map(hash, _entries(index, keys, rid, marks))) + len(keys) * _ONE
+                    expected_sums[index.name] += sum(map(hash, _entries(index, keys, rid, marks))) + len(keys) * _ONE
                 if count % _CLOCK_EVERY == 0:
                     yield
         except DataCorrupted as error:
             report.add(f"documents of {coll.ns} cannot be read: {error}")
 
-    def _check_index(self, index: Index, wanted: int) -> Iterator[None]:
+    def _check_index(self, index: Index, expected_sum: int) -> Iterator[None]:
         """Compare the stored entries with the expected sum."""
         report = self.report
         count = total = 0
@@ -135,7 +135,7 @@ class Validation:
         except DataCorrupted as error:
             report.add(f"index {index.name} cannot be read: {error}")
         else:
-            if total != wanted:
+            if total != expected_sum:
                 yield from self._tell_differences(index)
         report.keys[index.name] = count
 

@@ -17,7 +17,7 @@ class WriteLock:
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self.count > 0
 
     def take(self) -> None:

@@ -254,14 +254,14 @@ def catalog_row(coll: Collection) -> tuple[bytes, bytes]:
     return CATALOG_PREFIX + coll.prefix, document_from(fields)
 
 
-def read_row(reader: Reader, ident: int, row: bytes, known: Collection | None = None) -> Collection:
-    """Return the collection of a catalog row; if `known` is not None, that object, updated to the row."""
+def read_row(reader: Reader, ident: int, row: bytes, existing: Collection | None = None) -> Collection:
+    """Return the collection of a catalog row; if `existing` is not None, that object, updated to the row."""
     fields = document_to_python(row)
     ns = str(fields["ns"])
     stored = get_field(row, "options")
     assert stored is not None, "a catalog row without options"
     options = parse_options(stored[1])
-    coll = known
+    coll = existing
     if coll is None:
         by_id = Index(id_index(options.collation, options.clustered), int(fields["idIndex"]))
         coll = Collection(ns, UUID(bytes=bytes(fields["uuid"])), options, ident, by_id)

@@ -210,9 +210,9 @@ def existing(catalog: Catalog, ns: str) -> Collection:
     return coll
 
 
-def check_room(coll: Collection, wanted: int) -> None:
+def check_room(coll: Collection, count: int) -> None:
     """Errors: CannotCreateIndex if the collection would have more than 64 indexes."""
-    if len(coll.indexes) + len(coll.building) + wanted > MAX_INDEXES:
+    if len(coll.indexes) + len(coll.building) + count > MAX_INDEXES:
         raise too_many(coll.ns)
 
 

@@ -116,11 +116,11 @@ def _clustered(stored: Value | None) -> bytes | None:
     return None if stored is None else stored[1] if stored[0] == OBJECT else _OF_BUCKETS
 
 
-def capped_size(wanted: int) -> int:
+def capped_size(size: int) -> int:
     """Return the effective size of a capped collection: the next multiple of 256."""
-    return max(-(-wanted // SIZE_STEP), 1) * SIZE_STEP
+    return max(-(-size // SIZE_STEP), 1) * SIZE_STEP
 
 
-def capped_maximum(wanted: int) -> int:
+def capped_maximum(maximum: int) -> int:
     """Return the effective maximum number of documents; zero and below mean none."""
-    return wanted if wanted > 0 else NO_MAXIMUM
+    return maximum if maximum > 0 else NO_MAXIMUM

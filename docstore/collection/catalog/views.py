@@ -197,11 +197,11 @@ def _check_cycle(graph: dict[str, list[str]], start: str) -> None:
                 paths.append((*path, below))
 
 
-def _longest_way(graph: dict[str, list[str]], ns: str, known: dict[str, int]) -> int:
+def _longest_way(graph: dict[str, list[str]], ns: str, lengths: dict[str, int]) -> int:
     """Return the number of namespaces on the longest path from `ns`, both ends included. The graph must be acyclic."""
-    if ns not in known:
-        known[ns] = 1 + max((_longest_way(graph, other, known) for other in graph.get(ns, ())), default=0)
-    return known[ns]
+    if ns not in lengths:
+        lengths[ns] = 1 + max((_longest_way(graph, other, lengths) for other in graph.get(ns, ())), default=0)
+    return lengths[ns]
 
 
 def _reads(database: str, view: ViewDefinition) -> list[str]:

@@ -36,12 +36,12 @@ _INDEXES = Family.INDEXES
 class NewEntries(NamedTuple):
     """The index entries of new documents.
 
-    `id_keys`: the keys in the `_id` index. `made`: the entries per document. `entries`: all entries with their marks.
+    `id_keys`: the keys in the `_id` index. `entry_keys`: the entries per document. `entries`: all with their marks.
     `grown`: the multikey positions added. `claims`: the unique keys taken, each with the record id that takes it.
     """
 
     id_keys: list[bytes]
-    made: list[list[bytes]]
+    entry_keys: list[list[bytes]]
     entries: Marked
     grown: Grown
     claims: dict[bytes, bytes]
@@ -77,7 +77,7 @@ class Entries:
         return self._engine.get(_INDEXES, key)
 
     def new_keys(
-        self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None
+        self, coll: Collection, raw: bytes, rid: bytes, index_keys: KeysAhead | None = None
     ) -> tuple[Marked, Grown]:
         """Return (secondary entries of a new document, multikey positions that it adds). Errors: DuplicateKey."""
         added: Marked = {}
@@ -85,7 +85,9 @@ class Entries:
         for index in coll.secondary:
             tolerant = not self._enforce
             keys, positions, marks = (
-                index.marked_keys(raw, tolerant=tolerant) if ahead is None else ahead.of(index, raw, tolerant=tolerant)
+                index.marked_keys(raw, tolerant=tolerant)
+                if index_keys is None
+                else index_keys.of(index, raw, tolerant=tolerant)
             )
             if positions & ~index.array_bits:
                 grown.append((index, positions))
@@ -209,11 +211,11 @@ class Entries:
             return False
         return next(keys_of_ranges(self._engine, _INDEXES, [(lowest, highest + b"\0")]), None) is not None
 
-    def old_keys(self, coll: Collection, raw: bytes, rid: bytes, ahead: KeysAhead | None = None) -> Marked:
+    def old_keys(self, coll: Collection, raw: bytes, rid: bytes, index_keys: KeysAhead | None = None) -> Marked:
         """Return the secondary entries of a stored document."""
         entries: Marked = {}
         for index in coll.secondary:
-            marked = index.marked_keys if ahead is None else partial(ahead.of, index)
+            marked = index.marked_keys if index_keys is None else partial(index_keys.of, index)
             keys, _, marks = marked(raw, tolerant=not self._enforce)
             for key in keys:
                 entries[index.prefix + key + rid] = marks
@@ -226,7 +228,7 @@ class Entries:
         after: bytes,
         rid: bytes,
         changed: frozenset[bytes] | None = None,
-        ahead: KeysAhead | None = None,
+        index_keys: KeysAhead | None = None,
     ) -> tuple[Marked, Marked, Grown]:
         """Return (entries to remove, entries to add, multikey positions added) for a changed document. Errors:
         DuplicateKey.
@@ -237,7 +239,7 @@ class Entries:
         added: Marked = {}
         grown: Grown = []
         for index in coll.indexes_of(changed):
-            marked = index.marked_keys if ahead is None else partial(ahead.of, index)
+            marked = index.marked_keys if index_keys is None else partial(index_keys.of, index)
             old, _, old_marks = marked(before, tolerant=not self._enforce)
             new, positions, marks = marked(after, tolerant=not self._enforce)
             if positions & ~index.array_bits:
@@ -340,7 +342,7 @@ class Entries:
                 claims[key[:-RECORD_ID_BYTES]] = key[-RECORD_ID_BYTES:]
 
     def _check(self, coll: Collection, index: Index, raw: bytes, entry: bytes, rid: bytes) -> None:
-        if not self._taken(entry, rid):
+        if not self._is_taken(entry, rid):
             return
         if not index.ready:
             index.collisions.add(entry)
@@ -356,7 +358,7 @@ class Entries:
             self._look(entry)
         return duplicate_key(coll, index, raw, entry[len(index.prefix) :])
 
-    def _taken(self, entry: bytes, rid: bytes) -> bool:
+    def _is_taken(self, entry: bytes, rid: bytes) -> bool:
         claim = self._claims.get(entry)
         if claim is not None and claim != rid:
             return True

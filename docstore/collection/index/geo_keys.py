@@ -66,7 +66,7 @@ def _field(spec: IndexSpec, path: str, direction: int, geometry: GeoKeys) -> _Fi
         pattern = KeyPattern([(path, direction)], spec.collation.fold if spec.collation is not None else None)
         if isinstance(geometry, SphereKeys):
             return pattern.keys
-        return lambda raw: _taken_whole(raw, names, pattern, array_bit)
+        return lambda raw: _encode_value(raw, names, pattern, array_bit)
     cells = _plane_cells if isinstance(geometry, PlaneKeys) else _sphere_cells
 
     def located(raw: bytes) -> tuple[list[bytes], int]:
@@ -99,9 +99,9 @@ def _plane_cells(geometry: GeoKeys, raw: bytes, names: list[str]) -> list[bytes]
     return sorted(keys)
 
 
-def _taken_whole(raw: bytes, names: list[str], pattern: KeyPattern, whole: int) -> tuple[list[bytes], int]:
+def _encode_value(raw: bytes, names: list[str], pattern: KeyPattern, array_bit: int) -> tuple[list[bytes], int]:
     value = whole_value(raw, names)
-    return [pattern.encode([value])], whole if value[0] == ARRAY else 0
+    return [pattern.encode([value])], array_bit if value[0] == ARRAY else 0
 
 
 def whole_value(raw: bytes, names: list[str]) -> Value:

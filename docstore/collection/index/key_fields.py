@@ -50,8 +50,8 @@ def key_fields(raw: bytes, key: bytes) -> tuple[tuple[str, int], ...]:
 
 
 def _repeated_path(raw: bytes, key: bytes, path: str) -> CommandError:
-    shown = display((OBJECT, key))
-    return refused(raw, f"The field '{path}' appears multiple times in the index key pattern {shown}", Code.BadValue)
+    key_text = display((OBJECT, key))
+    return refused(raw, f"The field '{path}' appears multiple times in the index key pattern {key_text}", Code.BadValue)
 
 
 def _check_compound_wildcard(raw: bytes, fields: list[tuple[str, int]]) -> None:

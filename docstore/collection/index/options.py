@@ -26,21 +26,21 @@ _FOREIGN = {
 """Operators that queries accept but partial index filters refuse, at the top or in a disjunction."""
 
 
-def shown(raw: bytes) -> str:
+def document_text(raw: bytes) -> str:
     """Return a document as text for a message."""
     return display((OBJECT, raw))
 
 
 def refused(raw: bytes, reason: str, code: Code | int = Code.CannotCreateIndex) -> CommandError:
     """Return the error that refuses the specification `raw`."""
-    return CommandError(code, f"Error in specification {shown(raw)} :: caused by :: {reason}")
+    return CommandError(code, f"Error in specification {document_text(raw)} :: caused by :: {reason}")
 
 
 def expire_seconds(raw: bytes, value: Value, fields: int) -> int:
     """Return the expiry of a TTL index in seconds. Errors: CannotCreateIndex."""
     seconds = checked_expire_seconds(value, Code.CannotCreateIndex)
     if fields > 1:
-        raise CommandError(Code.CannotCreateIndex, f"a TTL index has a single field. Index spec: {shown(raw)}")
+        raise CommandError(Code.CannotCreateIndex, f"a TTL index has a single field. Index spec: {document_text(raw)}")
     return seconds
 
 

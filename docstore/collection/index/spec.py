@@ -17,11 +17,11 @@ from docstore.collection.index.geo_options import check_type, geometry_of, kept_
 from docstore.collection.index.key_fields import is_wildcard, key_fields
 from docstore.collection.index.options import (
     collation_of,
+    document_text,
     expire_seconds,
     number_of,
     partial_filter,
     refused,
-    shown,
     wildcard_paths,
 )
 from docstore.collection.index.text_options import TextIndexSpec, text_index_of
@@ -54,7 +54,7 @@ class IndexSpec:
     `raw`: the document as in `listIndexes` and the oplog. `key`: its key pattern, with directions as given. `fields`:
     the same as (dotted path, 1 or -1; 0 for a field of another kind).
     `partial`: the filter of a partial index. `expire_after`: seconds. `wildcard`, `geometry`, `text`: the key generator
-    of such an index. `others`: the geo and text options that were given, used or not.
+    of such an index. `other_options`: the geo and text options that were given, used or not.
     """
 
     name: str
@@ -70,7 +70,7 @@ class IndexSpec:
     collation: Collation | None = None
     geometry: GeoKeys | None = None
     text: TextKeys | None = None
-    others: tuple[tuple[str, bytes], ...] = ()
+    other_options: tuple[tuple[str, bytes], ...] = ()
     clustered: bool = False
 
     @property
@@ -175,7 +175,7 @@ def _clustered_spec(
     for option in options:
         if option not in _OF_CLUSTERED:
             text = f"The field '{option}' is not valid for a clustered index specification."
-            raise refused(raw, f"{text} Specification: {shown(raw)}", _INVALID_OPTION)
+            raise refused(raw, f"{text} Specification: {document_text(raw)}", _INVALID_OPTION)
     if fields != (("_id", 1),):
         raise no_such_cluster(raw)
     name = options["name"]
@@ -251,7 +251,9 @@ def _check_version(raw: bytes, name: str, value: Value) -> None:
     if version != version // 1:
         raise refused(raw, "Index version must be representable as a 32-bit integer", Code.BadValue)
     if version not in (1, 2):
-        raise refused(raw, f"Invalid index specification {shown(raw)}; cannot create an index with v={version:g}")
+        raise refused(
+            raw, f"Invalid index specification {document_text(raw)}; cannot create an index with v={version:g}"
+        )
 
 
 def _version_of(options: dict[str, Value]) -> int:
@@ -322,7 +324,8 @@ def _check_id_index(raw: bytes, options: dict[str, Value]) -> None:
     for option in options:
         if option not in ("v", "key", "name", "collation", "ns"):
             raise CommandError(
-                _INVALID_OPTION, f"The field '{option}' is not valid for an _id index specification. {shown(raw)}"
+                _INVALID_OPTION,
+                f"The field '{option}' is not valid for an _id index specification. {document_text(raw)}",
             )
 
 
@@ -330,7 +333,7 @@ def _check_name(raw: bytes, name: str, key: Value) -> None:
     first = elements(key[1])[0]
     if len(elements(key[1])) == 1 and first[0] == "_id" and first[1] in NUMBERS and number_of(first[1:]) == -1:
         raise CommandError(
-            Code.BadValue, f"The field 'key' for an _id index must be {{_id: 1}}, but got {shown(key[1])}"
+            Code.BadValue, f"The field 'key' for an _id index must be {{_id: 1}}, but got {document_text(key[1])}"
         )
     if name == ID_INDEX_NAME:
         raise CommandError(Code.BadValue, "The index name '_id_' is reserved for the _id index")

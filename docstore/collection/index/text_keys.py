@@ -31,8 +31,8 @@ def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     plain = text.plain()
 
     def keys(raw: bytes) -> tuple[list[bytes], int, bytes]:
-        head = b"".join([_beside(raw, path, pattern) for path, pattern in leading])
-        tail = b"".join([_beside(raw, path, pattern) for path, pattern in trailing])
+        head = b"".join([_encode_non_text(raw, path, pattern) for path, pattern in leading])
+        tail = b"".join([_encode_non_text(raw, path, pattern) for path, pattern in trailing])
         entries = None if plain is None else plain.terms(raw)
         if entries is None:
             entries = []
@@ -49,7 +49,7 @@ def text_entries(spec: IndexSpec, text: TextKeys) -> KeysOf:
     return keys
 
 
-def _beside(raw: bytes, path: str, pattern: KeyPattern) -> bytes:
+def _encode_non_text(raw: bytes, path: str, pattern: KeyPattern) -> bytes:
     path_values = list(values_at((OBJECT, raw), path.split("."))) or [_NULL]
     if len(path_values) > 1 or path_values[0][0] == ARRAY:
         document_text = display((OBJECT, raw))

@@ -98,11 +98,11 @@ def _text_option(options: Mapping[str, Value], name: str, default: str) -> str:
     return text_of(options[name]) if name in options else default
 
 
-def _key_of(key: bytes, before: Sequence[str], behind: Sequence[str]) -> bytes:
+def _key_of(key: bytes, before: Sequence[str], after: Sequence[str]) -> bytes:
     """Return the stored key pattern: one pair of fields in place of the text fields, between the other fields."""
     by_path = {path: (path, code, data) for path, code, data in elements(key)}
     text = [(TERMS, *string_value("text")), (_SCORES, *from_python(1))]
-    return document_from([*(by_path[path] for path in before), *text, *(by_path[path] for path in behind)])
+    return document_from([*(by_path[path] for path in before), *text, *(by_path[path] for path in after)])
 
 
 def _check_version(raw: bytes, options: Mapping[str, Value]) -> None:

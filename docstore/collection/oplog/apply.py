@@ -108,8 +108,8 @@ class EntryUnit:
                 self.apply(entry)
         return len(run.entries)
 
-    def _at(self, place: int) -> None:
-        self._journal.place = place
+    def _at(self, position: int) -> None:
+        self._journal.position = position
 
     def commit(self) -> None:
         """Write the unit. Errors: OutOfDiskSpace; nothing has taken effect then."""

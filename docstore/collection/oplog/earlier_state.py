@@ -52,7 +52,7 @@ class EarlierState:
 
         Errors: UnrecoverableRollback if one has no undo record.
         """
-        for place, key in enumerate(self._entries, 1):
+        for count, key in enumerate(self._entries, 1):
             record = self._snapshot.get(Family.UNDO, key)
             if record is None:
                 raise UnrecoverableRollback("an entry has no undo record")
@@ -67,7 +67,7 @@ class EarlierState:
                     previous = previous.put_back(self.get(family, changed))
                 self._changes[family][changed] = previous
             self._changes[Family.OPLOG][key] = self._changes[Family.UNDO][key] = None
-            if place % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:
+            if count % _ENTRIES_PER_LOOK == 0 and clock() >= deadline:
                 return False
         self._keys = tuple(sorted(changes) for changes in self._changes)
         return True

@@ -139,26 +139,26 @@ class Journal:
         before: bytes | None,
         after: bytes | None,
         removed: dict[bytes, bytes],
-        made: Collection[bytes],
+        new_keys: Collection[bytes],
     ) -> None:
         """Note that the next operation changed a record from `before` to `after` (None: absent), and index entries.
 
-        `removed`: entries with values that were removed or replaced. `made`: entries that are new. Errors:
+        `removed`: entries with values that were removed or replaced. `new_keys`: entries that are new. Errors:
         WriteConflict.
         """
         if self._claimed:
             self._claims.refuse(record_key)
             self._claims.refuse_entries(removed)
-            self._claims.refuse_entries(made)
-        self._undo.append(undo_document(_RECORDS, record_key, before, after, _INDEXES, removed, made))
+            self._claims.refuse_entries(new_keys)
+        self._undo.append(undo_document(_RECORDS, record_key, before, after, _INDEXES, removed, new_keys))
 
     def keep_before(self, document: bytes) -> None:
         """Keep the pre-image of the next operation for change streams."""
         if not self._from_migrate:
             self._before = document
 
-    def _put_before(self, timestamp: int, place: int, document: bytes, wall_ms: int) -> None:
-        key = pre_image_key(timestamp, place)
+    def _put_before(self, timestamp: int, position: int, document: bytes, wall_ms: int) -> None:
+        key = pre_image_key(timestamp, position)
         self._batch.changes[_META][key] = pre_image_value(wall_ms, document)
         self._undo.append(undo_key(_META, key, None))
 
@@ -179,12 +179,12 @@ class Journal:
         if self._from_migrate:
             middle += _FROM_MIGRATE
         session = None if stmt_id is None else self._session
-        more = b""
+        tail = b""
         if session is not None and image is not None:
             self._reserved = 0  # an image precedes the entry that refers to it, with a lower timestamp
             self._append(NOOP_HEAD, image.document, b"", b"", NOTHING_COUNTED)
             assert self.last is not None, "an image has been logged"
-            more = optime_field(image.field.encode() + b"OpTime", self.last.timestamp, self.last.term)
+            tail = optime_field(image.field.encode() + b"OpTime", self.last.timestamp, self.last.term)
         if self._before is not None:
             self._put_before(self.next_timestamp(), 0, self._before, self._wall_ms)
             self._before = None
@@ -202,10 +202,10 @@ class Journal:
         previous = self._session_last
         entry = build_statement(
             session.lsid, txn_number, head, o, middle, statement_field(stmt_id),
-            timestamp, term, wall_ms, previous.timestamp, previous.term, more,
+            timestamp, term, wall_ms, previous.timestamp, previous.term, tail,
         )  # fmt: skip
         self._session_last = optime = OpTime(term, timestamp)
-        self._put(optime, entry, undo_record(counted, undo))
+        self._append_entry(optime, entry, undo_record(counted, undo))
         undo.clear()
         if type(stmt_id) is int:
             self._statements[stmt_id] = optime
@@ -324,17 +324,19 @@ class Journal:
         return undo
 
     def _log_end(self, o: bytes, previous: OpTime, undo: Sequence[bytes], before: Mapping[int, bytes]) -> None:
-        for place, document in before.items():
-            self._put_before(self.next_timestamp(), place, document, self._wall_ms)
+        for position, document in before.items():
+            self._put_before(self.next_timestamp(), position, document, self._wall_ms)
         record = b"".join((*undo, *self._undo))
         self._undo.clear()
         self._append(_command_head(self._session), o, b"", _link_to(previous), record)
 
     def _append(self, head: bytes, o: bytes, middle: bytes, last: bytes, undo: bytes) -> None:
         optime = OpTime(self._oplog.term, self.next_timestamp())
-        self._put(optime, build_entry(head, o, middle, optime.timestamp, optime.term, self._wall_ms, last), undo)
+        self._append_entry(
+            optime, build_entry(head, o, middle, optime.timestamp, optime.term, self._wall_ms, last), undo
+        )
 
-    def _put(self, optime: OpTime, entry: bytes, undo: bytes) -> None:
+    def _append_entry(self, optime: OpTime, entry: bytes, undo: bytes) -> None:
         """Put an entry and its undo record into the batch. Errors: NotWritablePrimary."""
         self._reserved = 0
         if not self._oplog.writable:

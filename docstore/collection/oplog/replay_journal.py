@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ReplayJournal(Journal):
-    """A journal that replays entries. `place`: the index of the operation in its entry, if that has several.
+    """A journal that replays entries. `position`: the index of the operation in its entry, if that has several.
 
     `tolerant`: the data may be ahead of the entries (initial sync), so there are no undo records, and an entry may have
     been logged before.
@@ -51,7 +51,7 @@ class ReplayJournal(Journal):
         self._tolerant = tolerant
         self._run: EntryRun | None = None
         self._optime = NULL_OPTIME
-        self.place = 0
+        self.position = 0
         self._counted: list[tuple[int, int, int]] = []
         # The session rows as this unit leaves them, and the statements to report to the table, in order.
         self._rows: dict[bytes, bytes] = {}
@@ -61,7 +61,7 @@ class ReplayJournal(Journal):
         """Begin the entry at that optime, written at `wall_ms`: changes noted from now on belong to it."""
         self._optime = optime
         self._wall_ms = wall_ms
-        self.place = 0
+        self.position = 0
 
     def begin_run(self, run: EntryRun) -> None:
         """Begin a run: the next `log_each` logs these entries together."""
@@ -73,7 +73,7 @@ class ReplayJournal(Journal):
     def keep_before(self, document: bytes) -> None:
         """Keep the pre-image, unless tolerant: data ahead of the entry is not its pre-image."""
         if not self._tolerant:
-            self._put_before(self._optime.timestamp, self.place, document, self._wall_ms)
+            self._put_before(self._optime.timestamp, self.position, document, self._wall_ms)
 
     def log(
         self,
@@ -106,19 +106,19 @@ class ReplayJournal(Journal):
         log = LogBatch(changes[Family.OPLOG], changes[Family.UNDO], (Family.RECORDS, Family.INDEXES, Family.META))
         entry_bytes, undo_bytes = run.put(log, changed, ident, SESSION_PREFIX, rows)
         changes[Family.META].update(rows)
-        for each in run.statements():
-            self._note_statements(run.term, each)
+        for statements in run.statements():
+            self._note_statements(run.term, statements)
         self.last, self._run = last, None
         self._logged += len(run.entries)
         self._logged_bytes += entry_bytes
         self._undo_bytes += undo_bytes
 
-    def _note_statements(self, term: int, each: StatementsInRow) -> None:
+    def _note_statements(self, term: int, run: StatementsInRow) -> None:
         """Note the session's row after these statements, and the statements to report to the table."""
-        row = self._rows[each.lsid] = pack_row(each.txn_number, term, each.timestamp, each.wall_ms)
-        optime, end = OpTime(term, each.timestamp), each.first + each.number
-        statements: Statements = dict.fromkeys(range(each.first, end), StatementRun(term, each.timestamp - end + 1))
-        self._writes.append((each.lsid, each.txn_number, row, optime, statements))
+        row = self._rows[run.lsid] = pack_row(run.txn_number, term, run.timestamp, run.wall_ms)
+        optime, end = OpTime(term, run.timestamp), run.first + run.number
+        executed: Statements = dict.fromkeys(range(run.first, end), StatementRun(term, run.timestamp - end + 1))
+        self._writes.append((run.lsid, run.txn_number, row, optime, executed))
 
     def end(self, entry: bytes, fields: Mapping[str, Value]) -> None:
         """Log the applied entry; `fields` are its top-level fields."""
@@ -169,10 +169,10 @@ class ReplayJournal(Journal):
         return b"" if timestamp is None else undo_as_of(timestamp)
 
     def _move_session(self, entry: bytes, fields: Mapping[str, Value]) -> None:
-        found = entry_session(fields)
-        if found is None:
+        session_fields = entry_session(fields)
+        if session_fields is None:
             return
-        session, statements, wall_ms = found
+        session, statements, wall_ms = session_fields
         lsid, optime = session.lsid, self._optime
         ended = b"" if statements else self._ending(entry, fields["o"][1])
         key = SESSION_PREFIX + lsid

@@ -210,17 +210,17 @@ class SessionTable:
         prepared transaction with a lower number is undecided.
         """
         state = self.state(lsid)
-        known = state.txn_number
-        if txn_number > known and lsid in self.prepared:
+        current = state.txn_number
+        if txn_number > current and lsid in self.prepared:
             raise CommandError(
                 Code.PreparedTransactionInProgress,
                 f"Cannot change transaction number to {txn_number} while the session has a prepared transaction",
             )
-        if txn_number < known:
+        if txn_number < current:
             raise CommandError(
                 Code.TransactionTooOld,
                 f"Retryable write with txnNumber {txn_number} is prohibited on session {lsid[:16].hex()} "
-                f"because a newer retryable write with txnNumber {known} has already started on this session.",
+                f"because a newer retryable write with txnNumber {current} has already started on this session.",
             )
         return state
 
@@ -241,10 +241,10 @@ class SessionTable:
         if state.txn_number != txn_number:
             return None
         statements = self._history(state)
-        found = statements.get(stmt_id)
-        if found is None and DEAD_END in statements:
+        step = statements.get(stmt_id)
+        if step is None and DEAD_END in statements:
             raise incomplete_history(lsid, txn_number)
-        return OpTime(found.term, stmt_id + found.lead) if isinstance(found, StatementRun) else found
+        return OpTime(step.term, stmt_id + step.lead) if isinstance(step, StatementRun) else step
 
     def statement_ids(self, lsid: bytes, txn_number: int) -> Collection[int]:
         """Return the numbers of statements known to have been executed; `DEAD_END` among them if there may be
@@ -275,8 +275,8 @@ class SessionTable:
                 break
             stmt_id = get_field(entry, "stmtId")
             if stmt_id is not None:
-                for each in statements_in(stmt_id):
-                    statements.setdefault(each, step)
+                for statement_id in statements_in(stmt_id):
+                    statements.setdefault(statement_id, step)
             step = previous_optime(entry)
         return statements
 

@@ -28,10 +28,10 @@ class UndoHistory:
         self._entries = 0
 
     def due(self, written_entries: int) -> bool:
-        """True if enough entries have been written since the last call of `passed`."""
+        """True if enough entries have been written since the last call of `record_progress`."""
         return written_entries - self._entries >= AT_ONCE
 
-    def passed(self, written_entries: int, undo_bytes: int, timestamp: int) -> int | None:
+    def record_progress(self, written_entries: int, undo_bytes: int, timestamp: int) -> int | None:
         """Record the totals written since the process started; everything up to `timestamp` is committed.
 
         Return the timestamp up to which undo records may be removed now; None if none may.

@@ -35,7 +35,7 @@ class JournaledTransaction(Protocol):
     def claim_entries(self, keys: Iterable[bytes]) -> None:
         """Claim index entries that other writers could change too. Errors: WriteConflict."""
 
-    def made(self, keys: Iterable[bytes]) -> None:
+    def note_created(self, keys: Iterable[bytes]) -> None:
         """Note records that the transaction created."""
 
 
@@ -71,7 +71,7 @@ class TransactionJournal(Journal):
         if family is Family.RECORDS:
             # Record ids are not reused, so they need no claim.
             stood.update(dict.fromkeys(keys))
-            self._transaction.made(keys)
+            self._transaction.note_created(keys)
             return
         for key in keys:
             stood.setdefault(key, None)
@@ -83,26 +83,26 @@ class TransactionJournal(Journal):
         before: bytes | None,
         after: bytes | None,
         removed: dict[bytes, bytes],
-        made: Collection[bytes],
+        new_keys: Collection[bytes],
     ) -> None:
         """Note that the next operation changed a record and index entries. Errors: WriteConflict."""
         stood = self._of(Family.RECORDS)
         if before is None:
             # Record ids are not reused, so they need no claim.
             stood[record_key] = None
-            self._transaction.made((record_key,))
+            self._transaction.note_created((record_key,))
         else:
             stood.setdefault(record_key, before)
             self._transaction.claim(Family.RECORDS, record_key)
         stood = self._of(Family.INDEXES)
         for key, value in removed.items():
             stood.setdefault(key, value)
-        for key in made:
+        for key in new_keys:
             stood.setdefault(key, None)
         if removed:
             self._transaction.claim_entries(removed)
-        if made:
-            self._transaction.claim_entries(made)
+        if new_keys:
+            self._transaction.claim_entries(new_keys)
 
     def _of(self, family: Family) -> dict[bytes, bytes | None]:
         """Return the values before the unit, by key, of a family."""
@@ -147,7 +147,9 @@ class TransactionJournal(Journal):
                 )
 
 
-def _first(known: dict[bytes, bytes | None], more: dict[bytes, bytes | None]) -> dict[bytes, bytes | None]:
-    for key, value in more.items():
-        known.setdefault(key, value)
-    return known
+def _first(
+    first_values: dict[bytes, bytes | None], later_values: dict[bytes, bytes | None]
+) -> dict[bytes, bytes | None]:
+    for key, value in later_values.items():
+        first_values.setdefault(key, value)
+    return first_values

@@ -44,7 +44,7 @@ class _Layer:
         layer.merge(changes)
         return layer
 
-    def within(self, start: bytes, end: bytes) -> _Changes:
+    def changes_in(self, start: bytes, end: bytes) -> _Changes:
         """Return the changes in `[start, end)`."""
         ordered = self._ordered
         if self._added:
@@ -76,7 +76,7 @@ class _View:
     def items(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         layer = self._layers[family]
         stored = self._below.items(family, start, end, reverse)
-        return overlaid(layer.within(start, end), stored, start, end, reverse) if layer.changes else stored
+        return overlaid(layer.changes_in(start, end), stored, start, end, reverse) if layer.changes else stored
 
     def keys(self, family: Family, start: bytes, end: bytes, reverse: bool = False) -> Iterator[bytes]:
         if not self._layers[family].changes:

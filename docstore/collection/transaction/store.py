@@ -129,7 +129,7 @@ class TransactionStore(Store):
             sums[1] += size
         self.changes += changes
 
-    def made(self, keys: Iterable[bytes]) -> None:
+    def note_created(self, keys: Iterable[bytes]) -> None:
         """Note records that the transaction created."""
         self._made.update(keys)
 
@@ -330,14 +330,14 @@ class _Collections(dict[str, Collection]):
     def get(self, ns: str, default: Any = None) -> Any:
         collection = dict.get(self, ns)
         if collection is None:
-            collection = self._catalog.found(ns)
+            collection = self._catalog.use_collection(ns)
         return default if collection is None else collection
 
     def __contains__(self, ns: object) -> bool:
         return self.get(str(ns)) is not None
 
     def __missing__(self, ns: str) -> Collection:
-        collection = self._catalog.found(ns)
+        collection = self._catalog.use_collection(ns)
         if collection is None:
             raise KeyError(ns)
         return collection
@@ -358,7 +358,7 @@ class _Catalog(Catalog):
         self.used: set[str] = set()
         self._absent: set[str] = set()
 
-    def found(self, ns: str) -> Collection | None:
+    def use_collection(self, ns: str) -> Collection | None:
         """Return the collection below and mark it as used. Errors: SnapshotUnavailable, LockTimeout."""
         coll = self._catalog_below.collections.get(ns)
         if coll is None and ns in self._absent:
@@ -426,12 +426,12 @@ class _Catalog(Catalog):
 
         It is in use from now on, even if a DDL operation waits for it.
         """
-        found = next((coll for coll in self.made if coll.uuid == uuid), None)
-        if found is None:
-            found = self._catalog_below.by_uuid(uuid)
-            if found is not None:
-                self._use(found, prepared=True)
-        return found
+        coll = next((member for member in self.made if member.uuid == uuid), None)
+        if coll is None:
+            coll = self._catalog_below.by_uuid(uuid)
+            if coll is not None:
+                self._use(coll, prepared=True)
+        return coll
 
 
 def _without_places(row: bytes) -> dict[str, Any]:

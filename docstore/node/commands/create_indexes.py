@@ -14,7 +14,7 @@ from uuid import UUID
 from docstore.collection.catalog.ddl import too_many
 from docstore.collection.collection import Collection
 from docstore.collection.index.conflicts import is_among
-from docstore.collection.index.options import refused, shown
+from docstore.collection.index.options import document_text, refused
 from docstore.collection.index.spec import (
     MAX_INDEXES,
     IndexSpec,
@@ -160,7 +160,7 @@ def missing(collection: Collection, specs: list[IndexSpec]) -> list[IndexSpec]:
         if own.clustered and spec.name == own.name:
             reason = (
                 "Cannot create an index where the name matches the clusteredIndex but the key does not - indexSpec: "
-                f"{shown(spec.raw)}, clusteredIndex: {shown(own.raw)}"
+                f"{document_text(spec.raw)}, clusteredIndex: {document_text(own.raw)}"
             )
             raise refused(spec.raw, reason, 6100906)
         if spec in missing_specs or is_among(spec, missing_specs):

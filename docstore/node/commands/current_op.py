@@ -28,7 +28,7 @@ def run(context: Context, _arguments: Arguments) -> Result:
     connections, own = bool(context.body.get("$all")), bool(context.body.get("$ownOps"))
     operations = in_progress(context, connections=connections, own=own, shorten=True)
     reply: dict[str, Any] = {"inprog": [entry for entry in operations if predicate.matches(from_python(entry)[1])]}
-    if node_of(context).store.write_lock.held:
+    if node_of(context).store.write_lock.is_held:
         reply["fsyncLock"] = True
         reply["info"] = "use db.fsyncUnlock() to terminate the fsync write/snapshot lock"
     return reply

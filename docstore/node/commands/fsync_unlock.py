@@ -15,10 +15,10 @@ from docstore.node.node import node_of
 def run(context: Context, _arguments: Arguments) -> Result:
     node = node_of(context)
     lock = node.store.write_lock
-    if not lock.held:
+    if not lock.is_held:
         raise CommandError(NO_CODE, "fsyncUnlock called when not locked")
     lock.release()
-    if not lock.held:
+    if not lock.is_held:
         node.engine.release_files()
     return {"info": "fsyncUnlock completed", "lockCount": Int64(lock.count)}
 

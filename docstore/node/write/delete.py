@@ -169,7 +169,7 @@ class DeleteWork(SearchingWork):
             if not is_batch or not unit.remove_each(collection, matches):
                 for record_id, before in matches:
                     index_keys = None if evaluation is None else evaluation.keys(collection, (before,))
-                    unit.remove(collection, record_id, before, stmt_id=self._stmt_id, ahead=index_keys)
+                    unit.remove(collection, record_id, before, stmt_id=self._stmt_id, index_keys=index_keys)
         except BaseException:
             unit.abort()
             raise

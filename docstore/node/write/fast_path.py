@@ -141,7 +141,7 @@ def _write_target(context: Context, node: DataNode, arguments: Arguments, bypass
     Errors: those of the session and of the write concern, StaleConfig.
     """
     store = node.store
-    if store.write_lock.held or "let" in arguments:
+    if store.write_lock.is_held or "let" in arguments:
         return None
     collection = store.collection(context.namespace)
     if collection is None or collection.id_index.collation is not None:

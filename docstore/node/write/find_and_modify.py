@@ -119,7 +119,7 @@ class FindAndModifyWork(SearchingWork):
             if modification is None:
                 image = Image("preImage", before)
                 index_keys = None if scripted is None else scripted.keys(collection, (before,))
-                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image, ahead=index_keys)
+                unit.remove(collection, record_id, before, stmt_id=self._stmt_id, image=image, index_keys=index_keys)
                 after = None
             else:
                 after = modification.apply(before) if scripted is None else scripted.apply(modification, before)
@@ -134,7 +134,7 @@ class FindAndModifyWork(SearchingWork):
                     index_keys = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(
                         collection, record_id, before, after, stmt_id=self._stmt_id, image=image,
-                        changed=changed, paths=modification.paths, ahead=index_keys,
+                        changed=changed, paths=modification.paths, index_keys=index_keys,
                     )  # fmt: skip
             if scripted is not None:
                 scripted.check()
@@ -174,7 +174,7 @@ class FindAndModifyWork(SearchingWork):
             validator.check_new(document)
         unit = self._target.unit()
         try:
-            unit.insert(collection, document, stmt_id=self._stmt_id, ahead=index_keys)
+            unit.insert(collection, document, stmt_id=self._stmt_id, index_keys=index_keys)
         except BaseException:
             unit.abort()
             raise

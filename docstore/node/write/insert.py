@@ -225,7 +225,7 @@ class Inserts:
                 return size
         documents, timestamp, insert = self._documents, self._node.timestamp, unit.insert
         if self._prepared:
-            insert = partial(insert, ahead=self._ahead)
+            insert = partial(insert, index_keys=self._ahead)
         size = 0
         for position in range(self._at, stop):
             raw = documents[position]
@@ -307,7 +307,7 @@ class Inserts:
             self.outcome.retried.append(stmt_id)
             return
         raw = self._valid(position)
-        unit.insert(collection, raw, stmt_id=stmt_id, ahead=self._ahead)
+        unit.insert(collection, raw, stmt_id=stmt_id, index_keys=self._ahead)
 
     def _valid(self, position: int) -> bytes:
         """Return the prepared document. Errors: DocumentValidationFailure, those of the shard key."""

@@ -278,7 +278,7 @@ class UpdateWork(SearchingWork):
                     index_keys = None if scripted is None else scripted.keys(collection, (before, after), changed)
                     unit.replace(
                         collection, record_id, before, after,
-                        stmt_id=self._stmt_id, changed=changed, paths=paths, ahead=index_keys,
+                        stmt_id=self._stmt_id, changed=changed, paths=paths, index_keys=index_keys,
                     )  # fmt: skip
                 modified += modification.counts(before, after) and self._target.counted((before,))
             except WriteConflict:
@@ -309,7 +309,7 @@ class UpdateWork(SearchingWork):
             validator.check_new(document)
         unit = self._target.joined(collection, len(document)) if joined else self._target.unit()
         try:
-            unit.insert(collection, document, stmt_id=self._stmt_id, ahead=index_keys)
+            unit.insert(collection, document, stmt_id=self._stmt_id, index_keys=index_keys)
         except BaseException:
             unit.abort()
             raise

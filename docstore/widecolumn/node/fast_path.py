@@ -46,7 +46,7 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
     """Insert one column at level ONE."""
     values = arguments.values
     family = wide_of(node).known(context.namespace)
-    if family is None or family.kernel_forms is None or node.store.write_lock.held:
+    if family is None or family.kernel_forms is None or node.store.write_lock.is_held:
         return None
     named: Value | None = values.get("column")
     if named is None or not _INSERTED.issuperset(values) or values.get("consistency", _ONE) != _ONE:

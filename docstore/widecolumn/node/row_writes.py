@@ -89,7 +89,7 @@ def write_rows(
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    if needed == 1 and len(rows) == 1 and guard is None and not node.store.write_lock.held:
+    if needed == 1 and len(rows) == 1 and guard is None and not node.store.write_lock.is_held:
         found, key, entries = rows[0]
         namespace = found.collection.ns
         at_once, owned = enter_at_once(node.shard_filter, namespace, context.shard_version, write=True)

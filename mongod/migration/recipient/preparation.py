@@ -213,7 +213,7 @@ def _validation(options: CollectionOptions) -> tuple[Value | None, str, str, boo
 
 
 def _same(one: IndexSpec, other: IndexSpec) -> bool:
-    alike = one.holds_the_same(other) and one.name == other.name and one.others == other.others
+    alike = one.holds_the_same(other) and one.name == other.name and one.other_options == other.other_options
     return alike and (one.expire_after, one.hidden) == (other.expire_after, other.hidden)
 
 

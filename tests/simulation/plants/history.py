@@ -54,7 +54,7 @@ PLANTS = (
         "a history that is incomplete is taken for all there was",
         "retries-copied",
         "docstore.collection.oplog.sessions:SessionTable.statement",
-        "if found is None and DEAD_END in statements:",
+        "if step is None and DEAD_END in statements:",
         "if False:",
     ),
     Plant(

@@ -223,8 +223,8 @@ PLANTS = (
         "statements of a session are not remembered",
         "elections",
         "docstore.collection.oplog.sessions:SessionTable.statement",
-        "found = statements.get(stmt_id)",
-        "found = None",
+        "step = statements.get(stmt_id)",
+        "step = None",
     ),
     Plant(
         "runs of one request have each other's statement ids",
@@ -245,7 +245,7 @@ PLANTS = (
         "rollbacks",
         "docstore.collection.oplog.replay_journal:ReplayJournal.log_each",
         "run.put(log, changed, ident,",
-        "run.put(log, type(changed)(changed.operations, changed.record_keys, changed.documents, None, changed.made,"
+        "run.put(log, type(changed)(changed.operations, changed.record_keys, changed.documents, None, changed.new_keys,"
         " changed.removed, changed.named, changed.stmt_ids), ident,",
     ),
     Plant(
@@ -259,7 +259,7 @@ PLANTS = (
         "entries applied together do not say whose statements they are",
         "groups-faults",
         "docstore.collection.oplog.replay_journal:ReplayJournal._note_statements",
-        "self._writes.append((each.lsid, each.txn_number, row, optime, statements))",
+        "self._writes.append((run.lsid, run.txn_number, row, optime, executed))",
         "pass",
     ),
     Plant(

@@ -71,7 +71,7 @@ PLANTS = (
         "what a new primary has prepared again claims no collection",
         "prepared-changes",
         "docstore.collection.transaction.store:_Catalog.by_uuid",
-        "if found is not None:",
+        "if coll is not None:",
         "if False:",
     ),
     Plant(

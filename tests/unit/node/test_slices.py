@@ -215,7 +215,7 @@ def test_a_write_waits_while_writes_are_locked_out() -> None:
         written: list[bool] = []
 
         def write(_owned: object, _until: float) -> bool:
-            assert not lock.held
+            assert not lock.is_held
             written.append(True)
             return True
 
