@@ -16,7 +16,7 @@ from docstore.kernel.log.entries import id_document
 NAME = "applyOps"
 HEAD = entry_head("c", "admin.$cmd", None)
 _NAME_FIELD = b"\x04" + NAME.encode() + b"\0"
-PLACES = [b"\x03%d\0" % place for place in range(1024)]
+PLACES = [b"\x03%d\0" % index for index in range(1024)]
 """Encoded type and name of each array element that is a document."""
 MOST_INSERTS = len(PLACES)
 

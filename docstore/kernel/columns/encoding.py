@@ -144,7 +144,7 @@ class ColumnForm:
             out.put_number((number & _MASK) ^ _SIGN, 8)
         else:
             return None
-        return out.taken()
+        return out.contents()
 
     def _encode_time_uuid(self, code: cython.int, raw: bytes) -> bytes | None:
         out: KeyWriter = self._out
@@ -158,7 +158,7 @@ class ColumnForm:
         out.put_part(raw, 9, 11)
         out.put_part(raw, 5, 9)
         out.put_part(raw, 13, 21)
-        return out.taken()
+        return out.contents()
 
     def document(self, key: bytes, at: cython.Py_ssize_t, record: bytes, now: cython.longlong) -> bytes:
         """Return `{name, value, timestamp, ttl?}` of a live column whose name is its key from `at` to the end."""
@@ -175,7 +175,7 @@ class ColumnForm:
             out.put_little((_high_first(record, 9, 4) - now) & 0xFFFFFFFF, 4)
         out.put(0)
         out.set_little(0, out.size, 4)
-        return out.taken()
+        return out.contents()
 
     def _put_name(self, key: bytes, at: cython.Py_ssize_t) -> cython.int:
         out: KeyWriter = self._out

@@ -325,7 +325,7 @@ class RowUpdate:
         _out.put(ESTIMATE)
         _out.put_number(self.rows, 8)
         _out.put_number(self.row_bytes, 8)
-        self.keys[key] = _out.taken() if self.row_bytes else None
+        self.keys[key] = _out.contents() if self.row_bytes else None
         self.previous.append((key, record))
         return 0
 

@@ -50,7 +50,7 @@ class BufferedCalculation(Calculation):
     def _store_result(self, code: cython.int, result: ValueRef) -> cython.int:
         """Make the written bytes the value of `result`."""
         spend(self._out.size)
-        result.put(code, self._out.taken())
+        result.put(code, self._out.contents())
         if self._out.size > _KEPT_ROOM:
             self._out = KeyWriter()
         return 0

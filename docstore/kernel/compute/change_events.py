@@ -134,7 +134,7 @@ def event_token(timestamp: cython.ulonglong, index: cython.Py_ssize_t, uuid: byt
         return None
     writer.put(0)
     writer.put(_END)
-    return _token(writer.taken().hex().upper().encode(), types)
+    return _token(writer.contents().hex().upper().encode(), types)
 
 
 def _token(data: bytes, types: _Types) -> bytes:

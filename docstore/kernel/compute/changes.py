@@ -199,7 +199,7 @@ def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.
             out, raw, at, end - 1, position + push_count + number - low, high - position - push_count - number
         )
     out.end_document(first)
-    return out.taken()
+    return out.contents()
 
 
 def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
@@ -215,7 +215,7 @@ def _popped(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
     first: cython.Py_ssize_t = out.begin_document()
     _copy_members(out, raw, at, end - 1, 0, count - 1)
     out.end_document(first)
-    return out.taken()
+    return out.contents()
 
 
 def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:
@@ -254,7 +254,7 @@ def _pulled(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py
     if out is None:
         return UNCHANGED
     out.end_document(first)
-    return out.taken()
+    return out.contents()
 
 
 def _united(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes | None:

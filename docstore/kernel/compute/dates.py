@@ -152,7 +152,7 @@ class DateText(OfDate):
             out.put(48 + number % 10)
         out.put(0)
         out.set_little(0, out.size - 4, 4)
-        result.put(STRING, out.taken())
+        result.put(STRING, out.contents())
         return True
 
 

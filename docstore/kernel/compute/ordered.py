@@ -88,7 +88,7 @@ class Sorted(BufferedCalculation):
                 at = offset + len(name) + 2
                 stop = value_end(raw, code, at, stop)
             append_directed(out, code, raw, at, stop, self._falling[position], None)
-        return out.taken()
+        return out.contents()
 
 
 class MemberSet(BufferedCalculation):
@@ -150,7 +150,7 @@ class MemberSet(BufferedCalculation):
             end = value_end(raw, raw[at], begin, stop)
             out.clear()
             append_key(out, raw[at], raw, begin, end)
-            key = out.taken()
+            key = out.contents()
             if key not in members:
                 members[key] = (raw[at], part(raw, begin, end))
             at = end

@@ -103,7 +103,7 @@ class TopFields:
                 self._add(position, raw)
         out.put(0)
         out.set_little(0, out.size, 4)
-        return out.taken()
+        return out.contents()
 
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
         """Return the projected documents."""
@@ -154,7 +154,7 @@ class FieldTree:
         """Return the projected document."""
         self._out.clear()
         self._put_document(raw, 0, len(raw), self._out)
-        return self._out.taken()
+        return self._out.contents()
 
     def apply_all(self, documents: Iterable[bytes]) -> list[bytes]:
         """Return the projected documents."""

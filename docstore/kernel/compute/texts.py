@@ -38,7 +38,7 @@ def _put_text(result: ValueRef, out: KeyWriter, text: bytes) -> cython.int:
     out.put_little(len(text) + 1, 4)
     out.put_bytes(text)
     out.put(0)
-    return result.put(STRING, out.taken())
+    return result.put(STRING, out.contents())
 
 
 def _continues(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:

@@ -39,16 +39,16 @@ cdef class _Cap:
     cdef int judge(self, int face, long long column, long long row, int level) except -1
 
 cdef unsigned long long _curve_position(object cell) except? 1
-cdef _write(bytearray buffer, unsigned long long place, int level)
-cdef bytes _key(bytearray buffer, unsigned long long place, int level)
-cdef bytes _behind_key(bytearray buffer, unsigned long long place, int level)
+cdef _write(bytearray buffer, unsigned long long position, int level)
+cdef bytes _key(bytearray buffer, unsigned long long position, int level)
+cdef bytes _behind_key(bytearray buffer, unsigned long long position, int level)
 cdef long long _step(double slope, long long side) noexcept
 
 cdef class PointKeys:
     cdef list _names
     cdef int _finest
     cdef PlainPoint _point
-    cdef Vector _curve_position
+    cdef Vector _vector
     cdef bytearray _buffer
     cpdef bytes of_place(self, double longitude, double latitude)
 

@@ -224,19 +224,19 @@ def _curve_position(cell: Sequence[int]) -> cython.ulonglong:
     return face << 60 | spread(column << (_LEVELS - level)) << 1 | spread(row << (_LEVELS - level))
 
 
-def _write(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> None:
-    buffer[_NUMBER_AT] = place >> (64 - _LEVEL_BITS)
-    put_number(buffer, _NUMBER_AT + 1, (place << _LEVEL_BITS | level) & _ALL)
+def _write(buffer: bytearray, position: cython.ulonglong, level: cython.int) -> None:
+    buffer[_NUMBER_AT] = position >> (64 - _LEVEL_BITS)
+    put_number(buffer, _NUMBER_AT + 1, (position << _LEVEL_BITS | level) & _ALL)
 
 
-def _key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes:
-    _write(buffer, place, level)
+def _key(buffer: bytearray, position: cython.ulonglong, level: cython.int) -> bytes:
+    _write(buffer, position, level)
     return start_of(buffer, _KEY_BYTES)
 
 
-def _behind_key(buffer: bytearray, place: cython.ulonglong, level: cython.int) -> bytes:
+def _behind_key(buffer: bytearray, position: cython.ulonglong, level: cython.int) -> bytes:
     """Return the bound after a key."""
-    _write(buffer, place, level)
+    _write(buffer, position, level)
     return cut_behind(buffer, _KEY_BYTES)
 
 
@@ -248,14 +248,14 @@ class PointKeys:
     _names: list[bytes]
     _finest: cython.int
     _point: PlainPoint
-    _curve_position: Vector
+    _vector: Vector
     _buffer: bytearray
 
     def __init__(self, path: str, finest: int) -> None:
         self._names = [encoded_name(name) for name in path.split(".")]
         self._finest = finest
         self._point = PlainPoint()
-        self._curve_position = Vector(0.0, 0.0)
+        self._vector = Vector(0.0, 0.0)
         self._buffer = bytearray(_KEY)
 
     def of_document(self, raw: bytes) -> bytes | None:
@@ -266,10 +266,10 @@ class PointKeys:
 
     def of_place(self, longitude: cython.double, latitude: cython.double) -> bytes:
         """Return the key of the cell of a position."""
-        place: cython.ulonglong
-        rest: cython.int = _LEVELS - self._finest
+        position: cython.ulonglong
+        shift: cython.int = _LEVELS - self._finest
         side: cython.longlong = cython.cast(cython.longlong, 1) << self._finest
-        at: Vector = self._curve_position
+        at: Vector = self._vector
         x: cython.double
         y: cython.double
         z: cython.double
@@ -289,10 +289,10 @@ class PointKeys:
             face, depth, across, along = 2, at.z, at.x, at.y
         if depth <= 0:
             face += 3
-        place = face << 60
-        place |= spread(cython.cast(cython.ulonglong, _step(across / depth, side)) << rest) << 1
-        place |= spread(cython.cast(cython.ulonglong, _step(along / depth, side)) << rest)
-        return _key(self._buffer, place, self._finest)
+        position = face << 60
+        position |= spread(cython.cast(cython.ulonglong, _step(across / depth, side)) << shift) << 1
+        position |= spread(cython.cast(cython.ulonglong, _step(along / depth, side)) << shift)
+        return _key(self._buffer, position, self._finest)
 
 
 def _step(slope: cython.double, side: cython.longlong) -> cython.longlong:
@@ -317,7 +317,7 @@ class SphereDistances(CellDistances):
         top: cython.ulonglong
         number: cython.ulonglong
         level: cython.int
-        apart: cython.double
+        angle: cython.double
         if len(entry) < at + _KEY_BYTES or not stands_at(entry, at, _KEY, _NUMBER_AT):
             return False
         top = entry[at + _NUMBER_AT]
@@ -333,9 +333,9 @@ class SphereDistances(CellDistances):
             gathered(number & _OF_FACE) >> (_LEVELS - level),
             level,
         )
-        apart = self._centre.angle(self._around.x, self._around.y, self._around.z)
-        self.low = max(apart - self._around.radius - _ROUNDING, 0.0) * self._unit
-        self.high = (apart + self._around.radius + _ROUNDING) * self._unit
+        angle = self._centre.angle(self._around.x, self._around.y, self._around.z)
+        self.low = max(angle - self._around.radius - _ROUNDING, 0.0) * self._unit
+        self.high = (angle + self._around.radius + _ROUNDING) * self._unit
         return True
 
     def farthest(self) -> cython.double:

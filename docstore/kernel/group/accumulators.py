@@ -355,7 +355,7 @@ class MembersState(State):
         if self._keys is not None:
             _key_writer.clear()
             append_key(_key_writer, code, raw, at, end)
-            key = _key_writer.taken()
+            key = _key_writer.contents()
             if key in self._keys:
                 return 0
             self._keys[key] = None
@@ -406,4 +406,4 @@ class MembersState(State):
         out.set_little(0, out.size, 4)
         if out.size > _KEPT_ROOM:
             _array_writer = KeyWriter()
-        return ARRAY, out.taken()
+        return ARRAY, out.contents()

@@ -197,7 +197,7 @@ class ExtremesState(OrderedState):
             return 0
         out.clear()
         append_key(out, value.code, value.raw, value.at, value.end)
-        return self._keep(out.taken(), value.code, value.raw, value.at, value.end)
+        return self._keep(out.contents(), value.code, value.raw, value.at, value.end)
 
     def partial(self) -> Value:
         return self.result()
@@ -258,4 +258,4 @@ def _ended_pair(out: KeyWriter, value: ValueRef) -> bytes:
     out.put_bytes(b"v\0")
     out.put_part(value.raw, value.at, value.end)
     out.end_document(0)
-    return out.taken()
+    return out.contents()

@@ -377,4 +377,4 @@ class Grouping:
         out: KeyWriter = self._out
         out.put(0)
         out.set_little(0, out.size, 4)
-        return out.taken()
+        return out.contents()

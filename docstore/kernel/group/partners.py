@@ -214,7 +214,7 @@ class PartnerJoin:
         """Append the document that was written; return its bytes."""
         self._out.put(0)
         self._out.set_little(0, self._out.size, 4)
-        results.append(self._out.taken())
+        results.append(self._out.contents())
         return self._out.size
 
 

@@ -91,7 +91,7 @@ class Rows:
                 return self._key_of(sort_value)
         out.clear()
         append_key(out, value.code if value.code != 0 else NULL, value.raw, value.at, value.end)
-        return out.taken()
+        return out.contents()
 
     def _row(self, document: bytes, value: ValueRef) -> bytes:
         """Return the row of a document whose sort value is at a place."""
@@ -105,7 +105,7 @@ class Rows:
                 source = self._sources[position]
                 source.locate(document, None, value)
                 self._append(value)
-        return out.taken()
+        return out.contents()
 
     def _append(self, value: ValueRef) -> cython.int:
         self._out.put(value.code)

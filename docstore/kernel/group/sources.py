@@ -202,7 +202,7 @@ class PathSource(Source):
         out.clear()
         self._put_members(result.raw, result.at, result.end, depth)
         spend(out.size)
-        result.put(ARRAY, out.taken())
+        result.put(ARRAY, out.contents())
         if out.size > _KEPT_ROOM:
             self._out = None
         return 0
@@ -341,4 +341,4 @@ class DocumentSource(Source):
                 out.put(result.code)
                 out.put_bytes(self._names[position])
                 out.put_part(result.raw, result.at, result.end)
-        return result.put(OBJECT, enclosed(out.taken()))
+        return result.put(OBJECT, enclosed(out.contents()))

@@ -110,7 +110,7 @@ class ValueSet:
             folded = self._fold(value)
             data = folded[1]
             append_key(self._out, folded[0], data, 0, len(data))
-        key = self._out.taken()
+        key = self._out.contents()
         if key not in self.by_key:
             self.by_key[key] = (code, part(raw, at, end)) if value is None else value
             self.size += end - at + 8

@@ -79,7 +79,7 @@ class WindowKeys:
             if self._pattern is not None:
                 out.put_bytes(self._pattern.sort_key(document))
             out.put_little(size, 4)
-            pairs.append((out.taken(), document))
+            pairs.append((out.contents(), document))
         return pairs
 
     def _append_partition(self, value: ValueRef) -> cython.int:

@@ -135,7 +135,7 @@ class ScanBounds:
             append_key(_out, raw[at], raw, named, end)
             if self._turned:
                 _out.invert(len(start))
-            keys.add(_out.taken())
+            keys.add(_out.contents())
             at = end
         return [(key, prefix_end(key)) for key in sorted(keys)]
 
@@ -154,4 +154,4 @@ class ScanBounds:
             append_key(_out, value[0], value[1], 0, len(value[1]))
             if self._makings[field] == DESCENDING:
                 _out.invert(at)
-        return _out.taken()
+        return _out.contents()

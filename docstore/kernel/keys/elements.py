@@ -124,7 +124,7 @@ class _Path:
     def _give(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         self._out.clear()
         append_directed(self._out, code, raw, at, end, self.descending, self.fold)
-        self.keys.append(self._out.taken())
+        self.keys.append(self._out.contents())
         return 0
 
     def bits(self, leaf: int) -> int:

@@ -1,4 +1,4 @@
-from docstore.kernel.keys.writer cimport KeyWriter, taken, writer
+from docstore.kernel.keys.writer cimport KeyWriter, take_contents, writer
 from docstore.bson.number cimport integer_at
 from docstore.bson.order cimport (
     CLASS_ARRAY, CLASS_BINARY, CLASS_BOOL, CLASS_CODE, CLASS_CODE_WITH_SCOPE, CLASS_DATE, CLASS_DB_POINTER, CLASS_NUMBER,

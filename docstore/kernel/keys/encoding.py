@@ -64,7 +64,7 @@ if not cython.compiled:
         uint64_at,
         value_end,
     )
-    from docstore.kernel.keys.writer import taken, writer
+    from docstore.kernel.keys.writer import take_contents, writer
 
     _NAN = 0x28
     _NEGATIVE = 0x2C
@@ -84,7 +84,7 @@ def encode_key(value: Value, descending: bool = False) -> bytes:
     append_key(out, value[0], value[1], 0, len(value[1]))
     if descending:
         out.invert(0)
-    return taken(out)
+    return take_contents(out)
 
 
 def identity_key(prefix: bytes, raw: bytes) -> bytes:
@@ -94,7 +94,7 @@ def identity_key(prefix: bytes, raw: bytes) -> bytes:
     out: KeyWriter = writer()
     out.put_bytes(prefix)
     append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
-    return taken(out)
+    return take_contents(out)
 
 
 def append_key(

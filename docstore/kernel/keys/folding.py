@@ -82,7 +82,7 @@ class TextFolding:
         data: bytes
         if code == STRING:
             if len(self._first) != 0 and self._write(raw, at + 4, end - 1):
-                return self._out.taken()
+                return self._out.contents()
             return self._remembered(part(raw, at, end))
         data = part(raw, at, end)
         if code == ARRAY:

@@ -101,7 +101,7 @@ class GatheredEntries:
         if cython.compiled:
             self._append(cython.cast(cython.p_char, out._buffer), out.size)
         else:
-            self.add(out.taken(), b"")
+            self.add(out.contents(), b"")
         return 0
 
     def give_value(self, start: cython.Py_ssize_t, value: bytes) -> cython.int:

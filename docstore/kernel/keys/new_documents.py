@@ -22,7 +22,7 @@ def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]
     for index in range(count):
         out.clear()
         out.put_number(first + index, _ID_BYTES)
-        ids.append(out.taken())
+        ids.append(out.contents())
     return ids
 
 
@@ -42,7 +42,7 @@ def identity_entries(prefix: bytes, documents: list[bytes], rids: list[bytes]) -
         out.clear()
         out.put_bytes(prefix)
         append_key(out, raw[at], raw, at + 5, value_end(raw, raw[at], at + 5, len(raw)))
-        keys.append(out.taken())
+        keys.append(out.contents())
         mark = mark_of(raw[at], raw, at + 5)
         values.append(rids[index] if mark == 0 else mark.to_bytes(1, "big") + rids[index])
     return keys, values

@@ -138,7 +138,7 @@ class KeyPattern:
                 break
         else:
             self._out.put_bytes(rid)
-            entry = self._out.taken()
+            entry = self._out.contents()
             out.append(entry)
             if marks := self._taken_marks():
                 marked[entry] = marks
@@ -218,7 +218,7 @@ class KeyPattern:
                 into.add(prefix + key + rid, marks)
             return array_bits
         suffix.put_bytes(rid)
-        after = suffix.taken()
+        after = suffix.contents()
         split = out.size
         stop = document_stop(raw, at, stop)
         at += 4
@@ -287,7 +287,7 @@ class KeyPattern:
         out = KeyWriter()
         for (code, raw), descending in zip(members, self._descending, strict=False):
             append_directed(out, code, raw, 0, len(raw), descending, self.fold)
-        return out.taken()
+        return out.contents()
 
     def plain_key(self, raw: bytes) -> bytes | None:
         """Return the key if there is no array on the paths, else None."""
@@ -296,7 +296,7 @@ class KeyPattern:
         for position in range(len(self._paths)):
             if not self._append_path(raw, position):
                 return None
-        return self._out.taken()
+        return self._out.contents()
 
     def _append_path(self, raw: bytes, position: cython.Py_ssize_t) -> cython.int:
         """Append the key of one field and return 1; or return 0 if there is an array, and record its offset."""
@@ -361,12 +361,12 @@ class KeyPattern:
                 if varying >= 0 or not self._array_is_leaf:
                     return None
                 varying = position
-                before = self._out.taken()
+                before = self._out.contents()
                 self._out.clear()
                 if self._marking:
                     self._mark(position, 0)
         self._out.put_bytes(suffix)
-        return varying, before, self._out.taken()
+        return varying, before, self._out.contents()
 
     def _least_leaf_key(self, raw: bytes) -> bytes | None:
         """Return the least of `_leaf_array_keys`. The least member key determines it: no key is a prefix of another."""
@@ -391,7 +391,7 @@ class KeyPattern:
                 end = value_end(raw, code, begin, stop)
             out.clear()
             append_directed(out, code, raw, begin, end, descending, self.fold)
-            key = out.taken()
+            key = out.contents()
             if least is None or key < least:
                 least = key
             at = end
@@ -418,7 +418,7 @@ class KeyPattern:
             out.put_bytes(before)
             append_directed(out, code, raw, begin, end, descending, self.fold)
             out.put_bytes(after)
-            keys.add(out.taken())
+            keys.add(out.contents())
             at = end
         return keys
 

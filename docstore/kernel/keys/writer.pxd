@@ -21,7 +21,7 @@ cdef class KeyWriter:
     cdef int end_document(self, Py_ssize_t at) except -1
     cdef int put_member(self, int code, Py_ssize_t position) except -1
     cdef int invert(self, Py_ssize_t at) except -1
-    cdef bytes taken(self)
+    cdef bytes contents(self)
     cdef int _grow(self, Py_ssize_t needed) except -1
     cdef Py_ssize_t _reserve(self, int width) except -1
 
@@ -29,5 +29,5 @@ cdef Py_ssize_t MAX_SPARE_BUFFER_BYTES
 cdef list _spare
 
 cdef KeyWriter writer()
-cdef bytes taken(KeyWriter out)
+cdef bytes take_contents(KeyWriter out)
 cdef int give_back(KeyWriter out) except -1

@@ -17,7 +17,7 @@ if not cython.compiled:
 
 
 class KeyWriter:
-    """A reusable buffer that grows: `clear`, write, `taken`. Not thread-safe."""
+    """A reusable buffer that grows: `clear`, write, `contents`. Not thread-safe."""
 
     size: cython.Py_ssize_t
     _depth: cython.int
@@ -153,7 +153,7 @@ class KeyWriter:
             at += 1
         return 0
 
-    def taken(self) -> bytes:
+    def contents(self) -> bytes:
         """Return the bytes written since the last `clear`."""
         if cython.compiled:
             return cython.cast(cython.p_char, self._buffer)[: self.size]  # type: ignore[index, return-value]
@@ -187,9 +187,9 @@ def writer() -> KeyWriter:
     return out
 
 
-def taken(out: KeyWriter) -> bytes:
+def take_contents(out: KeyWriter) -> bytes:
     """Return the contents, and give the buffer back."""
-    contents: bytes = out.taken()
+    contents: bytes = out.contents()
     give_back(out)
     return contents
 

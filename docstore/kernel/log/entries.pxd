@@ -1,4 +1,4 @@
-from docstore.kernel.keys.writer cimport KeyWriter, give_back, taken, writer
+from docstore.kernel.keys.writer cimport KeyWriter, give_back, take_contents, writer
 from docstore.bson.walk cimport find, value_end
 from docstore.kernel.log.undo cimport DocumentChanges, LogBatch, put_undo
 

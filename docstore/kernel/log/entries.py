@@ -12,7 +12,7 @@ from docstore.kernel.log.undo import DocumentChanges, LogBatch
 
 if not cython.compiled:
     from docstore.bson.walk import find, value_end
-    from docstore.kernel.keys.writer import give_back, taken, writer
+    from docstore.kernel.keys.writer import give_back, take_contents, writer
     from docstore.kernel.log.undo import put_undo
 
 
@@ -37,7 +37,7 @@ def build_entry(
     _put_times(out, timestamp, term, wall_ms)
     out.put_bytes(last)
     out.put(0)
-    return taken(out)
+    return take_contents(out)
 
 
 def build_statement(
@@ -71,7 +71,7 @@ def build_statement(
     out.put_bytes(suffix)
     out.put(0)
     out.set_little(0, out.size, 4)
-    return taken(out)
+    return take_contents(out)
 
 
 class SessionSteps:
@@ -141,7 +141,7 @@ def session_row(
     out.put_number(cython.cast(cython.ulonglong, term), 8)
     out.put_number(timestamp, 8)
     out.put_number(cython.cast(cython.ulonglong, wall_ms), 8)
-    return taken(out)
+    return take_contents(out)
 
 
 def document_entries(
@@ -174,14 +174,14 @@ def document_entries(
             _put_named(out, document, named)
         _put_tail(out, timestamp, term, wall_ms, session, position)
         entry_bytes += out.size
-        log.entries[key] = out.taken()
+        log.entries[key] = out.contents()
         out.clear()
         changes.put_undo(out, position, log, ident)
         if session is not None:
             session.put_undo(out, log.sessions)
             session.move(timestamp, term, wall_ms)
         undo_bytes += out.size
-        log.undo[key] = out.taken()
+        log.undo[key] = out.contents()
         timestamp += 1
     give_back(out)
     return entry_bytes, undo_bytes
@@ -219,7 +219,7 @@ def _timestamp_key(out: KeyWriter, timestamp: cython.ulonglong) -> bytes:
     """Return the timestamp in the form of keys; the buffer is empty afterwards."""
     out.clear()
     out.put_number(timestamp, 8)
-    key: bytes = out.taken()
+    key: bytes = out.contents()
     out.clear()
     return key
 
@@ -247,7 +247,7 @@ def session_head(lsid: bytes, txn_number: cython.longlong) -> bytes:
     """
     out: KeyWriter = writer()
     _put_session(out, lsid, txn_number)
-    return taken(out)
+    return take_contents(out)
 
 
 def _put_session(out: KeyWriter, lsid: bytes, txn_number: cython.longlong) -> cython.int:
@@ -263,7 +263,7 @@ def optime_field(name: bytes, timestamp: cython.ulonglong, term: cython.longlong
     """Return an encoded field that holds an optime document."""
     out: KeyWriter = writer()
     _put_optime(out, name, timestamp, term)
-    return taken(out)
+    return take_contents(out)
 
 
 def _put_optime(out: KeyWriter, name: bytes, timestamp: cython.ulonglong, term: cython.longlong) -> cython.int:
@@ -282,7 +282,7 @@ def id_document(raw: bytes, field: bytes = b"") -> bytes:
     """
     out: KeyWriter = writer()
     _put_identity(out, raw, field)
-    return taken(out)
+    return take_contents(out)
 
 
 def _put_identity(out: KeyWriter, raw: bytes, field: bytes) -> cython.int:

@@ -265,7 +265,7 @@ class EntryRun:
                     self.txn_numbers[position], self.term, self.timestamps[position], self.walls[position]
                 )
             undo_bytes += out.size
-            log.undo[key] = out.taken()
+            log.undo[key] = out.contents()
         give_back(out)
         return entry_bytes, undo_bytes
 

@@ -1,4 +1,4 @@
-from docstore.kernel.keys.writer cimport KeyWriter, taken, writer
+from docstore.kernel.keys.writer cimport KeyWriter, take_contents, writer
 from docstore.bson.walk cimport same_end, same_front
 
 cdef Py_ssize_t _WORTHWHILE

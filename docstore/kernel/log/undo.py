@@ -13,7 +13,7 @@ from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import same_end, same_front
-    from docstore.kernel.keys.writer import taken, writer
+    from docstore.kernel.keys.writer import take_contents, writer
 
 REPLACED = 64
 """Added to a family in an undo record: it holds only the part in which the previous document differed."""
@@ -35,14 +35,14 @@ def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
     out.put_little(cython.cast(cython.ulonglong, size), 8)
     for piece in parts:
         out.put_bytes(piece)
-    return taken(out)
+    return take_contents(out)
 
 
 def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
     """Return the part that undoes a write of one key."""
     out: KeyWriter = writer()
     put_undo(out, family, key, previous)
-    return taken(out)
+    return take_contents(out)
 
 
 def undo_document(
@@ -65,7 +65,7 @@ def undo_document(
         put_undo(out, indexes, key, value)
     for key in new_keys:
         put_undo(out, indexes, key, None)
-    return taken(out)
+    return take_contents(out)
 
 
 def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
@@ -74,7 +74,7 @@ def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
     out: KeyWriter = writer()
     for key in keys:
         put_undo(out, family, key, None)
-    return taken(out)
+    return take_contents(out)
 
 
 def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -83,7 +83,7 @@ def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> b
     out: KeyWriter = writer()
     for entry in entries:
         put_undo(out, family, entry[0], entry[1])
-    return taken(out)
+    return take_contents(out)
 
 
 class LogBatch:

@@ -82,7 +82,7 @@ def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Valu
     _out.clear()
     if not _fields(raw, 0, len(raw), _TOP, values) or _out.size > MAX_FORM_BYTES:
         return None
-    return _out.taken(), values
+    return _out.contents(), values
 
 
 def _fields(

@@ -181,7 +181,7 @@ class In(PathPredicate):
             return self._null
         self._out.clear()
         append_key(self._out, code, raw, at, end)
-        return self._out.taken() in self._keys
+        return self._out.contents() in self._keys
 
 
 class Present(PathPredicate):

@@ -256,7 +256,7 @@ class Equalities(Predicate):
             return self._key_of((code, part(raw, at, end)))
         self._out.clear()
         append_key(self._out, code, raw, at, end)
-        return self._out.taken()
+        return self._out.contents()
 
 
 class Listed(Equalities):

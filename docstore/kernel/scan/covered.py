@@ -220,7 +220,7 @@ class Covering:
             at = append_element(out, name, key, at, mask, mark)
         out.put(0)
         out.set_little(0, out.size, 4)
-        return out.taken()
+        return out.contents()
 
     def _nested_document(self, key: bytes, marks: bytes) -> bytes:
         at: cython.Py_ssize_t = self._skipped
@@ -233,7 +233,7 @@ class Covering:
                 at += 1
             else:
                 at = append_element(self._out, self._names[position], key, at, self._masks[position], mark)
-            parts.append(self._out.taken())
+            parts.append(self._out.contents())
         return _assembled(self._tree, parts)
 
 

@@ -124,7 +124,7 @@ class Bucket:
         document: bytes
         out.clear()
         self._write(out, False)
-        document = out.taken()
+        document = out.contents()
         spend(len(document))
         return document
 
@@ -137,7 +137,7 @@ class Bucket:
         diff: cython.Py_ssize_t
         out.clear()
         self._write(out, True)
-        if out.taken() != self.stored:
+        if out.contents() != self.stored:
             return b""
         out.clear()
         start = out.begin_document()
@@ -146,7 +146,7 @@ class Bucket:
         self._columns.put_changes(out, self._rules.time_field)
         out.end_document(diff)
         out.end_document(start)
-        return out.taken()
+        return out.contents()
 
     def _write(self, out: KeyWriter, before: cython.bint) -> cython.int:
         """Write the bucket, or its state `before`."""

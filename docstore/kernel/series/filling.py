@@ -107,7 +107,7 @@ class Filling:
         out.clear()
         out.put_number(_seconds(begin), 4)
         out.put_number(self._identities.next_number(), 8)
-        return Bucket(self.rules, out.taken(), meta, begin)
+        return Bucket(self.rules, out.contents(), meta, begin)
 
     def stored(self, rid: bytes, raw: bytes, size: int) -> Bucket | None:
         """Return the bucket of a stored document; None for a malformed one, written by a client. `size`: the bytes of
@@ -286,7 +286,7 @@ class Filling:
                 _WRITER.clear()
                 _WRITER.put(raw[at])
                 _WRITER.put_part(raw, begin, value_end(raw, raw[at], begin, len(raw)))
-                meta = _WRITER.taken()
+                meta = _WRITER.contents()
         lane = self._lanes.get(meta)
         if lane is None:
             if not meta or _is_normal(meta, meta[0], 1, len(meta), 0):

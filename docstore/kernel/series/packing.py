@@ -234,7 +234,7 @@ class Columns:
             begin = _begin(out, b"", column.name)
             out.put_part(column.bucket, column.at, column.end)
             if not before:
-                out.put_bytes(column.out.taken())
+                out.put_bytes(column.out.contents())
             out.end_document(begin)
         return out.end_document(at)
 
@@ -258,14 +258,14 @@ class Columns:
         for column in self._columns:
             if column.before is None:
                 own = _begin(out, b"", column.name)
-                out.put_bytes(column.out.taken())
+                out.put_bytes(column.out.contents())
                 out.end_document(own)
         _end_unless_empty(out, begin, 3)
         for column in self._columns:
             if column.before is not None and column.out.size:
                 begin = _begin(out, b"s", column.name)
                 own = _begin(out, b"", b"i")
-                out.put_bytes(column.out.taken())
+                out.put_bytes(column.out.contents())
                 out.end_document(own)
                 out.end_document(begin)
         return out.end_document(at)

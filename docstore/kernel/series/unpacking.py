@@ -159,7 +159,7 @@ class Unpacking:
             out.put(0)
             size = out.size
             out.set_little(0, size, 4)
-            row = out.taken()
+            row = out.contents()
             times.advance()
             spend(size)
             if self._predicate is None or self._predicate.test(row, 0, size):
@@ -264,7 +264,7 @@ class Unpacking:
         out.put_bytes(own)
         out.put(0)
         out.put_part(bucket, at + 6, value_end(bucket, bucket[at], at + 6, len(bucket)))
-        return out.taken()
+        return out.contents()
 
 
 def is_plain(bucket: bytes) -> bool:

@@ -187,7 +187,7 @@ class IdentityUpdates:
         self._out.clear()
         self._out.put_bytes(where.identities)
         append_key(self._out, code, query, 9, len(query) - 1)
-        key: bytes = self._out.taken()
+        key: bytes = self._out.contents()
         entry = self._documents.get(key)
         if entry is not None:
             rid, before = entry
