@@ -152,7 +152,7 @@ def _copy_members(
 def _place_of_member(
     raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return the offset of the member `count` places after the one at `at`."""
+    """Return the offset of the member `count` members after the one at `at`."""
     while count > 0:
         at = value_end(raw, raw[at], name_end(raw, at + 1, end) + 1, end)
         count -= 1
@@ -178,7 +178,7 @@ def _inserted(change: Change, raw: bytes, begin: cython.Py_ssize_t, end: cython.
         else:
             low = max(0, high + change.keep)
     first: cython.Py_ssize_t = out.begin_document()
-    # Before the place: members keep their numbers unless first ones are removed.
+    # Before the position: members keep their numbers unless first ones are removed.
     head_count = min(position, high)
     if low == 0:
         at = _place_of_member(raw, begin + 4, end - 1, head_count)

@@ -216,7 +216,7 @@ def cell_key(cell: _Cell) -> bytes:
 
 
 def _curve_position(cell: Sequence[int]) -> cython.ulonglong:
-    """Return the place of a cell's first part on the curve."""
+    """Return the position of a cell's first part on the curve."""
     face: cython.ulonglong = cell[0]
     column: cython.ulonglong = cell[1]
     row: cython.ulonglong = cell[2]

@@ -16,7 +16,7 @@ _ONES: cython.ulonglong = 0x5555555555555555
 
 
 def interleaved(x: cython.ulonglong, y: cython.ulonglong) -> cython.ulonglong:
-    """Return the place of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
+    """Return the position of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
     return spread(x) << 1 | spread(y)
 
 

@@ -86,7 +86,7 @@ class KnownKeys:
         self._count = 0
 
     def find(self, value: ValueRef) -> Group | None:
-        """Return the group of the value at a place, or None."""
+        """Return the group of a value, or None."""
         mark: cython.longlong = _mark(value.raw, value.at, value.end)
         slot: cython.Py_ssize_t = mark & self._mask
         probes: cython.int = MAX_PROBED_SLOTS
@@ -102,7 +102,7 @@ class KnownKeys:
         return None
 
     def keep(self, value: ValueRef, group: Group) -> None:
-        """Insert the group of the value at a place, which must not be in the table."""
+        """Insert the group of a value, which must not be in the table."""
         if 2 * self._count > self._mask:
             if self._mask + 1 >= MAX_TABLE_SLOTS:
                 return
@@ -259,7 +259,7 @@ class Grouping:
         return 0
 
     def _group(self, value: ValueRef) -> Group:
-        """Return the group of the key at a place, which may be new."""
+        """Return the group of a key, which may be new."""
         raw = part(value.raw, value.at, value.end)
         encoded = encode_key((value.code, raw))
         group = self._groups.get(encoded)

@@ -94,7 +94,7 @@ class Rows:
         return out.contents()
 
     def _row(self, document: bytes, value: ValueRef) -> bytes:
-        """Return the row of a document whose sort value is at a place."""
+        """Return the row of a document with this sort value."""
         out: KeyWriter = self._out
         position: cython.Py_ssize_t
         source: Source

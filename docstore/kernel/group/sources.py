@@ -1,4 +1,4 @@
-"""Sources, which locate values in documents for groupings and calculations, and places, which refer to such values."""
+"""Sources, which locate values in documents for groupings and calculations, and references to such values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ValueRef:
         return 0
 
     def take(self, other: ValueRef) -> cython.int:
-        """Refer to the value of another place."""
+        """Refer to the value of another reference."""
         self.code = other.code
         self.raw = other.raw
         self.at = other.at
@@ -173,7 +173,7 @@ class PathSource(Source):
         return self._follow(result)
 
     def _follow(self, result: ValueRef) -> cython.int:
-        """Locate the value at the path below the value of a place."""
+        """Locate the value at the path below the value in `result`."""
         name: bytes
         at: cython.Py_ssize_t
         depth: cython.Py_ssize_t
@@ -194,7 +194,7 @@ class PathSource(Source):
         return 0
 
     def _gather(self, result: ValueRef, depth: cython.Py_ssize_t) -> cython.int:
-        """Replace the array at a place by the array of its documents' values at the rest of the path."""
+        """Replace the array in `result` by the array of its documents' values at the remaining path."""
         out: KeyWriter
         if self._out is None:
             self._out = KeyWriter()

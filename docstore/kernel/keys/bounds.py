@@ -73,9 +73,9 @@ class Side:
 class ScanBounds:
     """The range for filters of one form, in the index whose entries begin with `prefix`.
 
-    `fixed`: for each leading field the place of its value and the making of its key: `ASCENDING`, `DESCENDING`, or
+    `fixed`: for each leading field the position of its value and the making of its key: `ASCENDING`, `DESCENDING`, or
     `HASHED`, of its hash. `low` and `high` bound the next field, whose keys descend if `descending`; None: no further
-    field is bounded. `listed`: the place of the array whose values the next field may have; -1: there is none.
+    field is bounded. `listed`: the position of the array whose values the next field may have; -1: there is none.
     """
 
     prefix: bytes

@@ -128,7 +128,7 @@ class _Path:
         return 0
 
     def bits(self, leaf: int) -> int:
-        """Return the bits of the arrays' places; `leaf` is that of the path's last name."""
+        """Return the bits of the arrays; `leaf` is that of the path's last name."""
         remaining: cython.int
         array_bits: int = 0
         for remaining in range(len(self.names) + 1):
@@ -140,7 +140,7 @@ class _Path:
 def element_keys(
     raw: bytes, names: list[list[bytes]], descending: list[bool], leaves: list[int], fold: TextFolding | None
 ) -> tuple[set[bytes], int] | None:
-    """Return (the distinct keys of a document for some paths, the places of arrays), or None."""
+    """Return (the distinct keys of a document for some paths, the bits of arrays), or None."""
     index: cython.Py_ssize_t
     path: _Path
     array_bits: int = 0

@@ -24,8 +24,8 @@ Gather = Callable[[bytes, bytes, bytes, GatheredEntries], int]
 class EntrySource:
     """Gathers the entries of documents under one index.
 
-    `gather(prefix, document, record id, into)` gathers a document's entries and returns the places of its arrays;
-    smaller documents use `pattern`, if there is one. `array_bits` is the union of these places.
+    `gather(prefix, document, record id, into)` gathers a document's entries and returns the bits of its arrays;
+    smaller documents use `pattern`, if there is one. `array_bits` is the union of these bits.
     """
 
     prefix: bytes

@@ -20,10 +20,10 @@ _AMBIGUOUS_NUMBER = 16746
 
 
 class Field:
-    """The progress along the path of one field: `value` is the value at `path`, `names` the remaining ones.
+    """The progress along the path of one field: `value` is the value at `location`, `names` the remaining ones.
 
-    The place holds the number of every array element on the way, in the path or not: two fields that reach one array by
-    different paths expand it together. `name` is the last name of the place that is in the path.
+    The location holds the number of every array element on the way, in the path or not: two fields that reach one array
+    by different paths expand it together. `name` is the last name of the location that is in the path.
 
     A field that is `done` has its value, even if that is an array. `counts`: the field just got its value by the number
     of an array's element. It counts as one that expands an array, although the array stays whole. `leaf` is the bit of
@@ -32,7 +32,7 @@ class Field:
 
     value: Value
     names: list[str]
-    path: tuple[str, ...]
+    location: tuple[str, ...]
     name: str
     leaf: int
     done: bool
@@ -42,7 +42,7 @@ class Field:
         self,
         value: Value,
         names: list[str],
-        path: tuple[str, ...],
+        location: tuple[str, ...],
         name: str,
         leaf: int,
         done: bool = False,
@@ -50,7 +50,7 @@ class Field:
     ) -> None:
         self.value = value
         self.names = names
-        self.path = path
+        self.location = location
         self.name = name
         self.leaf = leaf
         self.done = done
@@ -69,13 +69,13 @@ class Field:
                 return
             self.value = value
             self.name = self.names[0]
-            self.path = (*self.path, self.name)
+            self.location = (*self.location, self.name)
             self.names = self.names[1:]
 
     def enter(self, member: Value, number: int, members: list[Value]) -> Field:
         """Return the field inside the member of that number of the array that it has reached."""
         if not self.names:
-            return Field(member, [], self.path, self.name, self.leaf, True)
+            return Field(member, [], self.location, self.name, self.leaf, True)
         index = place_in_array(self.names[0])
         if 0 <= index < len(members):
             named = members[index]
@@ -83,13 +83,13 @@ class Field:
             counts = last and named[0] == ARRAY
             if last and named == _EMPTY_ARRAY:
                 named = _UNDEFINED
-            return Field(named, self.names[1:], (*self.path, str(index)), self.names[0], self.leaf, last, counts)
-        path = (*self.path, str(number))
-        return Field(member if member[0] == OBJECT else _NULL, self.names, path, self.name, self.leaf)
+            return Field(named, self.names[1:], (*self.location, str(index)), self.names[0], self.leaf, last, counts)
+        location = (*self.location, str(number))
+        return Field(member if member[0] == OBJECT else _NULL, self.names, location, self.name, self.leaf)
 
 
 def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
-    """Add every combination of the fields' values; return the bits of the places of arrays."""
+    """Add every combination of the fields' values; return the bits of the paths with arrays."""
     array: Field | None = None
     counted: Field | None = None
     array_bits: int = 0
@@ -97,7 +97,7 @@ def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
         field.follow()
         if field.done and not field.counts:
             continue
-        if counted is not None and counted.path != field.path:
+        if counted is not None and counted.location != field.location:
             raise CommandError(
                 Code.CannotIndexParallelArrays, f"cannot index parallel arrays [{field.name}] [{counted.name}]"
             )
@@ -119,7 +119,7 @@ def expand(fields: list[Field], combinations: list[tuple[Value, ...]]) -> int:
         if member[0] == OBJECT:
             _refuse_ambiguous_numbers(fields, member[1], len(members))
         inner = [
-            Field(field.value, [], field.path, field.name, field.leaf, True)
+            Field(field.value, [], field.location, field.name, field.leaf, True)
             if field.done
             else field.enter(member, number, members)
             for field in fields

@@ -82,9 +82,9 @@ class KeyPattern:
         return hash(self.fields)
 
     def keys(self, raw: bytes) -> tuple[list[bytes], int]:
-        """Return (distinct keys in order, places of expanded arrays); CannotIndexParallelArrays for parallel arrays.
+        """Return (distinct keys in order, bits of expanded arrays); CannotIndexParallelArrays for parallel arrays.
 
-        The places are a set of bits, see `array_places`; 0: there was no array.
+        For the bits see `array_places`; 0: there was no array.
         """
         key: bytes | None = self.plain_key(raw)
         if key is not None:
@@ -126,7 +126,7 @@ class KeyPattern:
 
     def add_entries(self, prefix: bytes, raw: bytes, rid: bytes, out: list[bytes], marked: dict[bytes, bytes]) -> int:
         """Append `marked_keys`, each between `prefix` and `rid`; add those with marks to `marked`. Return the
-        places.
+        bits of arrays.
         """
         position: cython.Py_ssize_t
         entry: bytes
@@ -163,7 +163,7 @@ class KeyPattern:
         outs: list[list[bytes]],
         marked: dict[bytes, bytes],
     ) -> int:
-        """Call `add_entries` for many documents, with a list for each; return all places."""
+        """Call `add_entries` for many documents, with a list for each; return all bits of arrays."""
         index: cython.Py_ssize_t
         array_bits: int = 0
         for index in range(len(documents)):

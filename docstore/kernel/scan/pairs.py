@@ -55,7 +55,7 @@ def items_of(pairs: list[tuple[bytes, Any]]) -> list[Any]:
 
 
 class _Merging:
-    """A merge sort in progress. `_triples` has three numbers for each place: the sixteen bytes of the key, padded with
+    """A merge sort in progress. `_triples` has three numbers for each pair: the sixteen bytes of the key, padded with
     zeros, as two numbers, and the index of its pair.
     """
 
@@ -92,7 +92,7 @@ class _Merging:
         return self._in_order()
 
     def _look_over(self) -> cython.int:
-        """Determine the length of the common prefix, and whether the places alone decide the order."""
+        """Determine the length of the common prefix, and whether the triples alone decide the order."""
         first: bytes = self._pairs[0][0]
         same: cython.Py_ssize_t = len(first)
         shortest: cython.Py_ssize_t = len(first)
@@ -115,7 +115,7 @@ class _Merging:
         return 0
 
     def _gather(self) -> cython.int:
-        """Fill the places, in runs that are in order."""
+        """Fill the triples, in runs that are in order."""
         triples: cython.pointer[cython.ulonglong] = _numbers(self._triples)
         start: cython.Py_ssize_t = 0
         position: cython.Py_ssize_t
@@ -152,7 +152,7 @@ class _Merging:
         triples: cython.pointer[cython.ulonglong],
         position: cython.Py_ssize_t,
     ) -> cython.bint:
-        """True if the pair of that number, with these bytes, sorts before the one at a place."""
+        """True if the pair of that number, with these bytes, sorts before the one at a position."""
         if first_word != triples[3 * position]:
             return first_word < triples[3 * position]
         if second_word != triples[3 * position + 1]:
@@ -231,7 +231,7 @@ def _copy(
     target: cython.pointer[cython.ulonglong],
     to: cython.Py_ssize_t,
 ) -> cython.int:
-    """Copy the places [at, end)."""
+    """Copy the triples [at, end)."""
     number: cython.Py_ssize_t
     for number in range(3 * (end - at)):
         target[3 * to + number] = source[3 * at + number]
