@@ -74,12 +74,12 @@ class Drivers(Generic[Key, D]):
 
         task.add_done_callback(ended)
 
-    def take_up(self, found: Iterable[tuple[Key, D]]) -> None:
-        """End what an earlier term began; resume what is `found` on disk."""
+    def take_up(self, stored_drivers: Iterable[tuple[Key, D]]) -> None:
+        """End what an earlier term began; resume what is `stored_drivers` on disk."""
         for _, task in self._running.values():
             task.cancel()
         self._running.clear()
-        for key, driver in found:
+        for key, driver in stored_drivers:
             self.begin(key, driver, resumed=True)
 
     async def stop(self) -> None:

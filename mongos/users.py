@@ -118,4 +118,4 @@ class RoutedUsers:
                 )
             self._interval = seconds
 
-        return ServerParameter(name=_INTERVAL, get=lambda: self._interval, put=put)
+        return ServerParameter(name=_INTERVAL, get=lambda: self._interval, assign=put)

@@ -132,8 +132,8 @@ def _host(text: str, default_port: int | None) -> tuple[str, int]:
     return name, int(number)
 
 
-def _parse_uri(rest: str) -> Address:
-    authority, _, path = rest.partition("/")
+def _parse_uri(text: str) -> Address:
+    authority, _, path = text.partition("/")
     user_info, at, hosts = authority.rpartition("@")
     database, _, query = path.partition("?")
     options = _Options()
@@ -233,7 +233,7 @@ class _Options:
         else:
             self._preference[name] = value
 
-    def who(self, name: str, value: str) -> None:
+    def set_login_field(self, name: str, value: str) -> None:
         setattr(self, name, value)
 
 
@@ -296,8 +296,8 @@ _SETTERS: dict[str, Callable[[_Options, str], None]] = {
     "readpreference": _to(_Options.preference, "mode", _one_of(*READ_MODES)),
     "readpreferencetags": _to(_Options.preference, "tags", _tags),
     "maxstalenessseconds": _to(_Options.preference, "maxStalenessSeconds", int),
-    "authsource": _to(_Options.who, "source", str),
-    "authmechanism": _to(_Options.who, "mechanism", _one_of(*MECHANISMS)),
+    "authsource": _to(_Options.set_login_field, "source", str),
+    "authmechanism": _to(_Options.set_login_field, "mechanism", _one_of(*MECHANISMS)),
     "ssl": _Options.encrypt,
     "tls": _Options.encrypt,
     "tlscafile": _to(_Options.encryption, "ca_file", str),

@@ -207,7 +207,7 @@ class Deployment:
                 failures.append(f"{host[0]}:{host[1]} is no member of the set {set_name}")
                 continue
             members.append(member)
-            for other in member.others():
+            for other in member.known_addresses():
                 self._client(other)
             if member.router:
                 break

@@ -32,7 +32,7 @@ class Member:
     def secondary(self) -> bool:
         return bool(self.hello.get("secondary"))
 
-    def others(self) -> Iterator[tuple[str, int]]:
+    def known_addresses(self) -> Iterator[tuple[str, int]]:
         """The data-bearing members that this one knows of."""
         addresses = [*self.hello.get("hosts", ()), *self.hello.get("passives", ())]
         if isinstance(self.hello.get("primary"), str):

@@ -32,7 +32,7 @@ class Repl:
         screen = self._session.screen
         while self._session.host.exit_code is None:
             try:
-                self._one(self._session.prompt() if prompts else "")
+                self._run_next(self._session.prompt() if prompts else "")
             except EOFError:
                 self._session.host.exit_code = 0
             except (KeyboardInterrupt, Interrupted):
@@ -44,7 +44,7 @@ class Repl:
             screen.write("bye\n")
         return self._session.host.exit_code
 
-    def _one(self, prompt: str) -> None:
+    def _run_next(self, prompt: str) -> None:
         """Read one script or command, however many lines it takes, and run it."""
         text = self._lines(prompt)
         if (command := parse_command(text)) is not None:

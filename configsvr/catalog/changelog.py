@@ -23,7 +23,7 @@ class Changelog:
 
     def add(
         self,
-        what: str,
+        event: str,
         namespace: str,
         details: Mapping[str, Any],
         *,
@@ -31,7 +31,7 @@ class Changelog:
         shard: str = "config",
         client: str = "",
     ) -> None:
-        """Add an entry. `what`: split, multi-split, moveChunk.start, ...; `server`: this one by default."""
+        """Add an entry. `event`: split, multi-split, moveChunk.start, ...; `server`: this one by default."""
         tables = self._tables
         collection = tables.store.collection(CHANGELOG)
         if collection is None:
@@ -43,12 +43,12 @@ class Changelog:
             "shard": shard,
             "clientAddr": client,
             "time": date_of(tables.now_ms()),
-            "what": what,
+            "what": event,
             "ns": namespace,
             "details": dict(details),
         }
         with tables.store.unit() as unit:
-            tables.put(unit, CHANGELOG, entry)
+            tables.upsert(unit, CHANGELOG, entry)
             unit.commit()
         if collection.count > MAX_ENTRIES:
             self._forget_oldest()

@@ -50,7 +50,7 @@ class Chunks:
 
     def collection(self, namespace: str, reader: Reader | None = None) -> CollectionRecord | None:
         """The record of a sharded collection."""
-        raw = self._tables.one(COLLECTIONS, namespace, reader)
+        raw = self._tables.document(COLLECTIONS, namespace, reader)
         return None if raw is None else CollectionRecord.from_raw(raw)
 
     def expect(self, namespace: str, epoch: ObjectId) -> CollectionRecord:
@@ -111,11 +111,11 @@ class Chunks:
 
     def shard(
         self, namespace: str, key: ShardKey, unique: bool, uuid: Binary, shard: str, *, version: DatabaseVersion,
-        partitioner: str | None = None, over: Sequence[str] = (),
+        partitioner: str | None = None, target_shards: Sequence[str] = (),
     ) -> ShardVersion:  # fmt: skip
         """Make a collection sharded, with one chunk 1|0 on `shard`. Idempotent.
 
-        A column family, which has a partitioner, gets chunks evenly over its tokens and over the shards `over`.
+        A column family, which has a partitioner, gets chunks evenly over its tokens and over `target_shards`.
 
         AlreadyInitialized when it is sharded differently; IllegalOperation unless its database is partitioned and has
         its primary on `shard`; StaleDbVersion when the database has another version than `version`; OperationFailed
@@ -127,7 +127,7 @@ class Chunks:
             if record.dropping or (record.key, record.unique, record.uuid) != (key, unique, uuid):
                 raise CommandError(Code.AlreadyInitialized, f"{namespace} is already sharded, by {record.key}")
             return self.version(record)
-        raw = tables.one(DATABASES, split_namespace(namespace)[0])
+        raw = tables.document(DATABASES, split_namespace(namespace)[0])
         database = None if raw is None else DatabaseRecord.from_raw(raw)
         if database is None or not database.partitioned:
             raise CommandError(Code.IllegalOperation, f"sharding is not enabled for the database of {namespace}")
@@ -149,10 +149,10 @@ class Chunks:
             partitioner=partitioner,
         )
         layout = [first_chunk(key, shard)]
-        if partitioner is not None and over:
-            points = even_places(Partitioner(partitioner), CHUNKS_PER_SHARD * len(over))
+        if partitioner is not None and target_shards:
+            points = even_places(Partitioner(partitioner), CHUNKS_PER_SHARD * len(target_shards))
             if points:
-                layout = first_chunks(key, [key.bound(place_document(point)) for point in points], over)
+                layout = first_chunks(key, [key.bound(place_document(point)) for point in points], target_shards)
         chunks = [
             ChunkRecord(id=ObjectId(), namespace=namespace, uuid=uuid, chunk=chunk, history=((stamp, chunk.shard),))
             for chunk in layout
@@ -162,8 +162,8 @@ class Chunks:
             for identity in leftovers:
                 tables.delete(unit, CHUNKS, identity)
             for chunk in chunks:
-                tables.put(unit, CHUNKS, chunk.document())
-            tables.put(unit, COLLECTIONS, record.document())
+                tables.upsert(unit, CHUNKS, chunk.document())
+            tables.upsert(unit, COLLECTIONS, record.document())
             unit.commit()
         return ShardVersion(record.epoch, chunks[-1].chunk.lastmod)
 
@@ -181,8 +181,8 @@ class Chunks:
         tables = self._tables
         with tables.store.unit() as unit:
             for part in reversed(uppers):
-                tables.put(unit, CHUNKS, replace(chunk_record, id=ObjectId(), chunk=part).document())
-            tables.put(unit, CHUNKS, replace(chunk_record, chunk=lower).document())
+                tables.upsert(unit, CHUNKS, replace(chunk_record, id=ObjectId(), chunk=part).document())
+            tables.upsert(unit, CHUNKS, replace(chunk_record, chunk=lower).document())
             unit.commit()
         return self.version(record)
 
@@ -216,8 +216,8 @@ class Chunks:
         history = ((tables.timestamp(), recipient), *chunk_record.history[:9])
         with tables.store.unit() as unit:
             if remaining is not None and bumped is not None:
-                tables.put(unit, CHUNKS, replace(remaining, chunk=bumped).document())
-            tables.put(unit, CHUNKS, replace(chunk_record, chunk=moved, history=history).document())
+                tables.upsert(unit, CHUNKS, replace(remaining, chunk=bumped).document())
+            tables.upsert(unit, CHUNKS, replace(chunk_record, chunk=moved, history=history).document())
             unit.commit()
         return ShardVersion(record.epoch, moved.lastmod if bumped is None else bumped.lastmod)
 
@@ -236,7 +236,7 @@ class Chunks:
             higher = Lastmod(self.version(record).major + 1, 0)
             tables = self._tables
             with tables.store.unit() as unit:
-                tables.put(
+                tables.upsert(
                     unit, CHUNKS, replace(chunk_record, chunk=replace(chunk_record.chunk, lastmod=higher)).document()
                 )
                 unit.commit()
@@ -255,7 +255,7 @@ class Chunks:
         after = ShardVersion(record.epoch, Lastmod(version.major, version.minor + 1))
         with self._tables.store.unit() as unit:
             flagged = replace(chunk_record.chunk, jumbo=jumbo, lastmod=after.lastmod)
-            self._tables.put(unit, CHUNKS, replace(chunk_record, chunk=flagged).document())
+            self._tables.upsert(unit, CHUNKS, replace(chunk_record, chunk=flagged).document())
             unit.commit()
         return after
 
@@ -286,7 +286,7 @@ class Chunks:
                     named = replace(
                         old, namespace=target, epoch=ObjectId(), timestamp=stamp, changed_ms=tables.now_ms()
                     )
-                    tables.put(unit, COLLECTIONS, named.document())
+                    tables.upsert(unit, COLLECTIONS, named.document())
                 tables.delete(unit, COLLECTIONS, source)
             elif source_uuid is None and new is not None and new.uuid == target_uuid:
                 tables.delete(unit, COLLECTIONS, target)
@@ -296,7 +296,7 @@ class Chunks:
                 tables.delete(unit, CHUNKS, _field(raw, "_id"))
             for raw in [] if source_uuid is None else list(tables.by_index(CHUNKS, _BY_MIN, (source_uuid,))):
                 if _field(raw, "ns") != target:
-                    tables.put(unit, CHUNKS, {**document_to_python(raw), "ns": target})
+                    tables.upsert(unit, CHUNKS, {**document_to_python(raw), "ns": target})
             unit.commit()
         return old is not None
 

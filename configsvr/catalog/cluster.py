@@ -30,7 +30,7 @@ class Cluster:
     @property
     def id(self) -> ObjectId:
         """The cluster's id, which every shard keeps in its identity."""
-        raw = self._tables.one(VERSION, 1)
+        raw = self._tables.document(VERSION, 1)
         if raw is None:
             raise CommandError(Code.NotYetInitialized, "the cluster has no version document yet")
         identity: ObjectId = document_to_python(raw)["clusterId"]
@@ -44,7 +44,7 @@ class Cluster:
 
     def shard(self, name: str) -> ShardRecord:
         """ShardNotFound when there is none of that name."""
-        raw = self._tables.one(SHARDS, name)
+        raw = self._tables.document(SHARDS, name)
         if raw is None:
             raise CommandError(Code.ShardNotFound, f"Shard {name} does not exist")
         return ShardRecord.from_raw(raw)
@@ -68,7 +68,7 @@ class Cluster:
         """
         tables = self._tables
         for database in databases:
-            raw = tables.one(DATABASES, database)
+            raw = tables.document(DATABASES, database)
             if raw is not None and DatabaseRecord.from_raw(raw).primary != name:
                 raise CommandError(
                     Code.OperationFailed,
@@ -76,26 +76,26 @@ class Cluster:
                 )
         with tables.store.unit() as unit:
             record = ShardRecord(name=name, host=host, topology_time=tables.timestamp())
-            tables.put(unit, SHARDS, record.document())
+            tables.upsert(unit, SHARDS, record.document())
             for database in databases:
-                if tables.one(DATABASES, database) is None:
-                    tables.put(unit, DATABASES, self._new_database(database, name, False).document())
+                if tables.document(DATABASES, database) is None:
+                    tables.upsert(unit, DATABASES, self._new_database(database, name, False).document())
             unit.commit()
 
     def drain(self, shard: ShardRecord) -> None:
         """Mark a shard as draining."""
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, SHARDS, replace(shard, draining=True).document())
+            self._tables.upsert(unit, SHARDS, replace(shard, draining=True).document())
             unit.commit()
 
     def set_host(self, name: str, before: str, host: str) -> bool:
         """Write down a shard's members; false when they are not `before` any more, or the shard is gone."""
-        raw = self._tables.one(SHARDS, name)
+        raw = self._tables.document(SHARDS, name)
         shard = None if raw is None else ShardRecord.from_raw(raw)
         if shard is None or shard.host != before:
             return False
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, SHARDS, replace(shard, host=host).document())
+            self._tables.upsert(unit, SHARDS, replace(shard, host=host).document())
             unit.commit()
         return True
 
@@ -112,7 +112,7 @@ class Cluster:
         return [DatabaseRecord.from_raw(raw) for raw in self._tables.all(DATABASES)]
 
     def database(self, name: str) -> DatabaseRecord | None:
-        raw = self._tables.one(DATABASES, name)
+        raw = self._tables.document(DATABASES, name)
         return None if raw is None else DatabaseRecord.from_raw(raw)
 
     def ensure_database(
@@ -139,7 +139,7 @@ class Cluster:
             )
         record = database if database.partitioned or not partitioned else replace(database, partitioned=True)
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, DATABASES, record.document())
+            self._tables.upsert(unit, DATABASES, record.document())
             unit.commit()
         return record
 
@@ -152,7 +152,7 @@ class Cluster:
         recent_drops = [(old_uuid, at) for old_uuid, at in database.dropped if at.time > now.time - REMEMBERED_SECONDS]
         with self._tables.store.unit() as unit:
             record = replace(database, dropped=(*recent_drops, (uuid, now)))
-            self._tables.put(unit, DATABASES, record.document())
+            self._tables.upsert(unit, DATABASES, record.document())
             unit.commit()
 
     def move_primary(self, name: str, version: DatabaseVersion, to: str) -> bool:
@@ -169,7 +169,7 @@ class Cluster:
             raise CommandError(Code.ShardNotFound, f"Requested primary shard {to} is draining")
         moved = replace(database, primary=to, last_mod=database.last_mod + 1, timestamp=self._tables.timestamp())
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, DATABASES, moved.document())
+            self._tables.upsert(unit, DATABASES, moved.document())
             unit.commit()
         return True
 
@@ -183,7 +183,7 @@ class Cluster:
         if database.version == version:
             drawn = replace(database, last_mod=database.last_mod + 1, timestamp=self._tables.timestamp())
             with self._tables.store.unit() as unit:
-                self._tables.put(unit, DATABASES, drawn.document())
+                self._tables.upsert(unit, DATABASES, drawn.document())
                 unit.commit()
         return database.primary
 
@@ -224,7 +224,7 @@ class Cluster:
         self, host: str, up_seconds: int, waiting: bool, version: str, cql: dict[str, Any] | None = None
     ) -> None:
         """A router has reported; the document as shells print it. `cql`: its address for the native protocol."""
-        raw = self._tables.one(MONGOS, host)
+        raw = self._tables.document(MONGOS, host)
         created = document_to_python(raw)["created"] if raw is not None else date_of(self._tables.now_ms())
         document: dict[str, Any] = {
             "_id": host,
@@ -238,5 +238,5 @@ class Cluster:
         if cql is not None:
             document["cql"] = cql
         with self._tables.store.unit() as unit:
-            self._tables.put(unit, MONGOS, document)
+            self._tables.upsert(unit, MONGOS, document)
             unit.commit()

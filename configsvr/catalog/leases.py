@@ -24,7 +24,7 @@ class Leases:
 
     def current(self, name: str) -> LeaseRecord | None:
         """The record, held or not."""
-        raw = self._tables.one(LOCKS, name)
+        raw = self._tables.document(LOCKS, name)
         return None if raw is None else LeaseRecord.from_raw(raw)
 
     def change(
@@ -35,9 +35,9 @@ class Leases:
         record = self.current(name) or LeaseRecord(
             name=name, holder="", fence=0, granted_ms=now, expires_ms=now, why=why
         )
-        ours = record.held(now) and record.holder == holder
+        ours = record.is_held(now) and record.holder == holder
         if action == "acquire":
-            granted = ours or not record.held(now)
+            granted = ours or not record.is_held(now)
             if granted:
                 record = replace(
                     record,
@@ -59,6 +59,6 @@ class Leases:
             raise CommandError(Code.FailedToParse, f"a lease is acquired, renewed or released, not '{action}'")
         if granted:
             with self._tables.store.unit() as unit:
-                self._tables.put(unit, LOCKS, record.document())
+                self._tables.upsert(unit, LOCKS, record.document())
                 unit.commit()
         return granted, record

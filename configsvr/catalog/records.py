@@ -226,7 +226,7 @@ class LeaseRecord:
     expires_ms: int
     why: str
 
-    def held(self, now_ms: int) -> bool:
+    def is_held(self, now_ms: int) -> bool:
         return bool(self.holder) and now_ms < self.expires_ms
 
     @classmethod

@@ -79,13 +79,13 @@ class Tables:
                         spec = parse_index_spec(bson.encode({"v": 2, "key": key, "name": name, "unique": True}))
                         self.store.create_index(unit, collection, spec)
                     unit.commit()
-        if self.one(VERSION, 1) is None:
+        if self.document(VERSION, 1) is None:
             version = {"_id": 1, "minCompatibleVersion": 5, "currentVersion": 6, "clusterId": ObjectId()}
             with self.store.unit() as unit:
-                self.put(unit, VERSION, version)
+                self.upsert(unit, VERSION, version)
                 unit.commit()
 
-    def one(self, namespace: str, identity: Any, reader: Reader | None = None) -> bytes | None:
+    def document(self, namespace: str, identity: Any, reader: Reader | None = None) -> bytes | None:
         """The document with that `_id`."""
         collection = self.store.collection(namespace)
         if collection is None:
@@ -139,7 +139,7 @@ class Tables:
         low = collection.indexes[index_name(key)].prefix + b"".join(encode_key(from_python(value)) for value in prefix)
         return sum(1 for _ in self.store.engine.keys(Family.INDEXES, low, low + b"\xff"))
 
-    def put(self, unit: WriteUnitOfWork, namespace: str, document: Mapping[str, Any]) -> None:
+    def upsert(self, unit: WriteUnitOfWork, namespace: str, document: Mapping[str, Any]) -> None:
         """Store a document in the place of the one with its `_id`, or as a new one."""
         collection = self.store.collection(namespace)
         if collection is None:

@@ -36,7 +36,7 @@ PAGE_CHUNKS = 2000
 """The chunks of one reply, which is built without yielding."""
 
 
-def _shown(chunk: bytes) -> bytes:
+def _for_routers(chunk: bytes) -> bytes:
     """Return the chunk in the form for routers; `since`: when it came to its shard."""
     row, history = _CHUNK.apply(chunk), get_field(chunk, "history")
     newest = None if history is None else next(iter(array_documents(history[1])), None)
@@ -51,15 +51,15 @@ async def run(context: Context, arguments: Arguments) -> bytes:
     reader, release = await server.node.replication.reader(_MAJORITY, context.deadline)
     try:
         fields: list[tuple[str, int, bytes]] = []
-        database = server.tables.one(DATABASES, split_namespace(namespace)[0], reader)
+        database = server.tables.document(DATABASES, split_namespace(namespace)[0], reader)
         if database is not None:
             fields.append(("database", OBJECT, database))
-        raw = server.tables.one(COLLECTIONS, namespace, reader)
+        raw = server.tables.document(COLLECTIONS, namespace, reader)
         if raw is not None:
             record = CollectionRecord.from_raw(raw)
             full = since is None or since.epoch != record.epoch
             changed_chunks = list(islice(server.chunks.changed_since(record, since, reader), PAGE_CHUNKS + 1))
-            chunks = [_shown(chunk) for chunk in changed_chunks[:PAGE_CHUNKS]]
+            chunks = [_for_routers(chunk) for chunk in changed_chunks[:PAGE_CHUNKS]]
             fields += [
                 ("collection", OBJECT, raw),
                 ("full", BOOL, b"\1" if full else b"\0"),

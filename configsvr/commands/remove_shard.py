@@ -18,8 +18,8 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     server = server_of(context)
     server.ready()
     shard = server.cluster.shard(arguments.value)
-    others = [other for other in server.cluster.shards() if other.name != shard.name and not other.draining]
-    if not others:
+    remaining_shards = [other for other in server.cluster.shards() if other.name != shard.name and not other.draining]
+    if not remaining_shards:
         raise CommandError(Code.IllegalOperation, "Operation not allowed because it would remove the last shard")
     chunks = server.chunks.count_on(shard.name)
     databases = [database.name for database in server.cluster.databases() if database.primary == shard.name]
@@ -33,8 +33,12 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         server.changelog.add("removeShard", "", {"shard": shard.name})
         reply = {"msg": "removeshard completed successfully", "state": "completed", "shard": shard.name}
     else:
-        left = {"chunks": chunks, "dbs": len(databases), "jumboChunks": server.chunks.count_jumbo_on(shard.name)}
-        reply["remaining"] = {what: Int64(count) for what, count in left.items()}
+        remaining_counts = {
+            "chunks": chunks,
+            "dbs": len(databases),
+            "jumboChunks": server.chunks.count_jumbo_on(shard.name),
+        }
+        reply["remaining"] = {kind: Int64(count) for kind, count in remaining_counts.items()}
     if reply["state"] != "completed":
         reply |= {"note": "you need to drop or movePrimary these databases", "dbsToMove": databases}
     await server.committed()

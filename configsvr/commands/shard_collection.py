@@ -24,7 +24,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     version = server.chunks.shard(
         arguments.value, key, arguments["unique"], uuid, arguments["shard"],
         version=DatabaseVersion.from_document(document_to_python(arguments["databaseVersion"])),
-        partitioner=arguments["partitioner"], over=_candidates(server) if arguments["spread"] else (),
+        partitioner=arguments["partitioner"], target_shards=_candidates(server) if arguments["spread"] else (),
     )  # fmt: skip
     record = server.chunks.expect(arguments.value, version.epoch)
     shards = server.chunks.count_by_shard(record)

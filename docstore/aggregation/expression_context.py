@@ -71,9 +71,9 @@ def new_context(
     )
 
 
-def with_expressions(given: QueryContext) -> QueryContext:
+def with_expressions(query_context: QueryContext) -> QueryContext:
     """Return the query context with expressions enabled."""
-    return given if given.expressions is not None else replace(given, expressions=_EXPRESSIONS)
+    return query_context if query_context.expressions is not None else replace(query_context, expressions=_EXPRESSIONS)
 
 
 def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
@@ -81,23 +81,23 @@ def system_variables(now: int, timestamp: int) -> dict[str, Value | None]:
     return {"NOW": (DATE, int64_bytes(now)), "CLUSTER_TIME": (TIMESTAMP, timestamp.to_bytes(8, "little"))}
 
 
-def with_let(given: QueryContext, let: bytes) -> QueryContext:
+def with_let(query_context: QueryContext, let: bytes) -> QueryContext:
     """Return the query context with the variables of a command's `let`; each may use the previous ones.
 
     Errors: FailedToParse for an invalid name, 4738901 for a system variable, 4890500 for an expression that names a
     field.
     """
-    return _with_let(given, let) if len(let) < _LONG else allowing(PAUSED, _with_let, given, let)
+    return _with_let(query_context, let) if len(let) < _LONG else allowing(PAUSED, _with_let, query_context, let)
 
 
-def _with_let(given: QueryContext, let: bytes) -> QueryContext:
-    variables = dict(given.variables)
+def _with_let(query_context: QueryContext, let: bytes) -> QueryContext:
+    variables = dict(query_context.variables)
     for name, code, data in elements(let):
         if name in SYSTEM_VARIABLES:
             raise CommandError(4738901, f"the variable {name} cannot be set")
         _check_name(name)
-        variables[name] = evaluate_early((code, data), query_context=replace(given, variables=variables))
-    return replace(given, variables=variables)
+        variables[name] = evaluate_early((code, data), query_context=replace(query_context, variables=variables))
+    return replace(query_context, variables=variables)
 
 
 def _check_name(name: str) -> None:
@@ -109,7 +109,7 @@ def _check_name(name: str) -> None:
         raise CommandError(Code.FailedToParse, f"Invalid 'let' parameter: {error.message}") from None
 
 
-def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
+def with_constants(query_context: QueryContext, constants: bytes) -> QueryContext:
     """Return the query context with the constants (`c`) of an update statement: values, not expressions.
 
     Errors: 17275 for a system variable, FailedToParse for an empty name.
@@ -120,7 +120,7 @@ def with_constants(given: QueryContext, constants: bytes) -> QueryContext:
         if not name:
             raise CommandError(Code.FailedToParse, "empty variable names are not allowed")
     bound: dict[str, Value | None] = {name: (code, data) for name, code, data in elements(constants)}
-    return replace(given, variables={**given.variables, **bound})
+    return replace(query_context, variables={**query_context.variables, **bound})
 
 
 FULL = with_expressions(PLAIN)

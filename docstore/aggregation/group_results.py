@@ -30,14 +30,14 @@ class GroupResults:
         """True if the last groups have been spilled too: none is left in memory."""
         return self._ended
 
-    def is_too_much(self, held: int) -> bool:
+    def is_too_much(self, bytes_in_memory: int) -> bool:
         """True if the groups in memory must be spilled. Errors: QueryExceededMemoryLimitNoDiskUseAllowed."""
         if self._spilled is not None:
             self._spilled.write()
-        self._buffers.change(held - self._counted)
-        self._counted = held
-        crowded = self._buffers.crowded and held > RUN_BYTES
-        if held <= self._environment.memory_limit and not crowded:
+        self._buffers.change(bytes_in_memory - self._counted)
+        self._counted = bytes_in_memory
+        crowded = self._buffers.crowded and bytes_in_memory > RUN_BYTES
+        if bytes_in_memory <= self._environment.memory_limit and not crowded:
             return False
         if self._environment.spill is None:
             raise memory_exceeded("$group", min(self._environment.memory_limit, BUFFERS.limit))

@@ -60,7 +60,7 @@ def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[St
 def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[Stage] | None:
     """Return the parts of a filter before and after the stage it followed; None if all of it stays."""
     conditions = list(parts_of(second.specification))
-    moved, remaining, implied = first.divide_filter(conditions, query_context, with_implied=not second.taken)
+    moved, remaining, implied = first.divide_filter(conditions, query_context, with_implied=not second.pushed_down)
     if not moved and not implied:
         return None
     if moved == conditions:
@@ -69,7 +69,7 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
     if not remaining:
         return [front, first]
     back = _match(remaining, query_context) if moved else second
-    return [front, first, replace(back, taken=True)]
+    return [front, first, replace(back, pushed_down=True)]
 
 
 def _match(filters: list[bytes], query_context: QueryContext) -> Match:

@@ -9,7 +9,7 @@ from functools import partial
 from docstore.aggregation.expression_context import with_expressions
 from docstore.aggregation.known_metadata import known_metadata
 from docstore.aggregation.optimiser import optimised
-from docstore.aggregation.stage import Declaration, Nesting, Pipeline, Place, Stage
+from docstore.aggregation.stage import Declaration, EnclosingStage, Nesting, Pipeline, Stage
 from docstore.aggregation.stages.geo_near import POSITION as GEO_NEAR_POSITION
 from docstore.aggregation.stages.geo_near import leading_geo_near
 from docstore.aggregation.stages.table import STAGES
@@ -33,7 +33,7 @@ def parse_pipeline(stages: Sequence[bytes], *, query_context: QueryContext = PLA
     """Parse raw stage specifications to a pipeline. Expressions are enabled in any context."""
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, PAUSED)
     try:
-        pipeline = _parsed(stages, Place.TOP, with_expressions(query_context), 0)
+        pipeline = _parsed(stages, EnclosingStage.TOP, with_expressions(query_context), 0)
     finally:
         PAUSING.level = level
     return Pipeline(tuple(_as_planned(pipeline)), pipeline.query_context)
@@ -54,8 +54,10 @@ def over_view(pipeline: Pipeline, view: Pipeline) -> Pipeline:
     return replace(pipeline, stages=tuple(optimised((*view.stages, *pipeline.stages), pipeline.query_context)))
 
 
-def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext, outer_depth: int) -> Pipeline:
-    depth = outer_depth if place in (Place.TOP, Place.FACET) else outer_depth + 1
+def _parsed(
+    stages: Sequence[bytes], enclosing: EnclosingStage, query_context: QueryContext, outer_depth: int
+) -> Pipeline:
+    depth = outer_depth if enclosing in (EnclosingStage.TOP, EnclosingStage.FACET) else outer_depth + 1
     if depth > MAX_SUB_PIPELINES:
         raise CommandError(
             Code.MaxSubPipelineDepthExceeded,
@@ -65,7 +67,7 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext, 
         raise CommandError(Code.FailedToParse, f"Pipeline length must be no longer than {MAX_STAGES} stages")
     parsed: list[Stage] = []
     declarations = [_declaration(raw) for raw in stages]
-    measures = query_context.measures if place is Place.TOP else {}
+    measures = query_context.measures if enclosing is EnclosingStage.TOP else {}
     here = query_context
     for declaration, value in declarations:
         spend(_PER_STAGE)
@@ -79,8 +81,8 @@ def _parsed(stages: Sequence[bytes], place: Place, query_context: QueryContext, 
             assert declaration.parse_nesting is not None, "a stage is parsed in one of two ways"
             parsed.extend(declaration.parse_nesting(value, nesting))
         measures = known_metadata(parsed[earlier:], measures)
-        _check_place(declaration, place)
-    if any(stage.searches_text for stage in parsed[0 if place is Place.FACET else 1 :]):
+        _check_place(declaration, enclosing)
+    if any(stage.searches_text for stage in parsed[0 if enclosing is EnclosingStage.FACET else 1 :]):
         raise CommandError(17313, "$match with $text is only allowed as the first pipeline stage")
     for number, (declaration, _) in enumerate(declarations):
         if declaration.position.only_first and number:
@@ -121,15 +123,15 @@ def _declaration(raw: bytes) -> tuple[Declaration, Value]:
     return declaration, (code, data)
 
 
-_REFUSED_IN = {Place.FACET: 40600, Place.LOOKUP: 51047, Place.UNION: 31441}
+_REFUSED_IN = {EnclosingStage.FACET: 40600, EnclosingStage.LOOKUP: 51047, EnclosingStage.UNION: 31441}
 
 
-def _check_place(declaration: Declaration, place: Place) -> None:
+def _check_place(declaration: Declaration, enclosing: EnclosingStage) -> None:
     position = declaration.position
-    if position.target and place in (Place.LOOKUP, Place.UNION):
+    if position.target and enclosing in (EnclosingStage.LOOKUP, EnclosingStage.UNION):
         raise CommandError(Code.InvalidNamespace, f"{declaration.name} {position.target}")
-    refused = not position.in_facet if place is Place.FACET else not position.in_pipelines
-    if place is not Place.TOP and refused:
+    refused = not position.in_facet if enclosing is EnclosingStage.FACET else not position.in_pipelines
+    if enclosing is not EnclosingStage.TOP and refused:
         raise CommandError(
-            _REFUSED_IN[place], f"{declaration.name} is not allowed to be used within a {place.value} stage"
+            _REFUSED_IN[enclosing], f"{declaration.name} is not allowed to be used within a {enclosing.value} stage"
         )

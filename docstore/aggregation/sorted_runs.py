@@ -116,10 +116,12 @@ def _gathered(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
     yield piece
 
 
-def merged_from_outside(runs: Sequence[Run], kept: Iterator[Pair]) -> Iterator[Pair]:
+def merged_from_outside(runs: Sequence[Run], memory_pairs: Iterator[Pair]) -> Iterator[Pair]:
     """Merge spilled runs with the pairs in memory, which come last among equal keys. Large data is read lazily."""
     readahead = _AHEAD_BYTES // len(runs)
-    merged: Iterator[tuple[bytes, Unread]] = heapq.merge(*(run.unread(readahead) for run in runs), kept, key=_key)
+    merged: Iterator[tuple[bytes, Unread]] = heapq.merge(
+        *(run.unread(readahead) for run in runs), memory_pairs, key=_key
+    )
     return ((key, data if isinstance(data, bytes) else data()) for key, data in merged)
 
 

@@ -42,15 +42,15 @@ DOING_MERGE = "$doingMerge"
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """An index that serves equalities. `each` finds the documents whose value equals one of some values.
+    """An index that serves equalities. `query` finds the documents whose value equals one of some values.
 
-    `each` is None if one query for the values of many documents finds each one's partners in the same order.
+    `query` is None if one query for the values of many documents finds each one's partners in the same order.
     `ascending`: that order is the order of the values.
     `by_keys` finds the same documents as that query without planning it, given the sorted keys of the values. It does
     not support values whose equality is not key equality: null, undefined, arrays, patterns.
     """
 
-    each: Callable[[list[Value]], Iterator[bytes]] | None
+    query: Callable[[list[Value]], Iterator[bytes]] | None
     ascending: bool = False
     by_keys: Callable[[list[bytes]], Stream] | None = None
 
@@ -76,8 +76,8 @@ class Run(Protocol):
 
     def records(self) -> Iterator[tuple[bytes, bytes]]: ...
 
-    def unread(self, ahead: int) -> Iterator[tuple[bytes, Unread]]:
-        """Yield (key, data) as `records`, but read large data lazily; about `ahead` bytes are in memory."""
+    def unread(self, readahead_bytes: int) -> Iterator[tuple[bytes, Unread]]:
+        """Yield (key, data) as `records`, but read large data lazily; about `readahead_bytes` bytes are in memory."""
         ...
 
 
@@ -136,7 +136,7 @@ class Stage:
     """Each shard can run it independently: it processes documents one at a time, or is about one shard."""
 
     @property
-    def shown(self) -> bytes:
+    def explained_specification(self) -> bytes:
         """The specification that explain shows."""
         return self.raw
 
@@ -289,11 +289,11 @@ class Pipeline:
         return bool(self.stages) and self.stages[0].follows_changes
 
     @property
-    def others(self) -> frozenset[str]:
+    def other_collections(self) -> frozenset[str]:
         """The names of the other collections that the stages read."""
         return frozenset[str]().union(*(stage.collections for stage in self.stages))
 
-    def behind(self, stage: Stage) -> Pipeline:
+    def starting_with(self, stage: Stage) -> Pipeline:
         """Return the pipeline with `stage` first, or second after a source."""
         at = 1 if self.has_source else 0
         return replace(self, stages=(*self.stages[:at], stage, *self.stages[at:]))
@@ -376,7 +376,7 @@ StageParser = Callable[[Value, QueryContext], list[Stage]]
 """Parses the value of a stage's name. Some names are shorthands for several stages."""
 
 
-class Place(Enum):
+class EnclosingStage(Enum):
     """The stage whose sub-pipeline a pipeline is."""
 
     TOP = "a pipeline"
@@ -390,7 +390,7 @@ class Nesting:
     """The dependencies of the parser of a stage with sub-pipelines. `pipeline` parses one of them."""
 
     query_context: QueryContext
-    pipeline: Callable[[Sequence[bytes], Place, QueryContext], Pipeline]
+    pipeline: Callable[[Sequence[bytes], EnclosingStage, QueryContext], Pipeline]
 
 
 NestingParser = Callable[[Value, Nesting], list[Stage]]

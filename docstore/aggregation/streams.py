@@ -195,7 +195,7 @@ class Feed:
         self._documents: list[bytes] = []
         self._ended = False
 
-    def put(self, documents: list[bytes]) -> None:
+    def append(self, documents: list[bytes]) -> None:
         """Append documents."""
         self._documents += documents
 
@@ -241,7 +241,7 @@ class _Segments:
                 if has_output:
                     return documents, ended
             elif has_output:
-                feeds[position].put(documents)
+                feeds[position].append(documents)
                 if ended:
                     feeds[position].end()
                 self._position += 1

@@ -52,12 +52,12 @@ class Access:
 
     def member(self, address: str) -> Client:
         """Return the client of one server alone."""
-        return self._made((address,), directConnection=True, serverSelectionTimeoutMS=MEMBER_MS)
+        return self._connect((address,), directConnection=True, serverSelectionTimeoutMS=MEMBER_MS)
 
     def replica_set(self, name: str, addresses: tuple[str, ...]) -> Client:
-        return self._made((name, *addresses), replicaSet=name)
+        return self._connect((name, *addresses), replicaSet=name)
 
-    def _made(self, key: tuple[str, ...], **more: Any) -> Client:
+    def _connect(self, key: tuple[str, ...], **more: Any) -> Client:
         with self._lock:
             if key not in self._clients:
                 addresses = list(key if "directConnection" in more else key[1:])

@@ -124,11 +124,11 @@ class Creation:
         moment.
         """
         ends = _all(pool, sources, lambda source: latest(self._access, source))
-        cluster_times = [*(each.cluster_time for each in ends), *_all(pool, makings, _PartMaking.cluster_time)]
-        untils = [unpack_timestamp(each.until.timestamp) for each in makings if each.until is not None]
+        cluster_times = [*(end.cluster_time for end in ends), *_all(pool, makings, _PartMaking.cluster_time)]
+        untils = [unpack_timestamp(making.until.timestamp) for making in makings if making.until is not None]
         point = Point(
-            max([*(each.time for each in ends), *untils]),
-            max(cluster_times, key=lambda each: each["clusterTime"]),
+            max([*(end.time for end in ends), *untils]),
+            max(cluster_times, key=lambda cluster_time: cluster_time["clusterTime"]),
         )
         _all(pool, sources, lambda source: reach(self._access, source, point))
         self._terminal.say(f"the state of {timestamp_text(point.time)}")

@@ -88,14 +88,14 @@ def shards_in(store: Store) -> Sequence[str]:
     return [str(document_to_python(raw)["_id"]) for raw in collection.documents(store.engine)]
 
 
-def change(store: Store, namespace: str, made: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Replace each document of a collection by the result of `made`."""
+def change(store: Store, namespace: str, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Replace each document of a collection by the result of `transform`."""
     collection = store.collection(namespace)
     if collection is None:
         return
     with store.unit(replicated=False) as unit:
         for record_id, raw in list(collection.records(store.engine)):
-            new = bson.encode(made(document_to_python(raw)))
+            new = bson.encode(transform(document_to_python(raw)))
             if new != raw:
                 unit.replace(collection, record_id, raw, new)
         unit.commit()

@@ -125,15 +125,15 @@ class Manifest:
         return json.dumps({"sha256": _digest(content), "manifest": content}, indent=1).encode() + b"\n"
 
     @classmethod
-    def decode(cls, raw: bytes, place: str) -> Self:
+    def decode(cls, raw: bytes, location: str) -> Self:
         """Errors: Damaged."""
         try:
             document = json.loads(raw)
             content = document["manifest"]
             if _digest(content) != document["sha256"]:
-                raise Damaged(f"{place} is damaged: its checksum is not that of its content")
+                raise Damaged(f"{location} is damaged: its checksum is not that of its content")
             if content["format"] != FORMAT:
-                raise Damaged(f"{place} is of format {content['format']}; this program reads format {FORMAT}")
+                raise Damaged(f"{location} is of format {content['format']}; this program reads format {FORMAT}")
             return cls(
                 name=content["name"],
                 kind=content["kind"],
@@ -145,7 +145,7 @@ class Manifest:
                 parts=tuple(map(_part, content["parts"])),
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise Damaged(f"{place} is damaged: {error}") from error
+            raise Damaged(f"{location} is damaged: {error}") from error
 
 
 def timestamp_text(value: Timestamp) -> str:

@@ -67,14 +67,14 @@ def wait_for_member(client: Client, point: Point) -> None:
 
 
 def _wait_for(client: Client, point: Point) -> None:
-    with _told(client, point) as session:
+    with _informed_session(client, point) as session:
         collection = client["local"]["oplog.rs"].with_options(read_concern=after_time(point.time))
         newest = {"ts": {"$gte": point.time}}
         collection.find_one(newest, {"ts": 1}, session=session, max_time_ms=int(_SECONDS * 1000))
 
 
 @contextmanager
-def _told(client: Client, point: Point) -> Iterator[ClientSession]:
+def _informed_session(client: Client, point: Point) -> Iterator[ClientSession]:
     """Return a session that tells the server the time."""
     with client.start_session(causal_consistency=False) as session:
         session.advance_cluster_time(point.cluster_time)
@@ -84,12 +84,12 @@ def _told(client: Client, point: Point) -> Iterator[ClientSession]:
 class SpanReading:
     """The entries of a member's log from `start` to `point`, as raw batches; their totals once all have been read."""
 
-    def __init__(self, client: Client, start: OpTime, point: Point, wanted: Iterable[OpTime]) -> None:
-        """`wanted`: entries that must be among them."""
+    def __init__(self, client: Client, start: OpTime, point: Point, required_entries: Iterable[OpTime]) -> None:
+        """`required_entries`: entries that must be among them."""
         self._client = client
         self.start = start
         self._point = point
-        self._missing = set(wanted)
+        self._missing = set(required_entries)
         self.entries = 0
         self.end = start
 
@@ -106,7 +106,7 @@ class SpanReading:
         """Yield the batches. Errors: Diverged if the log does not begin at `start`, or lacks a wanted entry;
         PyMongoError.
         """
-        with _told(self._client, self._point) as session:
+        with _informed_session(self._client, self._point) as session:
             concern = after_time(self._point.time)
             start = unpack_timestamp(self.start.timestamp)
             cursor = (

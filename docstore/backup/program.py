@@ -22,7 +22,7 @@ from docstore.backup.failures import DamageBeside, OutOfReach
 from docstore.backup.manifest import Manifest, parse_timestamp, timestamp_text
 from docstore.backup.repository import Inventory, Repository
 from docstore.backup.restoration import Member, Plan, restore
-from docstore.backup.retention import kept
+from docstore.backup.retention import select_retained
 from docstore.backup.verification import verify
 from docstore.tools.connection import connection_options
 from docstore.tools.terminal import Terminal, ToolCommand, ToolFailed, failure_of
@@ -195,7 +195,7 @@ def prune(repository: Path, keep: int | None, days: int | None, dry_run: bool, q
         inventory = opened.inventory()
         manifests = inventory.manifests
         since = None if days is None else datetime.now(UTC) - timedelta(days=days)
-        remaining = kept(manifests, count=keep, since=since)
+        remaining = select_retained(manifests, count=keep, since=since)
         for manifest in manifests[: len(manifests) - len(remaining)]:
             terminal.say(f"{'would remove' if dry_run else 'removing'} {manifest.name}")
             if not dry_run:

@@ -93,10 +93,10 @@ def _check(chain: Chain, plan: Plan) -> None:
         check_free(member.directory)
 
 
-def _check_unique(values: Sequence[str], what: str) -> None:
+def _check_unique(values: Sequence[str], property_name: str) -> None:
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
-        raise ToolFailed(f"two members have the {what} {twice[0]}")
+        raise ToolFailed(f"two members have the {property_name} {twice[0]}")
 
 
 def _new_set(plan: Plan, part: str, old_name: str | None) -> NewSet:

@@ -11,7 +11,7 @@ from docstore.backup.chain import begins_by
 from docstore.backup.manifest import Manifest
 
 
-def kept(manifests: Sequence[Manifest], *, count: int | None, since: datetime | None) -> Sequence[Manifest]:
+def select_retained(manifests: Sequence[Manifest], *, count: int | None, since: datetime | None) -> Sequence[Manifest]:
     """Return the backups to keep; all of them if there are fewer.
 
     With `count`: the newest `count` with files, and all that follow the first of them. With `since`: those needed for

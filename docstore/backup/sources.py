@@ -69,8 +69,8 @@ def owner_of(client: Client) -> str:
     return str(reply.get("setId") or reply["database"])
 
 
-def member_of(access: Access, source: Source, wanted: str | None) -> str:
-    """Return the address of the member to read from: `wanted` if it can serve, else a secondary that keeps up, else
+def member_of(access: Access, source: Source, preferred: str | None) -> str:
+    """Return the address of the member to read from: `preferred` if it can serve, else a secondary that keeps up, else
     the primary.
 
     Errors: PyMongoError if there is no primary to ask.
@@ -91,6 +91,6 @@ def member_of(access: Access, source: Source, wanted: str | None) -> str:
             reached[address] = (bool(reply.get("secondary")), time.time << 32 | time.inc)
     if not reached:
         raise ToolFailed(f"no member of {source.set_name} can be read from")
-    if wanted in reached:
-        return str(wanted)
+    if preferred in reached:
+        return str(preferred)
     return max(reached, key=lambda address: reached[address])

@@ -111,11 +111,11 @@ class Arguments:
         """True if the client sent the parameter, and not as null."""
         return name in self.values
 
-    def put(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: Any) -> None:
         """Set a parameter that did not come in the document."""
         self.values[name] = value
 
-    def given(self) -> Mapping[str, Any]:
+    def sent_values(self) -> Mapping[str, Any]:
         """Return only the parameters that the client sent."""
         return self.values
 
@@ -193,9 +193,9 @@ def convert(field: str, kind: Type | tuple[Type, ...], code: int, data: bytes, d
                 raise CommandError(Code.BadValue, f"{field} is not a valid number")
             raise wrong_type(field, code, _expected((kind,)))
         return _CONVERTERS[kind](field, code, data, db)
-    for each in kind:
-        if each is Type.ANY or code in _ACCEPTED[each]:
-            return convert(field, each, code, data, db)
+    for member_type in kind:
+        if member_type is Type.ANY or code in _ACCEPTED[member_type]:
+            return convert(field, member_type, code, data, db)
     raise wrong_type(field, code, _expected(kind))
 
 
@@ -217,7 +217,7 @@ def _namespace(_field: str, _code: int, data: bytes, _db: str) -> str:
     return check_collection_name(database, collection)
 
 
-def _whole(field: str, code: int, data: bytes, _db: str) -> int:
+def _to_integral(field: str, code: int, data: bytes, _db: str) -> int:
     number = integer_of(code, data)
     if number_of(code, data) != number:
         raise CommandError(Code.FailedToParse, f"Expected an integer: {field}")
@@ -274,7 +274,7 @@ _CONVERTERS: dict[Type, Callable[[str, int, bytes, str], Any]] = {
     Type.STRICT_BOOL: lambda _field, _code, data, _db: data != b"\0",
     Type.SAFE_BOOL: lambda _field, code, data, _db: truth_of(code, data),
     Type.INT: lambda _field, code, data, _db: integer_of(code, data),
-    Type.WHOLE: _whole,
+    Type.WHOLE: _to_integral,
     Type.LONG: lambda _field, code, data, _db: integer_of(code, data),
     Type.NUMBER: lambda _field, code, data, _db: number_of(code, data),
     Type.OBJECT: _raw,

@@ -29,7 +29,7 @@ cdef class Context:
     cdef public object admitted
     cdef dict _body
 
-    cpdef Context like(self)
+    cpdef Context copy(self)
 
 cdef class RequestProgress:
     cdef public object operation

@@ -63,7 +63,7 @@ class Audit(Protocol):
     def abandoned(self, connection: ClientConnection) -> None:
         """Write that the client has abandoned a conversation in progress, if there is one."""
 
-    def left(self, connection: ClientConnection) -> None:
+    def disconnected(self, connection: ClientConnection) -> None:
         """Write that the client has disconnected."""
 
 
@@ -114,25 +114,25 @@ class Services:
     """None if the process executes no transactions."""
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None
     """Runs a request where its scripts can run; None without script processes."""
-    apart: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+    run_on_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
     """Runs work on a thread that can block, without scripts; None without threads."""
     supervised_pause: Callable[[], bool] | None = None
     """Yields to other tasks if the request runs on a thread that can block; returns True if it did."""
     memory: Callable[[], int] = lambda: 0
     """Return the memory of the process in bytes."""
 
-    def over(self, parts: Parts) -> Services:
+    def with_parts(self, parts: Parts) -> Services:
         """Return these services with other parts. Each transaction has its own, so the checks of `replace` are
         skipped.
         """
-        made: Services = Services.__new__(Services)
-        for get, put in _SERVICES:
-            put(made, get(self))
-        _PUT_PARTS(made, parts)
-        return made
+        services: Services = Services.__new__(Services)
+        for get, assign in _SERVICES:
+            assign(services, get(self))
+        _PUT_PARTS(services, parts)
+        return services
 
 
-_SERVICES = [(slot.__get__, slot.__set__) for slot in (vars(Services)[each.name] for each in fields_of(Services))]
+_SERVICES = [(slot.__get__, slot.__set__) for slot in (vars(Services)[field.name] for field in fields_of(Services))]
 _PUT_PARTS = vars(Services)["parts"].__set__
 
 
@@ -146,10 +146,10 @@ def redacted(table: CommandTable, command: Command, raw: bytes, sequences: Seque
         hidden = hidden(raw, sequences)
     if not hidden and not command.wraps_command:
         return raw
-    shown = [(name, STRING, _HIDDEN) if name in hidden else (name, code, data) for name, code, data in elements(raw)]
-    if command.wraps_command and shown[0][1] == OBJECT:
-        shown[0] = (shown[0][0], OBJECT, _redacted_inside(table, shown[0][2], split_namespace(namespace)[0]))
-    return document_from(shown)
+    fields = [(name, STRING, _HIDDEN) if name in hidden else (name, code, data) for name, code, data in elements(raw)]
+    if command.wraps_command and fields[0][1] == OBJECT:
+        fields[0] = (fields[0][0], OBJECT, _redacted_inside(table, fields[0][2], split_namespace(namespace)[0]))
+    return document_from(fields)
 
 
 def _redacted_inside(table: CommandTable, raw: bytes, db: str) -> bytes:
@@ -281,37 +281,37 @@ class Context:
         for name, value in fields.items():
             setattr(self, name, value)
 
-    def like(self) -> Context:
+    def copy(self) -> Context:
         """Return a copy, whose differing fields the caller sets at once."""
-        made: Context = Context.__new__(Context)
-        made.command = self.command
-        made.connection = self.connection
-        made.services = self.services
-        made.started = self.started
-        made.raw = self.raw
-        made.sequences = self.sequences
-        made.exhaust = self.exhaust
-        made.db = self.db
-        made.namespace = self.namespace
-        made.view = self.view
-        made.session = self.session
-        made.read_concern = self.read_concern
-        made.write_concern = self.write_concern
-        made.read_preference = self.read_preference
-        made.explicit_read_concern = self.explicit_read_concern
-        made.explicit_write_concern = self.explicit_write_concern
-        made.deadline = self.deadline
-        made.max_time_ms = self.max_time_ms
-        made.comment = self.comment
-        made.cluster_time = self.cluster_time
-        made.shard_version = self.shard_version
-        made.api_version = self.api_version
-        made.api_strict = self.api_strict
-        made.help_asked = self.help_asked
-        made.begun_progress = self.begun_progress
-        made.admitted = self.admitted
-        made._body = None
-        return made
+        copy: Context = Context.__new__(Context)
+        copy.command = self.command
+        copy.connection = self.connection
+        copy.services = self.services
+        copy.started = self.started
+        copy.raw = self.raw
+        copy.sequences = self.sequences
+        copy.exhaust = self.exhaust
+        copy.db = self.db
+        copy.namespace = self.namespace
+        copy.view = self.view
+        copy.session = self.session
+        copy.read_concern = self.read_concern
+        copy.write_concern = self.write_concern
+        copy.read_preference = self.read_preference
+        copy.explicit_read_concern = self.explicit_read_concern
+        copy.explicit_write_concern = self.explicit_write_concern
+        copy.deadline = self.deadline
+        copy.max_time_ms = self.max_time_ms
+        copy.comment = self.comment
+        copy.cluster_time = self.cluster_time
+        copy.shard_version = self.shard_version
+        copy.api_version = self.api_version
+        copy.api_strict = self.api_strict
+        copy.help_asked = self.help_asked
+        copy.begun_progress = self.begun_progress
+        copy.admitted = self.admitted
+        copy._body = None
+        return copy
 
     def hand_over(self, other: Context) -> None:
         """Give `other`, which is the same request, its progress."""
@@ -319,12 +319,12 @@ class Context:
 
     def derived(self, **changes: Unpack[RequestFields]) -> Context:
         """Return this request with `changes`, executed in its place; both share one progress."""
-        made = self.like()
-        made.begun_progress = self.progress
-        made.admitted = self.needs
+        context = self.copy()
+        context.begun_progress = self.progress
+        context.admitted = self.needs
         for name, value in changes.items():
-            setattr(made, name, value)
-        return made
+            setattr(context, name, value)
+        return context
 
     def about(self, namespace: str) -> Context:
         """Return this request on its resolved namespace, which reports use from now on."""
@@ -367,7 +367,7 @@ class Context:
         return self._body
 
     @property
-    def shown(self) -> bytes:
+    def redacted_request(self) -> bytes:
         """The request's document without sensitive values, for logs, currentOp, the profiler and errors."""
         namespace = self.namespace or f"{self.db}."
         return redacted(self.services.table, self.command, self.raw, self.sequences, namespace)

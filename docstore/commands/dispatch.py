@@ -165,14 +165,14 @@ class LongRequest(Pending):
     __slots__ = ()
 
     async def _result(self) -> Result:
-        dispatcher, apart = self._dispatcher, self._dispatcher.services.apart
-        assert apart is not None, "else it is no long request"
-        arguments: Arguments = await Supervised(self.context, apart(self._read))
+        dispatcher, run_on_thread = self._dispatcher, self._dispatcher.services.run_on_thread
+        assert run_on_thread is not None, "else it is no long request"
+        arguments: Arguments = await Supervised(self.context, run_on_thread(self._read))
         context = self.context
         if not context.command.pausable:
             return await dispatcher.timed(context, arguments, dispatcher.run_admitted(None, context, arguments))
         context.progress.apart = True
-        work = apart(lambda: dispatcher.run_admitted(None, context, arguments))
+        work = run_on_thread(lambda: dispatcher.run_admitted(None, context, arguments))
         return await dispatcher.timed(context, arguments, work)
 
     async def _read(self) -> Arguments:
@@ -229,7 +229,7 @@ class Dispatcher:
         services = self.services
         started = services.clock()
         context: Context | None = None
-        if len(request.body) > LONG_REQUEST_BYTES and services.apart is not None:
+        if len(request.body) > LONG_REQUEST_BYTES and services.run_on_thread is not None:
             unread = unread_context(request, peer, services, started)
             if unread is not None:
                 return LongRequest(self, request, unread, None, None)
@@ -279,9 +279,13 @@ class Dispatcher:
 
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
-        told = context.cluster_time
-        if told is not None and told != self._last_cluster_time and observe(told, context, self._gossip.cluster_time):
-            self._last_cluster_time = told
+        cluster_time = context.cluster_time
+        if (
+            cluster_time is not None
+            and cluster_time != self._last_cluster_time
+            and observe(cluster_time, context, self._gossip.cluster_time)
+        ):
+            self._last_cluster_time = cluster_time
         if context.session is not None and (context.connection.identity is not None or not services.access.enabled):
             # Unauthenticated clients leave no session behind.
             services.sessions.touch(context.session.lsid, context.started)
@@ -376,8 +380,8 @@ class Dispatcher:
             tail = _WHOLE_OK + tail[len(_OK) :]
         if isinstance(result, DocumentParts) and induced is None and not retried:
             return result.document(tail)
-        whole = in_one_piece(result)
-        body = whole if isinstance(whole, bytes) else bson.encode(whole) if whole else _EMPTY
+        reply = in_one_piece(result)
+        body = reply if isinstance(reply, bytes) else bson.encode(reply) if reply else _EMPTY
         if induced is not None:
             body = induce(body, induced, retried=retried)
             hang_up_after(context)
@@ -408,8 +412,8 @@ class Dispatcher:
         elif context is not None and session is not None and session.in_transaction:
             # In a transaction only its end is retryable by itself.
             ends = retried = context.command.name in ENDING
-            gone = is_transient(error.code, ends=ends) and "writeConcernError" not in error.extra
-            if gone and TRANSIENT_LABEL not in labels:
+            is_transaction_lost = is_transient(error.code, ends=ends) and "writeConcernError" not in error.extra
+            if is_transaction_lost and TRANSIENT_LABEL not in labels:
                 labels.append(TRANSIENT_LABEL)
         if retried and error.code in RETRYABLE_WRITE_CODES and RETRYABLE_WRITE_LABEL not in labels:
             labels.append(RETRYABLE_WRITE_LABEL)
@@ -423,9 +427,9 @@ class Dispatcher:
 
     def refuse_unexpected(self, error: Exception, context: Context | None) -> bytes:
         """Return the body of the reply to a request that failed with an unexpected exception."""
-        known = self._translate(error)
-        if known is not None:
-            return self.refuse(known, context)
+        translated = self._translate(error)
+        if translated is not None:
+            return self.refuse(translated, context)
         name = context.command.name if context is not None else "unknown"
         LOG.error("Command failed unexpectedly", command=name, error=repr(error), exc_info=error)
         return self.refuse(

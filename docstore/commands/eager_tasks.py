@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Begun(Generic[T]):
+class StartedCoroutine(Generic[T]):
     """The remainder of a coroutine that has begun to wait. Await it once."""
 
     def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
@@ -31,7 +31,7 @@ class Begun(Generic[T]):
                 return result
 
 
-def begun(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
+def start_eagerly(work: Coroutine[Any, Any, T]) -> T | StartedCoroutine[T]:
     """Return the result of a coroutine that never waits, else an awaitable of the remainder.
 
     The part before its first wait runs in no task: it must not ask for the current task.
@@ -41,4 +41,4 @@ def begun(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
     except StopIteration as end:
         result: T = end.value
         return result
-    return Begun(work, waits_for)
+    return StartedCoroutine(work, waits_for)

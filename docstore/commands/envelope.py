@@ -81,7 +81,7 @@ def open_request(
     if len(request.body) > MAX_INTERNAL_BYTES and request.body[5:6] != b"_":
         check_internal_size(request.body)
     templates = templates_of(connection)
-    opened = templates.again(request, started)
+    opened = templates.bind(request, started)
     if opened is None:
         opened = _open_document(request, connection, services, started)
         templates.keep(*opened)
@@ -90,7 +90,7 @@ def open_request(
     if request.sequences:
         _take_sequences(command, request, arguments, connection, services)
     if not command.required.keys() <= arguments.values.keys() and not context.help_asked:
-        check_required(command.name, command.required, arguments.given())
+        check_required(command.name, command.required, arguments.sent_values())
     return context, arguments
 
 
@@ -105,26 +105,26 @@ def unread_context(
     command = None if end < 0 else services.table.find(body[5:end].decode("utf-8", "replace"))
     if command is None:
         return None
-    known: list[tuple[str, int, bytes]] = []
+    envelope_fields: list[tuple[str, int, bytes]] = []
     envelope = Envelope()
     try:
-        known += [(name, *value) for name in _OF_UNREAD if (value := get_field(body, name)) is not None]
-        validate(document_from(known), MAX_REQUEST_DEPTH)
-        for name, code, data in known:
+        envelope_fields += [(name, *value) for name in _OF_UNREAD if (value := get_field(body, name)) is not None]
+        validate(document_from(envelope_fields), MAX_REQUEST_DEPTH)
+        for name, code, data in envelope_fields:
             if name == "lsid":
                 envelope.lsid = parse_lsid(code, data, owner=connection.session_owner)
                 check_owner(connection, envelope.lsid)
             else:
                 _FIELDS[name](envelope, code, data)
     except CommandError:
-        known, envelope = [], Envelope()
+        envelope_fields, envelope = [], Envelope()
     fields: RequestFields = {"db": envelope.db or ""}
     if envelope.lsid is not None:
         in_transaction = envelope.autocommit is not None
         fields["session"] = Session(envelope.lsid, envelope.txn_number, None, in_transaction)
     if envelope.fields.get("max_time_ms"):
         fields["deadline"] = started + envelope.fields["max_time_ms"] / 1000
-    stub = request._replace(body=document_from([(command.name, INT32, _ONE), *known]), sequences={})
+    stub = request._replace(body=document_from([(command.name, INT32, _ONE), *envelope_fields]), sequences={})
     return Context(command, stub, connection, services, started, fields)
 
 
@@ -194,8 +194,8 @@ def _take_sequences(
         if isinstance(documents, Overfull):
             raise batch_refused(documents.total)
         parameter = command.by_name.get(name)
-        known = is_known_to(services.access, connection, command, parameter)
-        if not known or parameter is None or not _is_documents(parameter):
+        is_known = is_known_to(services.access, connection, command, parameter)
+        if not is_known or parameter is None or not _is_documents(parameter):
             raise unknown_field(command.name, name)
         if name in arguments:
             raise CommandError(40433, f"Duplicate field between body and document sequence {name}")
@@ -203,7 +203,7 @@ def _take_sequences(
             # Documents to store are checked when they are stored, more strictly.
             for document in documents:
                 validate(document, MAX_REQUEST_DEPTH)
-        arguments.put(name, documents)
+        arguments.set(name, documents)
 
 
 def _is_documents(parameter: Parameter) -> bool:

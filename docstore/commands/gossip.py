@@ -53,8 +53,8 @@ def encode_cluster_time(cluster_time: int) -> bytes:
 
 def heard_cluster_time(reply: bytes) -> int:
     """Return the packed timestamp of a reply's `$clusterTime`; 0 without one."""
-    found = get_field(reply, "$clusterTime")
-    stamp = None if found is None else get_field(found[1], "clusterTime")
+    value = get_field(reply, "$clusterTime")
+    stamp = None if value is None else get_field(value[1], "clusterTime")
     return 0 if stamp is None else int.from_bytes(stamp[1], "little")
 
 
@@ -91,19 +91,21 @@ def check_drift(time: int, now: float) -> None:
 
 def encode_gossip(gossip: Mapping[str, Any]) -> EncodedGossip:
     """Encode any gossip, as `encode_times`."""
-    told = gossip.get("$clusterTime")
-    return EncodedGossip(bson.encode(gossip)[4:-1], 0 if told is None else pack_timestamp(told["clusterTime"]))
+    cluster_time = gossip.get("$clusterTime")
+    return EncodedGossip(
+        bson.encode(gossip)[4:-1], 0 if cluster_time is None else pack_timestamp(cluster_time["clusterTime"])
+    )
 
 
 def _field(document: bytes, name: str, code: int) -> bytes:
-    found = get_field(document, name)
-    if found is None:
+    value = get_field(document, name)
+    if value is None:
         raise _missing(name)
-    if found[0] != code:
+    if value[0] != code:
         raise CommandError(
-            Code.TypeMismatch, f'"{name}" had the wrong type. Expected {type_name(code)}, found {type_name(found[0])}'
+            Code.TypeMismatch, f'"{name}" had the wrong type. Expected {type_name(code)}, found {type_name(value[0])}'
         )
-    return found[1]
+    return value[1]
 
 
 def _missing(name: str) -> CommandError:

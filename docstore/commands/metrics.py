@@ -56,18 +56,18 @@ class Metrics:
         else:
             self._failed[command] = self._failed.get(command, 0) + 1
 
-    def forget(self, gone: Callable[[str], bool]) -> None:
+    def forget(self, is_dropped: Callable[[str], bool]) -> None:
         """Drop the metrics of collections that no longer exist."""
-        for key in [key for key in self._costs if key[0] and gone(key[0])]:
+        for key in [key for key in self._costs if key[0] and is_dropped(key[0])]:
             del self._costs[key]
 
     def by_command(self, names: Iterator[str] | list[str]) -> dict[str, Any]:
         """Return `metrics.commands`: the calls and failures of each name."""
         totals = {command: int(total[0]) for command, total in self._totals.items()}
-        found: dict[str, Any] = {"<UNKNOWN>": Int64(self.unknown)}
+        by_name: dict[str, Any] = {"<UNKNOWN>": Int64(self.unknown)}
         for name in names:
-            found[name] = {"failed": Int64(self._failed.get(name, 0)), "total": Int64(totals.get(name, 0))}
-        return found
+            by_name[name] = {"failed": Int64(self._failed.get(name, 0)), "total": Int64(totals.get(name, 0))}
+        return by_name
 
     def latencies(self, namespace: str | None = None) -> dict[str, Any]:
         """Return microseconds and counts of reads, writes and other commands, on one collection or on all."""
@@ -85,16 +85,16 @@ class Metrics:
 
     def top(self) -> dict[str, Any]:
         """Return the microseconds and counts of each collection by kind, sorted by name."""
-        found: dict[str, dict[str, dict[str, int]]] = {}
+        by_namespace: dict[str, dict[str, dict[str, int]]] = {}
         for (namespace, command), ((count, seconds), _) in self._costs.items():
             if not namespace:
                 continue
-            metrics = found.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})
+            metrics = by_namespace.setdefault(namespace, {name: {"time": 0, "count": 0} for name in _TOP_FIELDS})
             lock = "readLock" if command in READS else "writeLock"
             for name in ("total", lock, _TOP.get(command, "commands")):
                 metrics[name]["time"] += int(seconds * 1_000_000)
                 metrics[name]["count"] += int(count)
-        return {namespace: found[namespace] for namespace in sorted(found)}
+        return {namespace: by_namespace[namespace] for namespace in sorted(by_namespace)}
 
 
 def buffers_document() -> dict[str, Any]:

@@ -16,19 +16,19 @@ from docstore.errors import NO_CODE, Code, CommandError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParameter:
-    """`get` returns the value for a reply; `put` takes a decoded value and raises BadValue if it is invalid.
+    """`get` returns the value for a reply; `assign` takes a decoded value and raises BadValue if it is invalid.
 
-    Without `put` the parameter is read-only. `startup_only`: `put` is allowed only at startup.
+    Without `assign` the parameter is read-only. `startup_only`: `assign` is allowed only at startup.
     """
 
     name: str
     get: Callable[[], Any]
-    put: Callable[[Any], None] | None = None
+    assign: Callable[[Any], None] | None = None
     startup_only: bool = False
 
     def details(self) -> dict[str, Any]:
         """Return the parameter's fields for `showDetails`."""
-        settable = self.put is not None
+        settable = self.assign is not None
         return {
             "value": self.get(),
             "settableAtRuntime": settable and not self.startup_only,
@@ -58,7 +58,7 @@ class ParameterTable:
         """Return the current value."""
         return self._by_name[name].get()
 
-    def put(self, name: str, value: Any, *, starting: bool = False) -> Any:
+    def assign(self, name: str, value: Any, *, starting: bool = False) -> Any:
         """Change a parameter; return its previous value. Errors: one without a code for an unknown or fixed one;
         BadValue.
         """
@@ -67,10 +67,10 @@ class ParameterTable:
             raise CommandError(
                 NO_CODE, f"attempted to set unrecognized parameter [{name}], use help:true to see options"
             )
-        if parameter.put is None or (parameter.startup_only and not starting):
+        if parameter.assign is None or (parameter.startup_only and not starting):
             raise CommandError(NO_CODE, f"not allowed to change [{name}] at runtime")
         was = parameter.get()
-        parameter.put(value)
+        parameter.assign(value)
         return was
 
 

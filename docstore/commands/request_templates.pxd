@@ -15,6 +15,6 @@ cdef class RequestTemplate:
 cdef class RequestTemplates(RequestCache):
     cdef dict _by_kind
 
-    cpdef tuple again(self, object request, double started)
+    cpdef tuple bind(self, object request, double started)
 
 cpdef RequestTemplates templates_of(ClientConnection connection)

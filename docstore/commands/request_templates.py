@@ -42,10 +42,10 @@ class RequestTemplate:
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
         self.body = context.raw
-        self._context = context.like()
+        self._context = context.copy()
         # Each request has its own sequences; these may be megabytes, so drop them.
         self._context.sequences = {}
-        self._fields = dict(arguments.given())
+        self._fields = dict(arguments.sent_values())
         self._value = arguments.value
         # By field position: the name of a free field, a parameter's declaration, or None.
         self._readers: list[Parameter | str | None] = [
@@ -58,13 +58,13 @@ class RequestTemplate:
         self._documents = _names_of_free(names, self._readers, Type.OBJECT)
         self._timed: _TimedConcern | None = None
 
-    def again(
+    def bind(
         self, request: Message, started: float, changed: list[tuple[int, int, bytes]]
     ) -> tuple[Context, Arguments] | None:
         """Return a context and arguments for a request that differs in these values; None if it must be parsed as a
         whole.
         """
-        context = self._context.like()
+        context = self._context.copy()
         arguments = Arguments(context.command.by_name, self._fields.copy(), self._value)
         if changed:
             if not self._read(changed, context, arguments):
@@ -86,13 +86,13 @@ class RequestTemplate:
         """Apply the differing values; False if one of them needs a full parse."""
         own: list[tuple[Parameter, int, bytes]] = []
         for position, code, data in changed:
-            given = self._taken_as_given[position]
-            if given is not None:
-                arguments.values[given] = (code, data)
+            name = self._taken_as_given[position]
+            if name is not None:
+                arguments.values[name] = (code, data)
                 continue
-            given = self._documents[position]
-            if given is not None and code == OBJECT:
-                arguments.values[given] = data
+            name = self._documents[position]
+            if name is not None and code == OBJECT:
+                arguments.values[name] = data
                 continue
             reader = self._readers[position]
             if reader is None:
@@ -119,7 +119,7 @@ class RequestTemplate:
             take(context.command.name, parameter, code, data, context.db, arguments.values)
         return True
 
-    def _concern_with(self, known: ReadConcern, data: bytes) -> ReadConcern | None:
+    def _concern_with(self, previous: ReadConcern, data: bytes) -> ReadConcern | None:
         """Return the read concern with another time; None if the request needs a full parse."""
         timed = self._timed
         concern = None if timed is None else timed.read(data)
@@ -129,7 +129,7 @@ class RequestTemplate:
             concern = parse_read_concern(OBJECT, data)
         except CommandError:
             return None
-        if _kind_of(concern) != _kind_of(known):
+        if _kind_of(concern) != _kind_of(previous):
             return None
         self._timed = _timed(concern, data)
         return concern
@@ -140,14 +140,14 @@ class _TimedConcern(NamedTuple):
 
     level: ReadLevel
     is_after: bool
-    before: bytes
-    behind: bytes
+    prefix: bytes
+    suffix: bytes
 
     def read(self, data: bytes) -> ReadConcern | None:
         """Return the concern with the time in `data`; None if `data` differs in more."""
-        _, is_after, before, behind = self
-        at = len(before)
-        if len(data) != at + 8 + len(behind) or not (data.startswith(before) and data.endswith(behind)):
+        _, is_after, prefix, suffix = self
+        at = len(prefix)
+        if len(data) != at + 8 + len(suffix) or not (data.startswith(prefix) and data.endswith(suffix)):
             return None
         time = int.from_bytes(data[at : at + 8], "little")
         if not time:
@@ -164,11 +164,11 @@ def _timed(concern: ReadConcern, data: bytes) -> _TimedConcern | None:
     if time is None:
         return None
     name = b"\x11atClusterTime\0" if after is None else b"\x11afterClusterTime\0"
-    before, *behind = data.split(name)
-    if len(behind) != 1 or _PROVENANCE in data:
+    prefix, *suffixes = data.split(name)
+    if len(suffixes) != 1 or _PROVENANCE in data:
         # A provenance may contain anything.
         return None
-    return _TimedConcern(concern.level, after is not None, before + name, behind[0][8:])
+    return _TimedConcern(concern.level, after is not None, prefix + name, suffixes[0][8:])
 
 
 def _session_with(session: Session | None, name: str, data: bytes, owner: bytes) -> Session | None:
@@ -212,7 +212,7 @@ class RequestTemplates(RequestCache):
     def __init__(self) -> None:
         self._by_kind: dict[bytes, list[RequestTemplate]] = {}
 
-    def again(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+    def bind(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
         """Return a context and arguments from a matching template, with this request's values; None if it needs a full
         parse.
         """
@@ -223,12 +223,12 @@ class RequestTemplates(RequestCache):
             return None
         for template in alike:
             if template.body == body:
-                return template.again(request, started, [])
+                return template.bind(request, started, [])
         validate(body, MAX_REQUEST_DEPTH)
         for template in alike:
             changed = changed_fields(template.body, body)
             if changed is not None:
-                return template.again(request, started, changed)
+                return template.bind(request, started, changed)
         return None
 
     def keep(self, context: Context, arguments: Arguments) -> None:

@@ -36,12 +36,12 @@ def type_name(code: int) -> str:
     return _TYPE_NAMES.get(code, f"unknown ({code})")
 
 
-def wrong_type(field: str, found: int, expected: str) -> CommandError:
+def wrong_type(field: str, code: int, expected: str) -> CommandError:
     """Return a TypeMismatch in the real server's words; `expected` is a type name, or several in brackets."""
     plural = "s" if expected.startswith("[") else ""
     return CommandError(
         Code.TypeMismatch,
-        f"BSON field '{field}' is the wrong type '{type_name(found)}', expected type{plural} '{expected}'",
+        f"BSON field '{field}' is the wrong type '{type_name(code)}', expected type{plural} '{expected}'",
     )
 
 

@@ -272,13 +272,13 @@ class LoginHandler(_Handler):
             self.set_cookie(self.console.cookie, token, path="/", httponly=True, samesite="Strict", secure=secure)
             await self.send("application/json", json.dumps({"user": name.document(), "key": key}))
 
-    def _proof(self, given: dict[str, Any]) -> Proof:
+    def _proof(self, body: dict[str, Any]) -> Proof:
         """Errors: Refused."""
-        if "mechanism" not in given:
-            return Password(*_texts({"db": "admin", **given}, "user", "db", "password"))
-        if given["mechanism"] != X509 or not given.keys() <= {"mechanism", "user"}:
+        if "mechanism" not in body:
+            return Password(*_texts({"db": "admin", **body}, "user", "db", "password"))
+        if body["mechanism"] != X509 or not body.keys() <= {"mechanism", "user"}:
             raise Refused(400, f"without a password the body is {{mechanism: {X509}}}, with or without a user")
-        return ShownCertificate(self.subject, *_texts(given, *given.keys() & {"user"}))
+        return ShownCertificate(self.subject, *_texts(body, *body.keys() & {"user"}))
 
 
 class LogoutHandler(_Handler):
@@ -369,9 +369,9 @@ class MetricsHandler(_Handler):
         return await self.console.logins.with_request(proof, self.ends)
 
 
-def _texts(given: dict[str, Any], *names: str) -> list[str]:
+def _texts(body: dict[str, Any], *names: str) -> list[str]:
     """Errors: Refused."""
-    values = [given.get(name) for name in names]
+    values = [body.get(name) for name in names]
     texts = [value for value in values if isinstance(value, str)]
     if texts != values:
         raise Refused(400, f"the body has {', '.join(names)}, all of them texts")

@@ -31,31 +31,31 @@ _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 4, 22, 38  # of prctl
 _GET_SECCOMP = 21
 
 
-class Held(NamedTuple):
+class EnforcedLimits(NamedTuple):
     """The limits that the kernel enforces."""
 
     files: bool
     calls: bool
 
 
-def confine(writable: Path) -> Held:
+def confine(writable: Path) -> EnforcedLimits:
     """Confine this process. Call it before it has other threads."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
-        return Held(files=False, calls=False)
+        return EnforcedLimits(files=False, calls=False)
     kernel = ctypes.CDLL(None, use_errno=True)
     if kernel.prctl(_SET_DUMPABLE, 0, 0, 0, 0) or kernel.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        return Held(files=False, calls=False)
-    return Held(files=_bind_files(kernel, writable), calls=_bind_calls(kernel))
+        return EnforcedLimits(files=False, calls=False)
+    return EnforcedLimits(files=_bind_files(kernel, writable), calls=_bind_calls(kernel))
 
 
-def offered() -> Held:
+def offered() -> EnforcedLimits:
     """Return the limits that this system could enforce, as far as it can be asked without enforcing them."""
     if sys.platform != "linux":
-        return Held(files=False, calls=False)
+        return EnforcedLimits(files=False, calls=False)
     kernel = ctypes.CDLL(None, use_errno=True)
     filters = platform.machine() in _CALLS and kernel.prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0
-    return Held(files=_version(kernel) >= 1, calls=filters)
+    return EnforcedLimits(files=_version(kernel) >= 1, calls=filters)
 
 
 def warn_where_scripts_are_free() -> None:
@@ -185,8 +185,8 @@ _OF_X86 = {
 }  # fmt: skip
 """Older calls that the C library still makes on x86-64."""
 _CALLS = {
-    "x86_64": _Calls(0xC000003E, 56, 16, 157, 302, (*(each[0] for each in _ALLOWED.values()), *_OF_X86.values())),
-    "aarch64": _Calls(0xC00000B7, 220, 29, 167, 261, tuple(each[1] for each in _ALLOWED.values())),
+    "x86_64": _Calls(0xC000003E, 56, 16, 157, 302, (*(numbers[0] for numbers in _ALLOWED.values()), *_OF_X86.values())),
+    "aarch64": _Calls(0xC00000B7, 220, 29, 167, 261, tuple(numbers[1] for numbers in _ALLOWED.values())),
 }
 _TERMINALS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """The allowed ioctl requests: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""

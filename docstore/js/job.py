@@ -37,7 +37,7 @@ class Limits:
     seconds: float | None = None
     owner: Hashable = None
 
-    def within(self, heap: int) -> Limits:
+    def with_heap(self, heap: int) -> Limits:
         """Return the limits with a heap of at most that many bytes, a third of which may be grouped state."""
         allowed = min(self.heap, heap)
         return replace(self, heap=allowed, spill=min(self.spill, allowed // 3))

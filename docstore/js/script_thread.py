@@ -27,7 +27,7 @@ _LOCAL = threading.local()
 _IDLE_SECONDS = 10.0
 
 
-class _Said(Enum):
+class _Message(Enum):
     """A side's message at a handover: the thread sends the first four, the loop the last two."""
 
     RETURNED = "the work returned this"
@@ -38,7 +38,7 @@ class _Said(Enum):
     THROWN = "go on by raising this"
 
 
-_Word = tuple[_Said, Any]
+_Word = tuple[_Message, Any]
 
 
 class Turns:
@@ -59,21 +59,21 @@ class Turns:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
         begin, self._begin = self._begin, None
         assert begin is not None, "it is awaited once"
-        thread = _Worker.taken()
+        thread = _Worker.acquire()
         # `begin` may refer to the caller's variables, this object among them: keeping it would make a reference cycle.
         thread.give(partial(context.run, self._work, loop, begin), self._to_loop)
         del begin
         kind, subject = self._to_loop.get()
-        while kind in (_Said.AWAITED, _Said.YIELDED):
+        while kind in (_Message.AWAITED, _Message.YIELDED):
             try:
-                answer = (yield from subject.__await__()) if kind is _Said.AWAITED else (yield subject)
+                answer = (yield from subject.__await__()) if kind is _Message.AWAITED else (yield subject)
             except BaseException as error:  # any error belongs to the work
-                self._to_thread.put((_Said.THROWN, error))
+                self._to_thread.put((_Message.THROWN, error))
             else:
-                self._to_thread.put((_Said.VALUE, answer))
+                self._to_thread.put((_Message.VALUE, answer))
             kind, subject = self._to_loop.get()
         thread.let_go()
-        if kind is _Said.RAISED:
+        if kind is _Message.RAISED:
             try:
                 raise subject
             finally:
@@ -83,16 +83,16 @@ class Turns:
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         """Called by the work: stand still until the loop has the result."""
-        return self._hand_over(_Said.AWAITED, awaitable)
+        return self._hand_over(_Message.AWAITED, awaitable)
 
     def _work(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], Any]) -> _Word:
         _LOCAL.turns = self
         asyncio._set_running_loop(loop)  # the work's coroutines must see the loop that runs them
         try:
             result = begin()
-            return _Said.RETURNED, self._run(_coroutine(result)) if isawaitable(result) else result
+            return _Message.RETURNED, self._run(_coroutine(result)) if isawaitable(result) else result
         except BaseException as error:  # it is raised where the work is awaited
-            return _Said.RAISED, error
+            return _Message.RAISED, error
         finally:
             _LOCAL.turns = None
             asyncio._set_running_loop(None)
@@ -102,7 +102,7 @@ class Turns:
             yielded = work.send(None)
             while True:
                 try:
-                    answer = self._hand_over(_Said.YIELDED, yielded)
+                    answer = self._hand_over(_Message.YIELDED, yielded)
                 except BaseException as error:  # the loop throws it into the awaitable of the work
                     yielded = work.throw(error)
                 else:
@@ -110,11 +110,11 @@ class Turns:
         except StopIteration as end:
             return end.value
 
-    def _hand_over(self, said: _Said, subject: Any) -> Any:
+    def _hand_over(self, message: _Message, subject: Any) -> Any:
         self.taken += 1
-        self._to_loop.put((said, subject))
+        self._to_loop.put((message, subject))
         how, answer = self._to_thread.get()
-        if how is _Said.THROWN:
+        if how is _Message.THROWN:
             raise answer
         return answer
 
@@ -132,7 +132,7 @@ class _Worker:
         threading.Thread(target=self._run, daemon=True).start()
 
     @classmethod
-    def taken(cls) -> _Worker:
+    def acquire(cls) -> _Worker:
         """Return an idle worker."""
         try:
             return cls._idle.pop()

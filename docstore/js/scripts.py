@@ -33,7 +33,7 @@ class RunningScripts:
         current = script_thread.current()
         return current is not None and current.scripts is not None
 
-    def rest(self) -> None:
+    def yield_to_loop(self) -> None:
         _current().wait(asyncio.sleep(0))
 
     def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:
@@ -73,7 +73,7 @@ class ParsedScripts:
     def stands_still(self) -> bool:
         return False
 
-    def rest(self) -> None:
+    def yield_to_loop(self) -> None:
         raise _elsewhere()
 
     def test(self, function: Value, documents: Sequence[bytes]) -> list[bool | CommandError]:

@@ -95,7 +95,7 @@ class Workers:
         self, job: MapReduceJob, batches: AsyncIterator[list[bytes]], sink: Sink, *, partial: bool = False
     ) -> Counts:
         """Map every document of `batches` (lists of raw documents), reduce, finalize unless `partial`."""
-        description = _describe(job, job.limits.within(self._heap()), merge=False, final=not partial)
+        description = _describe(job, job.limits.with_heap(self._heap()), merge=False, final=not partial)
         return await self._operate(description, batches, sink, job.limits)
 
     async def merge_reduce(self, job: MapReduceJob, runs: Sequence[AsyncIterator[list[bytes]]], sink: Sink) -> Counts:
@@ -103,13 +103,13 @@ class Workers:
         once.
         """
         batches = merge_streams(runs, job.ordering)
-        description = _describe(job, job.limits.within(self._heap()), merge=True, final=True)
+        description = _describe(job, job.limits.with_heap(self._heap()), merge=True, final=True)
         return await self._operate(description, batches, sink, job.limits)
 
     @asynccontextmanager
     async def lease(self, limits: Limits) -> AsyncIterator[Lease]:
         """A worker that answers calls (`docstore.js.evaluation`) for as long as the context lasts."""
-        limits = limits.within(self._heap())
+        limits = limits.with_heap(self._heap())
         fields = {"heap": limits.heap, "data": limits.data, "spill": limits.spill}
         async with self._worker(limits.owner) as process:
             lease = Lease(process, self)

@@ -26,5 +26,5 @@ cdef class Connection:
     cpdef object _handle(self, bytes frame)
     cdef object _serve(self, object message)
     cdef tuple _frame(self, object message, object outcome)
-    cpdef object _write(self, bytes frame, bytes rest=*)
+    cpdef object _write(self, bytes frame, bytes tail=*)
     cpdef object _refuse(self, object violation)

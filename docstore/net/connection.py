@@ -335,18 +335,18 @@ class Connection:
             return reply_head(len(body), request_id=self._last_id, response_to=message.request_id), body
         return encode_head(len(body), self._last_id, message.request_id, flags), body
 
-    def _write(self, frame: bytes, rest: bytes = b"") -> None:
-        """Send a frame; `rest` is its remainder if large, which is not copied."""
+    def _write(self, frame: bytes, tail: bytes = b"") -> None:
+        """Send a frame; `tail` is its remainder if large, which is not copied."""
         assert self.transport is not None
         if self.transport.is_closing():
             return
-        self._traffic.bytes_out += len(frame) + len(rest)
-        if rest:
+        self._traffic.bytes_out += len(frame) + len(tail)
+        if tail:
             self._turn.send()
             self.transport.write(frame)
-            self.transport.write(memoryview(rest))
+            self.transport.write(memoryview(tail))
         else:
-            self._turn.put(self.transport, frame)
+            self._turn.enqueue(self.transport, frame)
 
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(

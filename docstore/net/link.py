@@ -38,7 +38,7 @@ class Link(asyncio.Protocol):
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
         self._answered: Answered | None = None
-        self._many = False
+        self._exhaust = False
         self._request_id = 0
         self._reading = True
         self._closed: str | None = None
@@ -53,16 +53,16 @@ class Link(asyncio.Protocol):
         """True if a request is in progress."""
         return self._answered is not None
 
-    def send(self, frame: bytes, request_id: int, answered: Answered, *, many: bool = False) -> None:
+    def send(self, frame: bytes, request_id: int, answered: Answered, *, exhaust: bool = False) -> None:
         """Send a frame; `answered` is called once, with the reply or the error that closed the link.
 
-        With `many` it is called for each reply; the last one is marked as such, or is an error.
+        With `exhaust` it is called for each reply; the last one is marked as such, or is an error.
         Errors: NetworkError with `sent` False; `answered` is not called then.
         """
         if self._closed is not None or self._transport is None:
             raise NetworkError(self.address, self._closed or "not connected", sent=False)
         assert self._answered is None, "one request at a time"
-        self._answered, self._request_id, self._many = answered, request_id, many
+        self._answered, self._request_id, self._exhaust = answered, request_id, exhaust
         self._transport.write(frame)
 
     async def request(self, frame: bytes, request_id: int, timeout: float) -> Message:
@@ -139,7 +139,7 @@ class Link(asyncio.Protocol):
             self._fail(NetworkError(self.address, "a message came that was not asked for", sent=True))
         elif message.response_to != self._request_id:
             self._fail(NetworkError(self.address, "a reply to another request came", sent=True))
-        elif self._many and message.more_to_come:
+        elif self._exhaust and message.more_to_come:
             self._request_id = message.request_id
             self._answered(message)
         else:

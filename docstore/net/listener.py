@@ -247,7 +247,7 @@ class Listener:
         services = self.dispatcher.services
         services.peers.discard(connection.peer)
         if services.audit is not None:
-            services.audit.left(connection.peer)
+            services.audit.disconnected(connection.peer)
         if not log.is_quiet():
             LOG.info(
                 "Connection ended", ctx=f"conn{connection.peer.id}", **connection.peer.describe(),

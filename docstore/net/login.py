@@ -65,7 +65,7 @@ class Login:
     async def _prove(self, index: int, reply: dict[str, Any], say: Say) -> None:
         conversation = self._conversation
         salt, iterations = conversation.challenged(_payload(reply))
-        derived_keys = self._keys.known(index, salt, iterations)
+        derived_keys = self._keys.cached(index, salt, iterations)
         if derived_keys is None:
             derived_keys = await asyncio.to_thread(self._keys.derive, index, salt, iterations)
         proof = {

@@ -166,7 +166,7 @@ class Pool:
             frame = encode_message(body, request_id=request_id, sequences=sequences.items() if sequences else ())
         except ProtocolError:
             return None
-        link = self._taken(idle, before)
+        link = self._take_idle(idle, before)
         if link is not None:
             link.due = self._clock() + timeout
             link.send(frame, request_id, partial(self._answered, link, answered))
@@ -177,7 +177,7 @@ class Pool:
         self._release(link)
         answered(reply)
 
-    def _taken(self, idle: dict[Link, None], before: object) -> Link | None:
+    def _take_idle(self, idle: dict[Link, None], before: object) -> Link | None:
         """Return an idle connection: `before`, else the most recently used; None if none is usable."""
         if isinstance(before, Link) and before in idle:
             link = before
@@ -235,7 +235,7 @@ class Pool:
             if self._closed:
                 raise NetworkError(address, "the client is closed", sent=False)
             idle = self._idle.get(address)
-            link = self._taken(idle, None) if idle else None
+            link = self._take_idle(idle, None) if idle else None
             if link is not None:
                 return link
             if self._open.get(address, 0) < self._max_per_address:

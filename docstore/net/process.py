@@ -262,11 +262,11 @@ async def _supervise(name: str, main: Main, voice: Voice) -> int:
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, process: Process) -> None:
-    def asked(number: signal.Signals) -> None:
+    def stop_on(number: signal.Signals) -> None:
         process.stop(f"got signal {number.name}")
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked, number)
+        loop.add_signal_handler(number, stop_on, number)
     loop.add_signal_handler(signal.SIGUSR1, _rotate, process)
 
 

@@ -82,7 +82,7 @@ class Counts:
     exempted: int = 0
     refused: int = 0
     queued: int = 0
-    left: int = 0
+    ended_in_queue: int = 0
     """Queued connections that ended before their turn."""
     queued_seconds: float = 0.0
 
@@ -133,7 +133,7 @@ class RateLimiter:
     def leave(self, connection: object) -> None:
         """Remove a connection that has ended."""
         if self._queue.pop(connection, None) is not None:
-            self._counts.left += 1
+            self._counts.ended_in_queue += 1
 
     def close(self) -> None:
         """Stop admitting queued connections."""
@@ -149,7 +149,7 @@ class RateLimiter:
             "establishmentRateLimit": {
                 "rejected": counts.refused,
                 "exempted": counts.exempted,
-                "interruptedDueToClientDisconnect": counts.left,
+                "interruptedDueToClientDisconnect": counts.ended_in_queue,
             },
         }
 
@@ -160,25 +160,25 @@ class RateLimiter:
         return {
             "addedToQueue": counts.queued,
             "removedFromQueue": ended,
-            "interruptedInQueue": counts.left,
+            "interruptedInQueue": counts.ended_in_queue,
             "rejectedAdmissions": counts.refused,
             "exemptedAdmissions": counts.exempted,
             "successfulAdmissions": counts.admitted,
-            "attemptedAdmissions": counts.admitted + counts.refused + counts.left + len(self._queue),
-            "averageTimeQueuedMicros": counts.queued_seconds * 1e6 / max(ended - counts.left, 1),
+            "attemptedAdmissions": counts.admitted + counts.refused + counts.ended_in_queue + len(self._queue),
+            "averageTimeQueuedMicros": counts.queued_seconds * 1e6 / max(ended - counts.ended_in_queue, 1),
             "totalAvailableTokens": min(self._bucket.tokens(self._clock()), float(INT_MAX)),
         }
 
     def parameters(self) -> tuple[ServerParameter, ...]:
         return (
-            ServerParameter(name=f"{_PREFIX}RateLimiterEnabled", get=lambda: self._enabled, put=self._put_enabled),
-            ServerParameter(name=f"{_PREFIX}RatePerSec", get=lambda: self._bucket.per_second, put=self._put_rate),
+            ServerParameter(name=f"{_PREFIX}RateLimiterEnabled", get=lambda: self._enabled, assign=self._put_enabled),
+            ServerParameter(name=f"{_PREFIX}RatePerSec", get=lambda: self._bucket.per_second, assign=self._put_rate),
             ServerParameter(
-                name=f"{_PREFIX}BurstCapacitySecs", get=lambda: self._bucket.burst_seconds, put=self._put_burst
+                name=f"{_PREFIX}BurstCapacitySecs", get=lambda: self._bucket.burst_seconds, assign=self._put_burst
             ),
-            ServerParameter(name=f"{_PREFIX}MaxQueueDepth", get=lambda: self._max_queued, put=self._put_depth),
+            ServerParameter(name=f"{_PREFIX}MaxQueueDepth", get=lambda: self._max_queued, assign=self._put_depth),
             ServerParameter(
-                name=f"{_PREFIX}RateLimiterBypass", get=lambda: {"ranges": self._exempt_ranges}, put=self._put_exempt
+                name=f"{_PREFIX}RateLimiterBypass", get=lambda: {"ranges": self._exempt_ranges}, assign=self._put_exempt
             ),
         )
 

@@ -25,7 +25,7 @@ class ReplyStream:
 
     def begin(self, frame: bytes, request_id: int) -> None:
         """Send the request. Errors: NetworkError."""
-        self._link.send(frame, request_id, self._take, many=True)
+        self._link.send(frame, request_id, self._take, exhaust=True)
 
     async def next(self, timeout: float) -> Message:
         """Return the next reply. Errors: NetworkError; if none comes within `timeout` seconds, the link is closed."""

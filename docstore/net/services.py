@@ -106,7 +106,7 @@ def services_of(
         fail_points=FailPoints(asyncio.sleep, random.random),
         transactions=transactions,
         carry_out=carry_out,
-        apart=partial(Turns, scripts=None),
+        run_on_thread=partial(Turns, scripts=None),
         supervised_pause=partial(wait_on_thread, parts[Scheduler].pause),
         memory=resident_bytes,
     )
@@ -143,15 +143,15 @@ def _of_registries(services: Services) -> tuple[ServerParameter, ...]:
 
     return (
         ServerParameter(
-            name="cursorTimeoutMillis", get=lambda: int(cursors.idle_seconds * 1000), put=put_cursor_timeout
+            name="cursorTimeoutMillis", get=lambda: int(cursors.idle_seconds * 1000), assign=put_cursor_timeout
         ),
         ServerParameter(
-            name="clientCursorMonitorFrequencySecs", get=lambda: cursors.monitor_seconds, put=put_monitor_frequency
+            name="clientCursorMonitorFrequencySecs", get=lambda: cursors.monitor_seconds, assign=put_monitor_frequency
         ),
         ServerParameter(
             name="localLogicalSessionTimeoutMinutes",
             get=lambda: int(sessions.timeout_seconds // 60) or TIMEOUT_MINUTES,
-            put=put_session_timeout,
+            assign=put_session_timeout,
             startup_only=True,
         ),
     )
@@ -163,7 +163,7 @@ def _of_switches(switches: Switches) -> tuple[ServerParameter, ...]:
 
     return (
         ServerParameter(name="featureCompatibilityVersion", get=lambda: {"version": switches.face.feature_version}),
-        ServerParameter(name="requireApiVersion", get=lambda: switches.require_api_version, put=require),
+        ServerParameter(name="requireApiVersion", get=lambda: switches.require_api_version, assign=require),
         *log_parameters(),
     )
 
@@ -172,13 +172,13 @@ def log_parameters() -> tuple[ServerParameter, ...]:
     """Return the parameters of the log."""
     return (
         ServerParameter(
-            name="logLevel", get=log.verbosity, put=lambda value: log.set_verbosity(whole_number("logLevel", value))
+            name="logLevel", get=log.verbosity, assign=lambda value: log.set_verbosity(whole_number("logLevel", value))
         ),
-        ServerParameter(name="logComponentVerbosity", get=_component_verbosity, put=_put_component_verbosity),
+        ServerParameter(name="logComponentVerbosity", get=_component_verbosity, assign=_put_component_verbosity),
         ServerParameter(
-            name="redactClientLogData", get=log.is_redacted, put=lambda value: log.set_redaction(truth(value))
+            name="redactClientLogData", get=log.is_redacted, assign=lambda value: log.set_redaction(truth(value))
         ),
-        ServerParameter(name="quiet", get=log.is_quiet, put=lambda value: log.set_quiet(truth(value))),
+        ServerParameter(name="quiet", get=log.is_quiet, assign=lambda value: log.set_quiet(truth(value))),
     )
 
 
@@ -220,7 +220,7 @@ def _said_of_components(path: str, value: Mapping[str, Any]) -> Iterator[tuple[s
 def _of_buffers() -> ServerParameter:
     """Return the parameter that limits the buffers of all cursors and operations before they spill."""
 
-    def put(value: Any) -> None:
+    def assign(value: Any) -> None:
         megabytes = whole_number("cursorMemoryLimitMB", value)
         if megabytes <= 0:
             raise CommandError(
@@ -228,7 +228,7 @@ def _of_buffers() -> ServerParameter:
             )
         BUFFERS.limit = megabytes * _MEBIBYTE
 
-    return ServerParameter(name="cursorMemoryLimitMB", get=lambda: BUFFERS.limit // _MEBIBYTE, put=put)
+    return ServerParameter(name="cursorMemoryLimitMB", get=lambda: BUFFERS.limit // _MEBIBYTE, assign=assign)
 
 
 def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
@@ -239,8 +239,8 @@ def _tls_mode(certificates: TransportSecurity | None) -> ServerParameter:
                 Code.BadValue, f"Illegal state transition for tlsMode, attempt to change from disabled to {value}"
             )
 
-        return ServerParameter(name="tlsMode", get=lambda: "disabled", put=refuse)
-    return ServerParameter(name="tlsMode", get=lambda: certificates.mode_name, put=certificates.change_mode)
+        return ServerParameter(name="tlsMode", get=lambda: "disabled", assign=refuse)
+    return ServerParameter(name="tlsMode", get=lambda: certificates.mode_name, assign=certificates.change_mode)
 
 
 def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None) -> ServerParameter:
@@ -249,7 +249,7 @@ def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None)
     if keys is None:
         return ServerParameter(name="clusterAuthMode", get=lambda: "undefined")
 
-    def put(value: Any) -> None:
+    def assign(value: Any) -> None:
         try:
             if certificates is None or certificates.mode_name in ("disabled", "allowTLS"):
                 raise ValueError("need to enable SSL for outgoing connections")
@@ -257,18 +257,18 @@ def _cluster_mode(access: AccessControl, certificates: TransportSecurity | None)
         except ValueError as error:
             raise CommandError(Code.BadValue, f"Illegal state transition for clusterAuthMode, {error}") from None
 
-    return ServerParameter(name="clusterAuthMode", get=lambda: keys.mode.value, put=put)
+    return ServerParameter(name="clusterAuthMode", get=lambda: keys.mode.value, assign=assign)
 
 
 def _test_commands(table: CommandTable) -> ServerParameter:
     """Return the parameter that enables test commands."""
 
-    def put(value: Any) -> None:
+    def assign(value: Any) -> None:
         if truth(value) and TEST_COMMANDS[0].name not in table:
             table.add(TEST_COMMANDS)
 
     return ServerParameter(
-        name="enableTestCommands", get=lambda: TEST_COMMANDS[0].name in table, put=put, startup_only=True
+        name="enableTestCommands", get=lambda: TEST_COMMANDS[0].name in table, assign=assign, startup_only=True
     )
 
 
@@ -293,7 +293,7 @@ def set_parameters(table: ParameterTable, options: Options) -> None:
     """Apply --setParameter. Errors: StartError for an invalid parameter."""
     for name, text in options.parameters.items():
         try:
-            table.put(name, _value(text), starting=True)
+            table.assign(name, _value(text), starting=True)
         except CommandError as error:
             raise StartError(f"--setParameter {name}={text}: {error.message}", 2) from None
 

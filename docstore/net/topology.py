@@ -186,12 +186,12 @@ class Topology:
             return secondaries
         fresh = []
         for member in secondaries:
-            staleness = self.behind(member)
+            staleness = self.staleness_of(member)
             if staleness is not None and staleness + HEARTBEAT_SECONDS <= max_staleness:
                 fresh.append(member)
         return fresh
 
-    def behind(self, member: Member) -> float | None:
+    def staleness_of(self, member: Member) -> float | None:
         """Return a member's staleness in seconds, by the specification's estimate; None if its last write is unknown.
 
         It is relative to the primary; without a primary, to the newest secondary.
@@ -221,7 +221,7 @@ class Topology:
         }
         if member.tags:
             description["tags"] = dict(sorted(member.tags))
-        staleness = self.behind(member)
+        staleness = self.staleness_of(member)
         if member.last_write is not None and staleness is not None:
             description |= {
                 "lastWriteDate": DatetimeMS(round(member.last_write * 1000)),

@@ -13,6 +13,6 @@ cdef class Turn:
     cdef double _until
 
     cpdef object take(self, object taker, bytes frame)
-    cpdef object put(self, object transport, bytes frame)
+    cpdef object enqueue(self, object transport, bytes frame)
     cpdef object send(self)
     cdef object _schedule(self)

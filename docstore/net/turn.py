@@ -72,11 +72,11 @@ class Turn:
             self._last = taker
             self._schedule()
 
-    def put(self, transport: asyncio.Transport, frame: bytes) -> None:
+    def enqueue(self, transport: asyncio.Transport, frame: bytes) -> None:
         """Send the frame at the end of the turn, or earlier."""
-        held = self._held
-        held.append((transport, frame))
-        if len(held) == 1:
+        frames = self._held
+        frames.append((transport, frame))
+        if len(frames) == 1:
             self._until = self._clock() + MOST_SECONDS
             self._schedule()
         elif len(frame) > MOST_BYTES or self._clock() >= self._until:
@@ -84,8 +84,8 @@ class Turn:
 
     def send(self) -> None:
         """Send all buffered frames; those of closed transports are dropped."""
-        held, self._held = self._held, []
-        for transport, frame in held:
+        frames, self._held = self._held, []
+        for transport, frame in frames:
             if not transport.is_closing():
                 transport.write(frame)
 
@@ -95,14 +95,14 @@ class Turn:
             self._loop.call_soon(self._finish)
 
     def _finish(self) -> None:
-        taken = self._taken
+        pending = self._taken
         try:
-            while taken:
-                taker, frame = taken.popleft()
+            while pending:
+                taker, frame = pending.popleft()
                 taker.begin(frame)
             self.send()
         finally:
             self._scheduled = False
-            if taken or self._held:
+            if pending or self._held:
                 # One handler has failed; the others continue.
                 self._schedule()

@@ -89,7 +89,7 @@ def write_in_slices(
                 try:
                     owned = _may_write(node, namespace, shard_version)
                 except MustWait as section:
-                    yield section.over()
+                    yield section.wait()
                     continue
             except CommandError as error:
                 # This includes errors of the wait: the client must not retry work that is done.
@@ -97,7 +97,7 @@ def write_in_slices(
                     raise
                 if error.code not in STALE_CODES:
                     raise interrupted(error) from None
-                if not (yield from begun(_goes_on(node, namespace, writing, error))):
+                if not (yield from run_continuation(_goes_on(node, namespace, writing, error))):
                     writing.fail_rest(error)
                     return
                 owned = None
@@ -106,7 +106,7 @@ def write_in_slices(
                 if writing.advance(owned, step_end(node)):
                     return
             except MustWait as others:
-                yield others.over()
+                yield others.wait()
             except WriteConflict as conflict:
                 if conflict.over is None or not writing.can_wait:
                     raise
@@ -128,12 +128,12 @@ def _goes_on(node: DataNode, namespace: str, writing: SlicedWrite, error: Comman
                 return False
             _may_write(node, namespace, None)
         except MustWait as others:
-            yield others.over()
+            yield others.wait()
         else:
             return True
 
 
-def begun(work: Steps[T]) -> Steps[T]:
+def run_continuation(work: Steps[T]) -> Steps[T]:
     """Run a further part of an operation that has written; its errors become those of `interrupted`."""
     try:
         return (yield from work)
@@ -150,7 +150,7 @@ def enter_write(node: DataNode, namespace: str, shard_version: bytes | None = No
         try:
             return _may_write(node, namespace, shard_version)
         except MustWait as section:
-            yield section.over()
+            yield section.wait()
 
 
 def enter_change(node: DataNode, namespace: str, shard_version: bytes | None = None) -> Steps[Predicate | None]:
@@ -183,7 +183,7 @@ def _enter_change(node: DataNode, namespace: str, shard_version: bytes | None) -
             if node.shard_filter is not None:
                 node.shard_filter.check_change(namespace)
         except MustWait as others:
-            yield others.over()
+            yield others.wait()
         else:
             return owned
 
@@ -210,5 +210,5 @@ def enter_read(context: Context, namespace: str = "") -> Steps[Predicate | None]
         try:
             return shard_filter.check_version(namespace or context.namespace, context.shard_version, write=False)
         except MustWait as section:
-            yield section.over()
+            yield section.wait()
     return None

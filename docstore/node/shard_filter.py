@@ -21,9 +21,9 @@ from docstore.sharding.targeting import KeyRanges
 class MustWait(Exception):
     """The operation cannot enter yet: await `over()`, then enter again."""
 
-    def __init__(self, over: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
         super().__init__("the operation must wait")
-        self.over = over
+        self.wait = wait
 
 
 class Blocked(MustWait):
@@ -47,7 +47,7 @@ class Hold(Protocol):
     @property
     def owned(self) -> Predicate | None: ...
 
-    def kept(self) -> bool:
+    def still_owns(self) -> bool:
         """Return True if this node still owns them, after the statement's shard version became stale.
 
         Errors: MustWait if the node has to reload its routing first.
@@ -91,10 +91,10 @@ class ShardFilter(Protocol):
     def may_have_orphans(self, namespace: str) -> bool:
         """Return True if a migration, or the deletion after one, may have left documents that are not owned."""
 
-    def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
+    def hold(self, namespace: str, covered_ranges: KeyRanges | None) -> Hold:
         """Begin a statement over many documents that has just passed `check_version`.
 
-        `within`: the shard keys that it covers; None: all that this node owns. Errors: MustWait.
+        `covered_ranges`: the shard keys that it covers; None: all that this node owns. Errors: MustWait.
         """
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionFilter:
@@ -103,14 +103,14 @@ class ShardFilter(Protocol):
         `claimed`: the names of the collections that it has claimed; the set grows.
         """
 
-    async def known(self, namespace: str) -> Owned | None:
+    async def ownership_of(self, namespace: str) -> Owned | None:
         """Return the owned documents of a collection, for internal work without a shard version.
 
         None if all are owned.
         """
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
-        """Return True if no news since may have changed the result of `known`."""
+        """Return True if no news since may have changed the result of `ownership_of`."""
 
 
 class TransactionFilter(ShardFilter, Protocol):

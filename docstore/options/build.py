@@ -40,28 +40,28 @@ KEY_FILE_REQUIRED = (
 )
 
 
-def build_options(given: Mapping[str, Any]) -> Options:
+def build_options(options: Mapping[str, Any]) -> Options:
     """Return the typed options. Errors: ValueError with a sentence for an invalid combination."""
-    role = RoleOptions(bool(given.get("sharding.shardsvr")), bool(given.get("sharding.configsvr")))
+    role = RoleOptions(bool(options.get("sharding.shardsvr")), bool(options.get("sharding.configsvr")))
     if role.shardsvr and role.configsvr:
         raise ValueError("--shardsvr and --configsvr exclude each other")
-    if role.shardsvr and "wideColumn.cqlPort" in given:
+    if role.shardsvr and "wideColumn.cqlPort" in options:
         raise ValueError(
             "--cqlPort is for routers and for servers that are no shard: clients of a cluster connect to mongos"
         )
     logging = LoggingOptions(
-        given.get("systemLog.path"),
-        bool(given.get("systemLog.logAppend")),
-        given.get("systemLog.verbosity", 0),
-        bool(given.get("systemLog.quiet")),
-        given.get("systemLog.logRotate", "rename"),
-        given.get("operationProfiling.slowOpThresholdMs", 100),
-        bool(given.get("security.redactClientLogData")),
+        options.get("systemLog.path"),
+        bool(options.get("systemLog.logAppend")),
+        options.get("systemLog.verbosity", 0),
+        bool(options.get("systemLog.quiet")),
+        options.get("systemLog.logRotate", "rename"),
+        options.get("operationProfiling.slowOpThresholdMs", 100),
+        bool(options.get("security.redactClientLogData")),
     )
     process = ProcessOptions(
-        bool(given.get("processManagement.fork")),
-        given.get("processManagement.pidFilePath"),
-        bool(given.get("shutdown")),
+        bool(options.get("processManagement.fork")),
+        options.get("processManagement.pidFilePath"),
+        bool(options.get("shutdown")),
     )
     if process.fork and logging.path is None:
         raise ValueError("--fork needs --logpath: the background process has nowhere else to write its log")
@@ -69,57 +69,57 @@ def build_options(given: Mapping[str, Any]) -> Options:
         raise ValueError("--logRotate reopen needs --logappend: else what was logged would be lost")
     if logging.append and logging.path is None:
         raise ValueError("--logappend needs --logpath")
-    oplog_mb = given.get("replication.oplogSizeMB")
+    oplog_mb = options.get("replication.oplogSizeMB")
     return Options(
-        network=_network(given),
-        console=_console(given),
-        cql_port=given.get("wideColumn.cqlPort"),
+        network=_network(options),
+        console=_console(options),
+        cql_port=options.get("wideColumn.cqlPort"),
         logging=logging,
         process=process,
         storage=StorageOptions(
-            given.get("storage.dbPath"),
-            ENGINES.get(engine := given.get("storage.engine", "rocksdb"), engine),
-            not given.get("security.noscripting"),
-            bool(given.get("storage.repair")),
-            int(given.get("storage.rocksdb.engineConfig.cacheSizeGB", 1 / 16) * (1 << 30)),
+            options.get("storage.dbPath"),
+            ENGINES.get(engine := options.get("storage.engine", "rocksdb"), engine),
+            not options.get("security.noscripting"),
+            bool(options.get("storage.repair")),
+            int(options.get("storage.rocksdb.engineConfig.cacheSizeGB", 1 / 16) * (1 << 30)),
         ),
         replication=ReplicationOptions(
-            _set_name(given.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
+            _set_name(options.get("replication.replSetName")), None if oplog_mb is None else oplog_mb * 1024 * 1024
         ),
         role=role,
-        security=_security(given),
-        tls=tls_options(given),
-        audit=_audit(given),
-        router=RouterOptions(given.get("sharding.configDB", ""), given.get("wideColumn.hintsPath")),
-        emulate=given.get("emulate", EMULATED),
-        parameters=_parameters(given.get("setParameter", ())),
-        parsed=_nest(given),
+        security=_security(options),
+        tls=tls_options(options),
+        audit=_audit(options),
+        router=RouterOptions(options.get("sharding.configDB", ""), options.get("wideColumn.hintsPath")),
+        emulate=options.get("emulate", EMULATED),
+        parameters=_parameters(options.get("setParameter", ())),
+        parsed=_nest(options),
         argv=_argv(sys.argv),
-        notices=(DIRECTORY_PER_DB_NOTICE,) if given.get("storage.directoryPerDB") else (),
+        notices=(DIRECTORY_PER_DB_NOTICE,) if options.get("storage.directoryPerDB") else (),
     )
 
 
-def _security(given: Mapping[str, Any]) -> SecurityOptions:
-    auth, key_file = bool(given.get("security.authorization")), given.get("security.keyFile")
-    transition, named = bool(given.get("security.transitionToAuth")), given.get("security.clusterAuthMode")
-    mode = _cluster_mode(named, given)
-    if auth and given.get("security.noauth"):
+def _security(options: Mapping[str, Any]) -> SecurityOptions:
+    auth, key_file = bool(options.get("security.authorization")), options.get("security.keyFile")
+    transition, named = bool(options.get("security.transitionToAuth")), options.get("security.clusterAuthMode")
+    mode = _cluster_mode(named, options)
+    if auth and options.get("security.noauth"):
         raise ValueError("--auth and --noauth exclude each other")
     security = SecurityOptions(False, key_file, transition, mode)
     if not security.knows_processes:
         if named or transition:
             raise ValueError(f"{'--clusterAuthMode' if named else '--transitionToAuth'} needs --keyFile")
-        member = any(given.get(key) for key in ("replication.replSetName", "sharding.shardsvr", "sharding.configsvr"))
+        member = any(options.get(key) for key in ("replication.replSetName", "sharding.shardsvr", "sharding.configsvr"))
         if auth and member:
             raise ValueError(KEY_FILE_REQUIRED)
-    elif given.get("security.noauth"):
+    elif options.get("security.noauth"):
         conflicting_option = "--clusterAuthMode x509" if key_file is None else "--keyFile"
         raise ValueError(f"{conflicting_option} is not allowed where --noauth is specified")
     return replace(security, auth=(auth or security.knows_processes) and not transition)
 
 
-def _audit(given: Mapping[str, Any]) -> AuditOptions:
-    settings = {key.removeprefix("auditLog."): value for key, value in given.items() if key.startswith("auditLog.")}
+def _audit(options: Mapping[str, Any]) -> AuditOptions:
+    settings = {key.removeprefix("auditLog."): value for key, value in options.items() if key.startswith("auditLog.")}
     if not settings:
         return AuditOptions()
     if "destination" not in settings:
@@ -130,10 +130,10 @@ def _audit(given: Mapping[str, Any]) -> AuditOptions:
             raise ValueError("--auditFormat and --auditPath are those of --auditDestination file")
     elif not of_file <= settings.keys():
         raise ValueError("--auditDestination file needs --auditFormat and --auditPath")
-    return AuditOptions(**settings, rename=given.get("systemLog.logRotate", "rename") == "rename")
+    return AuditOptions(**settings, rename=options.get("systemLog.logRotate", "rename") == "rename")
 
 
-def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMode:
+def _cluster_mode(named: str | None, options: Mapping[str, Any]) -> ClusterAuthMode:
     """Return the mode. Errors: ValueError for an unknown one, or one that the other options do not allow."""
     try:
         mode = ClusterAuthMode(named or "keyFile")
@@ -143,30 +143,30 @@ def _cluster_mode(named: str | None, given: Mapping[str, Any]) -> ClusterAuthMod
         ) from None
     if not mode.takes_certificates:
         return mode
-    if given.get("net.tls.mode", "disabled") == "disabled":
+    if options.get("net.tls.mode", "disabled") == "disabled":
         raise ValueError("need to enable TLS via the tlsMode flag")
-    if mode.sends_certificates and given["net.tls.mode"] == "allowTLS":
+    if mode.sends_certificates and options["net.tls.mode"] == "allowTLS":
         raise ValueError("cannot have x.509 cluster authentication in allowTLS mode")
-    if given.get("net.tls.allowInvalidCertificates") or "net.tls.CAFile" not in given:
+    if options.get("net.tls.allowInvalidCertificates") or "net.tls.CAFile" not in options:
         raise ValueError(
             f"--clusterAuthMode {mode.value} knows processes by their certificates: it needs --tlsCAFile, and goes"
             " without --tlsAllowInvalidCertificates"
         )
-    if not mode.takes_keys and "security.keyFile" in given:
+    if not mode.takes_keys and "security.keyFile" in options:
         raise ValueError("--keyFile means nothing with --clusterAuthMode x509: leave it out")
     return mode
 
 
-def _network(given: Mapping[str, Any]) -> NetworkOptions:
-    ipv6 = bool(given.get("net.ipv6"))
+def _network(options: Mapping[str, Any]) -> NetworkOptions:
+    ipv6 = bool(options.get("net.ipv6"))
     addresses: tuple[str, ...] = (LOOPBACK, "::1") if ipv6 else (LOOPBACK,)
-    if "net.bindIp" in given:
-        if "net.bindIpAll" in given:
+    if "net.bindIp" in options:
+        if "net.bindIpAll" in options:
             raise ValueError("--bind_ip and --bind_ip_all exclude each other")
-        addresses = tuple(address.strip() for address in given["net.bindIp"].split(","))
+        addresses = tuple(address.strip() for address in options["net.bindIp"].split(","))
         if not all(addresses):
-            raise ValueError(f"--bind_ip {given['net.bindIp']} holds an empty address")
-    elif "net.bindIpAll" in given:
+            raise ValueError(f"--bind_ip {options['net.bindIp']} holds an empty address")
+    elif "net.bindIpAll" in options:
         addresses = ("0.0.0.0", "::") if ipv6 else ("0.0.0.0",)
     paths = tuple(Path(address) for address in addresses if address.startswith("/"))
     addresses = tuple(address for address in addresses if not address.startswith("/"))
@@ -176,24 +176,24 @@ def _network(given: Mapping[str, Any]) -> NetworkOptions:
         raise ValueError("an IPv6 address in --bind_ip needs --ipv6")
     return NetworkOptions(
         addresses,
-        given.get("net.port"),
-        given.get("net.maxIncomingConnections", 65_536),
-        _compressors(given),
-        bool(given.get("security.allowUnauthenticated")),
-        _unix_sockets(given, paths),
+        options.get("net.port"),
+        options.get("net.maxIncomingConnections", 65_536),
+        _compressors(options),
+        bool(options.get("security.allowUnauthenticated")),
+        _unix_sockets(options, paths),
     )
 
 
-def _unix_sockets(given: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSocketOptions:
+def _unix_sockets(options: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSocketOptions:
     settings = {
-        name: given[key]
+        name: options[key]
         for name, key in (
             ("prefix", "net.unixDomainSocket.pathPrefix"),
             ("permissions", "net.unixDomainSocket.filePermissions"),
         )
-        if key in given
+        if key in options
     }
-    if NO_UNIX_SOCKETS in given:
+    if NO_UNIX_SOCKETS in options:
         if paths or settings:
             raise ValueError(
                 "--nounixsocket excludes --unixSocketPrefix, --filePermissions and files of sockets in --bind_ip"
@@ -202,9 +202,9 @@ def _unix_sockets(given: Mapping[str, Any], paths: tuple[Path, ...]) -> UnixSock
     return UnixSocketOptions(**settings, paths=paths)
 
 
-def _console(given: Mapping[str, Any]) -> ConsoleOptions:
-    port = given.get("net.http.port")
-    settings = {name: given[f"net.http.{name}"] for name in ("bindIp", "hosts") if f"net.http.{name}" in given}
+def _console(options: Mapping[str, Any]) -> ConsoleOptions:
+    port = options.get("net.http.port")
+    settings = {name: options[f"net.http.{name}"] for name in ("bindIp", "hosts") if f"net.http.{name}" in options}
     if port is None and settings:
         raise ValueError(f"{'--httpBindIp' if 'bindIp' in settings else '--httpHosts'} needs --httpPort")
     lists = {name: tuple(entry.strip() for entry in text.split(",")) for name, text in settings.items()}
@@ -214,8 +214,8 @@ def _console(given: Mapping[str, Any]) -> ConsoleOptions:
     return ConsoleOptions(port, lists.get("bindIp", (LOOPBACK,)), lists.get("hosts", ()))
 
 
-def _compressors(given: Mapping[str, Any]) -> tuple[str, ...]:
-    text = given.get("net.compression.compressors")
+def _compressors(options: Mapping[str, Any]) -> tuple[str, ...]:
+    text = options.get("net.compression.compressors")
     if text is None:
         return COMPRESSORS
     names = () if text == "disabled" else tuple(name.strip() for name in text.split(","))
@@ -262,10 +262,10 @@ def _argv(words: Sequence[str]) -> tuple[str, ...]:
 _ROLES = {"sharding.shardsvr": "shardsvr", "sharding.configsvr": "configsvr"}
 
 
-def _nest(given: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options nested as the real server shows them: roles as one name, parameters as a document of texts."""
     tree: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in options.items():
         if key in _ROLES:
             key, value = "sharding.clusterRole", _ROLES[key]
         elif key == NO_UNIX_SOCKETS:

@@ -95,8 +95,8 @@ class _Program(click.Command):
                 raise click.UsageError(f"{path}: {key} is not supported", ctx)
             ctx.default_map[by_key[key]] = value
 
-    def _show_version(self, ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-        if asked:
+    def _show_version(self, ctx: click.Context, _option: click.Parameter, requested: bool) -> None:
+        if requested:
             version = VERSIONS[EMULATED]
             click.echo(f"{'mongos' if self.name == 'mongos' else 'db'} version v{version}")
             click.echo("Build Info: " + json.dumps({"version": version, "docstore": docstore.__version__}, indent=4))

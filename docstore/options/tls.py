@@ -14,9 +14,9 @@ _PROTOCOLS = ("TLS1_0", "TLS1_1", "TLS1_2", "TLS1_3")
 _SPOKEN = ("TLS1_2", "TLS1_3")
 
 
-def tls_options(given: Mapping[str, Any]) -> TlsOptions:
+def tls_options(options: Mapping[str, Any]) -> TlsOptions:
     """Return the TLS options. Errors: ValueError with a sentence for an invalid combination."""
-    settings = {key.removeprefix("net.tls."): value for key, value in given.items() if key.startswith("net.tls.")}
+    settings = {key.removeprefix("net.tls."): value for key, value in options.items() if key.startswith("net.tls.")}
     mode = _mode(settings.pop("mode", "disabled"))
     if mode is TlsMode.DISABLED:
         if settings:
@@ -49,24 +49,24 @@ def _mode(text: str) -> TlsMode:
         raise ValueError(f"unsupported value for tlsMode {text}: it is one of {names}") from None
 
 
-def _check(told: Mapping[str, Any]) -> None:
-    if "certificateKeyFile" not in told:
+def _check(settings: Mapping[str, Any]) -> None:
+    if "certificateKeyFile" not in settings:
         raise ValueError("need tlsCertificateKeyFile when TLS is enabled")
-    if "CRLFile" in told and "CAFile" not in told:
+    if "CRLFile" in settings and "CAFile" not in settings:
         raise ValueError("need tlsCAFile with tlsCRLFile")
 
 
-def _path(told: Mapping[str, Any], name: str) -> Path | None:
-    value = told.get(name)
+def _path(settings: Mapping[str, Any], name: str) -> Path | None:
+    value = settings.get(name)
     return None if value is None else Path(value)
 
 
-def _names(what: str, text: str | None) -> tuple[str, ...]:
+def _names(option: str, text: str | None) -> tuple[str, ...]:
     """Return a list of protocols. Errors: ValueError."""
     names = () if text is None else tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in _PROTOCOLS:
-            raise ValueError(f"Unrecognized {what} '{name}': it is one of {', '.join(_PROTOCOLS)}")
+            raise ValueError(f"Unrecognized {option} '{name}': it is one of {', '.join(_PROTOCOLS)}")
     return names
 
 

@@ -35,7 +35,7 @@ class Scripts(Protocol):
         """Return whether the request runs in a context in which it may wait while other tasks run."""
         ...
 
-    def rest(self) -> None:
+    def yield_to_loop(self) -> None:
         """Yield to other tasks; called by long evaluations without a script."""
         ...
 

@@ -56,7 +56,7 @@ class ConcernDefaults:
         except CommandError:
             self._write = None  # invalid: clients with the privilege may write to that collection
 
-    def put(self, unit: WriteUnitOfWork, changes: dict[str, Any], now: DatetimeMS) -> None:
+    def update(self, unit: WriteUnitOfWork, changes: dict[str, Any], now: DatetimeMS) -> None:
         """Set some of the defaults; None removes one."""
         settings = self._store.collection(SETTINGS_NS) or self._store.create_collection(unit, SETTINGS_NS)
         names = ("defaultReadConcern", "defaultWriteConcern")

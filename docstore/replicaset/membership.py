@@ -226,8 +226,10 @@ class Membership:
         state = self.state
         if state.config is not None and state.follower_state is MemberState.STARTUP:
             arbiter = state.me is not None and state.me.arbiter_only
-            begun = MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY
-            self.deliver(FollowerState(state=begun))
+            initial_state = (
+                MemberState.STARTUP2 if self.syncing.needs_initial_sync and not arbiter else MemberState.SECONDARY
+            )
+            self.deliver(FollowerState(state=initial_state))
             return
         if state.me is None and state.config is not None and not self._searching:
             self._searching = True

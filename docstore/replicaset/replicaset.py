@@ -288,12 +288,12 @@ class ReplicaSet:
         state = self.membership.state
         noted = (self._store.last_optime, state.commit_point)
         if noted != self._noted:
-            known, self._noted = self._noted, noted
-            whole = state.follower_state is not MemberState.STARTUP2
-            if whole and min(noted) != NULL_OPTIME:
+            former, self._noted = self._noted, noted
+            has_all_data = state.follower_state is not MemberState.STARTUP2
+            if has_all_data and min(noted) != NULL_OPTIME:
                 self._store.discard_undo(min(noted))
-            self._reading.progressed(*noted, keep=whole)
-            if min(noted) != min(known):
+            self._reading.progressed(*noted, keep=has_all_data)
+            if min(noted) != min(former):
                 for watcher in self.watchers:
                     watcher()
         reign = (state.term, state.writable)
@@ -302,9 +302,9 @@ class ReplicaSet:
             self._reading.wake()
         self._acknowledging.wake()
         self._events.wake()
-        seen = topology_seen(state)
-        if seen != self._appearance:
-            self._appearance = seen
+        appearance = topology_seen(state)
+        if appearance != self._appearance:
+            self._appearance = appearance
             if state.member_state is not self._shown:
                 before, self._shown = self._shown, state.member_state
                 LOG.info("Replica set state transition", newState=self._shown.name, oldState=before.name)

@@ -172,13 +172,13 @@ def _other(replica_set: ReplicaSet, state: State, member: MemberConfig, peer: Pe
     return fields
 
 
-def _head(member: MemberConfig, shown: MemberState, uptime: float, *, healthy: bool = True) -> dict[str, Any]:
+def _head(member: MemberConfig, state: MemberState, uptime: float, *, healthy: bool = True) -> dict[str, Any]:
     return {
         "_id": member.id,
         "name": member.host,
         "health": 1.0 if healthy else 0.0,
-        "state": int(shown),
-        "stateStr": shown.label,
+        "state": int(state),
+        "stateStr": state.label,
         "uptime": int(uptime),
     }
 

@@ -62,7 +62,7 @@ class WriteConcernWaiters:
         lost = optime.term != term and not self._in_log(optime)
         acknowledged = False
 
-        def met() -> bool:
+        def is_satisfied() -> bool:
             # In a later term the same positions may belong to another oplog: the entry may have been rolled back.
             nonlocal acknowledged
             acknowledged = acknowledged or (state.term == term and not lost and reached())
@@ -79,15 +79,15 @@ class WriteConcernWaiters:
                 term=state.term,
             ) and (not journal or self._flusher.durable >= optime)
 
-        def over() -> bool:
+        def is_hopeless() -> bool:
             # A primary that steps down keeps replicating until another member can take over.
             return lost or state.role is not Role.LEADER or state.term != term
 
-        if (journal or concern.w == "majority") and not (self._flusher.is_idle and met()):
+        if (journal or concern.w == "majority") and not (self._flusher.is_idle and is_satisfied()):
             self._flusher.flush_soon()
         limit, code = self._limit(concern, deadline)
-        in_time = await self._waiters.wait(lambda: met() or over(), limit)
-        if met():
+        in_time = await self._waiters.wait(lambda: is_satisfied() or is_hopeless(), limit)
+        if is_satisfied():
             return None
         if in_time:
             return _concern_error(

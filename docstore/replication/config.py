@@ -318,13 +318,13 @@ def invalid(message: str) -> CommandError:
 class _Fields:
     """Extracts typed fields from a document and rejects unknown ones."""
 
-    def __init__(self, place: str, document: Mapping[str, Any]) -> None:
-        self._place = place
+    def __init__(self, path: str, document: Mapping[str, Any]) -> None:
+        self._path = path
         self._left = dict(document)
 
     def required(self, name: str, kind: Callable[..., Any] | type) -> Any:
         if name not in self._left:
-            raise invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+            raise invalid(f"BSON field '{self._path}.{name}' is missing but a required field")
         return self.optional(name, kind, None)
 
     def optional(self, name: str, kind: Any, default: Any) -> Any:
@@ -332,17 +332,17 @@ class _Fields:
             return default
         value = self._left.pop(name)
         if not isinstance(value, kind):
-            raise invalid(f"BSON field '{self._place}.{name}' is the wrong type '{type_name(from_python(value))}'")
+            raise invalid(f"BSON field '{self._path}.{name}' is the wrong type '{type_name(from_python(value))}'")
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
         number = self.optional(name, (int, float), default)
         if number is None:
-            raise invalid(f"BSON field '{self._place}.{name}' is missing but a required field")
+            raise invalid(f"BSON field '{self._path}.{name}' is missing but a required field")
         if isinstance(number, bool) or not float(number).is_integer():
-            raise invalid(f"BSON field '{self._place}.{name}' must be a whole number")
+            raise invalid(f"BSON field '{self._path}.{name}' must be a whole number")
         return int(number)
 
     def finish(self) -> None:
         if self._left:
-            raise invalid(f"BSON field '{self._place}.{next(iter(self._left))}' is an unknown field.")
+            raise invalid(f"BSON field '{self._path}.{next(iter(self._left))}' is an unknown field.")

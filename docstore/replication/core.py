@@ -84,7 +84,7 @@ class Core:
             case PositionUpdate():
                 self._positions(event, now, out)
             case HeartbeatRequest():
-                heartbeats.asked(self.state, event, now, out)
+                heartbeats.answer_heartbeat(self.state, event, now, out)
             case Answered():
                 self._answered(event, now, out)
             case VoteRequest():

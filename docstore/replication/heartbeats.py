@@ -38,7 +38,7 @@ def tick(state: State, now: float, out: Effects) -> None:
             peer.in_flight = True
             peer.heartbeat_at = now + state.config.settings.heartbeat_interval
             if state.role is Role.LEADER:
-                peer.told(state.commit_point)
+                peer.record_commit_point(state.commit_point)
             out.append(Send(to=peer.host, request=_request(state), timeout=state.config.settings.heartbeat_timeout))
 
 
@@ -46,7 +46,7 @@ def next_wakeup(state: State) -> float:
     return min((peer.heartbeat_at for peer in state.peers.values() if not peer.in_flight), default=float("inf"))
 
 
-def asked(state: State, request: HeartbeatRequest, now: float, out: Effects) -> None:
+def answer_heartbeat(state: State, request: HeartbeatRequest, now: float, out: Effects) -> None:
     """Reply to a heartbeat, and request the configuration if the sender has a newer one."""
     if request.set_name != state.set_name:
         refusal = CommandError(

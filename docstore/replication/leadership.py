@@ -160,7 +160,7 @@ def take_positions(state: State, update: PositionUpdate, now: float, out: Effect
         advance(state, now, out)
         sender = state.config.member(update.positions[0].member)
         if sender is not None and sender.host in state.peers:
-            state.peers[sender.host].told(state.commit_point)
+            state.peers[sender.host].record_commit_point(state.commit_point)
     elif news:
         following.progressed(state, now, out)
     reply = PositionReply(
@@ -260,8 +260,8 @@ def _catch_up(state: State, now: float, out: Effects) -> None:
         leadership.catch_up_awaits &= {peer.host for peer in state.peers.values() if peer.up}
     if leadership.catch_up_awaits:
         return
-    ahead = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
-    if progress.newest(ahead, state.applied) <= state.applied:
+    positions = [peer.applied for peer in state.peers.values() if peer.up and peer.state.readable]
+    if progress.newest(positions, state.applied) <= state.applied:
         _drain(state, out, _caught_up(state))
         return
     if not leadership.catches_up:

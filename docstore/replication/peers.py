@@ -58,7 +58,7 @@ class Peer:
         """Schedule the next heartbeat to it."""
         self.heartbeat_at = now
 
-    def told(self, commit_point: OpTime) -> None:
+    def record_commit_point(self, commit_point: OpTime) -> None:
         """Record that it has received this commit point."""
         self.told_commit = max(self.told_commit, commit_point)
 
@@ -72,7 +72,7 @@ class Peer:
 
 
 def picture(
-    config: ReplicaSetConfig, me: MemberConfig | None, known: Mapping[str, Peer], now: float
+    config: ReplicaSetConfig, me: MemberConfig | None, current_peers: Mapping[str, Peer], now: float
 ) -> dict[str, Peer]:
     """Return the other members of a configuration by host, keeping the state of known ones.
 
@@ -81,7 +81,7 @@ def picture(
     peers = {}
     for member in config.members:
         if me is None or member.id != me.id:
-            peer = known.get(member.host) or Peer(member.host, heard_at=now)
+            peer = current_peers.get(member.host) or Peer(member.host, heard_at=now)
             peer.ask_at(now)
             peers[member.host] = peer
     return peers

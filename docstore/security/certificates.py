@@ -87,19 +87,19 @@ def subject_of(text: str) -> Subject | None:
         return None
 
 
-def _certificate(found: x509.Certificate) -> Certificate:
-    return Certificate(_subject(found.subject), found.not_valid_before_utc, found.not_valid_after_utc)
+def _certificate(certificate: x509.Certificate) -> Certificate:
+    return Certificate(_subject(certificate.subject), certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def _subject(name: x509.Name) -> Subject:
-    parts = ["+".join(reversed([_shown(attribute) for attribute in part])) for part in reversed(name.rdns)]
+    parts = ["+".join(reversed([_display(attribute) for attribute in part])) for part in reversed(name.rdns)]
     organisation = sorted(
         (_type(attribute), _text(attribute)) for attribute in name if _type(attribute) in _OF_CLUSTERS
     )
     return Subject(",".join(parts), tuple(organisation))
 
 
-def _shown(attribute: x509.NameAttribute[str | bytes]) -> str:
+def _display(attribute: x509.NameAttribute[str | bytes]) -> str:
     return f"{_type(attribute)}={''.join(_escaped(_text(attribute)))}"
 
 

@@ -98,30 +98,32 @@ class ClusterKeys:
         self.proofs = TimeProofs(stretched) if keys else None
         """The signatures of cluster times. Processes with certificates alone have no common secret for them."""
         self._derived: OrderedDict[tuple[int, bytes, int], ClientKeys] = OrderedDict()
-        self.credentials = tuple(Credential.derived(MECHANISM, each, salt, iterations) for each in self._secrets)
+        self.credentials = tuple(
+            Credential.derived(MECHANISM, system_secret, salt, iterations) for system_secret in self._secrets
+        )
         """The credentials with which a client may prove membership, one for each key: all have one salt and number of
         iterations.
         """
         self.user = User(
             name=SYSTEM,
-            credentials={each.mechanism: each for each in self.credentials[:1]},
+            credentials={credential.mechanism: credential for credential in self.credentials[:1]},
             roles=(),
             privileges=privileges_of(RoleName("__system", "admin")),
         )
         """The user of authenticated members, who has all privileges."""
 
-    def change_mode(self, wanted: object) -> None:
+    def change_mode(self, value: object) -> None:
         """Advance to the next mode, towards certificates. Errors: ValueError for any other."""
         modes = list(ClusterAuthMode)
         following = modes[modes.index(self.mode) + 1 :][:1]
-        if wanted not in [mode.value for mode in following]:
-            raise ValueError(f"attempt to change from {self.mode.value} to {wanted}")
+        if value not in [mode.value for mode in following]:
+            raise ValueError(f"attempt to change from {self.mode.value} to {value}")
         self.mode = following[0]
 
     def __len__(self) -> int:
         return len(self._secrets)
 
-    def known(self, index: int, salt: bytes, iterations: int) -> ClientKeys | None:
+    def cached(self, index: int, salt: bytes, iterations: int) -> ClientKeys | None:
         """Return the cached result of `derive`; None if there is none."""
         keys = self._derived.get((index, salt, iterations))
         if keys is not None:
@@ -130,7 +132,7 @@ class ClusterKeys:
 
     def derive(self, index: int, salt: bytes, iterations: int) -> ClientKeys:
         """Return the keys that prove the cluster key to a process with this salt and iterations. Takes milliseconds."""
-        keys = self.known(index, salt, iterations)
+        keys = self.cached(index, salt, iterations)
         if keys is None:
             keys = client_keys(MECHANISM, self._secrets[index], salt, iterations)
             self._derived[index, salt, iterations] = keys

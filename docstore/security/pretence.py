@@ -26,7 +26,7 @@ class ProfileRing:
 
     def __init__(self, secret: bytes, users: Iterable[tuple[str, Any]]) -> None:
         self._secret = secret
-        profiles = ((self._place(key), profile_of(credentials)) for key, credentials in users)
+        profiles = ((self._position_of(key), profile_of(credentials)) for key, credentials in users)
         ring = sorted((position, tuple(profile.items())) for position, profile in profiles if profile)
         self._places = [position for position, _ in ring]
         self._profiles = [dict(profile) for _, profile in ring]
@@ -35,9 +35,9 @@ class ProfileRing:
         """Return the profile for an unknown name; empty if there are no users."""
         if not self._profiles:
             return {}
-        return self._profiles[bisect_left(self._places, self._place(name.key)) % len(self._profiles)]
+        return self._profiles[bisect_left(self._places, self._position_of(name.key)) % len(self._profiles)]
 
-    def _place(self, key: str) -> bytes:
+    def _position_of(self, key: str) -> bytes:
         return hmac.digest(self._secret, f"ring {key}".encode(), "sha256")
 
 

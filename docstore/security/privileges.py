@@ -94,8 +94,8 @@ class Privileges:
             if not remaining_actions:
                 del self._actions[resource]
 
-    def join(self, others: Privileges) -> None:
-        for resource, actions in others.items():
+    def join(self, privileges: Privileges) -> None:
+        for resource, actions in privileges.items():
             self.grant(resource, actions)
 
     def allow(self, resource: Resource, action: str) -> bool:

@@ -37,7 +37,7 @@ class Restriction:
 
     def admits(self, client: str, server: str) -> bool:
         """True if the addresses are allowed. `client`, `server`: IP addresses as text, empty if there is none."""
-        return _within(client, self.client) and _within(server, self.server)
+        return _is_in_networks(client, self.client) and _is_in_networks(server, self.server)
 
 
 def _network(text: str) -> Network:
@@ -45,7 +45,7 @@ def _network(text: str) -> Network:
     return ip_network(text, strict=False)
 
 
-def _within(address: str, networks: tuple[Network, ...] | None) -> bool:
+def _is_in_networks(address: str, networks: tuple[Network, ...] | None) -> bool:
     if networks is None:
         return True
     try:

@@ -48,11 +48,11 @@ class ServerConversation:
 
     def __init__(
         self, first: ClientFirst, credential: Credential | None, pretended: Credential, nonce: bytes,
-        others: Sequence[Credential] = (),
+        alternatives: Sequence[Credential] = (),
     ) -> None:  # fmt: skip
         """`pretended`: used without a credential. `nonce`: random bytes."""
         self.name = first.name
-        self._others = others
+        self._alternatives = alternatives
         self._known = credential is not None
         self._credential = credential or pretended
         self._header = first.header
@@ -76,7 +76,7 @@ class ServerConversation:
             raise Malformed("another channel or nonce")
         proof = decoded(proof_text)
         signed = ",".join((self._bare, self._challenge, without_proof)).encode()
-        for credential in (self._credential, *self._others):
+        for credential in (self._credential, *self._alternatives):
             if _proves(credential, proof, signed):
                 if not self._known:
                     return None

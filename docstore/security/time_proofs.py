@@ -50,14 +50,15 @@ class TimeProofs:
         """True if one of the keys has that id."""
         return key_id in self._keys
 
-    def check(self, told: SignedTime) -> None:
+    def check(self, signed_time: SignedTime) -> None:
         """Verify a signature. Errors: KeyNotFound for an unknown key id, TimeProofMismatch for a wrong hash."""
-        if not self.knows(told.key_id):
+        if not self.knows(signed_time.key_id):
             raise CommandError(
                 Code.KeyNotFound,
-                f"No keys found for HMAC that is valid for time: {{ ts: {_shown(told.time)} }} with id: {told.key_id}",
+                f"No keys found for HMAC that is valid for time: {{ ts: {_display_time(signed_time.time)} }} "
+                f"with id: {signed_time.key_id}",
             )
-        if not hmac.compare_digest(self._hash(told.key_id, told.time), told.hash):
+        if not hmac.compare_digest(self._hash(signed_time.key_id, signed_time.time), signed_time.hash):
             raise CommandError(Code.TimeProofMismatch, "Proof does not match the cluster time")
 
     def _hash(self, key_id: int, time: int) -> bytes:
@@ -76,6 +77,6 @@ def _id_of(key: bytes) -> int:
     return int(number) >> 1 | 1
 
 
-def _shown(time: int) -> str:
+def _display_time(time: int) -> str:
     stamp = unpack_timestamp(time)
     return f"Timestamp({stamp.time}, {stamp.inc})"

@@ -166,11 +166,11 @@ def totals(blocks: Iterable[Block]) -> Totals:
     return counts, highest
 
 
-def totals_after(before: Totals, left: Iterable[Block], come: Iterable[Block], blocks: Sequence[Block]) -> Totals:
-    """Return the totals of `blocks`: those of `before` minus the blocks `left` plus the blocks `come`."""
+def totals_after(before: Totals, removed: Iterable[Block], added: Iterable[Block], blocks: Sequence[Block]) -> Totals:
+    """Return the totals of `blocks`: those of `before` minus the blocks `removed` plus the blocks `added`."""
     counts, highest = dict(before[0]), dict(before[1])
-    removed_counts, lost = totals(left)
-    added_counts, gained = totals(come)
+    removed_counts, lost = totals(removed)
+    added_counts, gained = totals(added)
     for shard in removed_counts.keys() | added_counts.keys():
         count = counts.get(shard, 0) - removed_counts.get(shard, 0) + added_counts.get(shard, 0)
         if not count:

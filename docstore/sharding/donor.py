@@ -250,11 +250,11 @@ class CloneSent:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSent:
-    """The recipient has stored changes. `left`: captured changes not sent yet; `statements`: statements over many
+    """The recipient has stored changes. `unsent`: captured changes not sent yet; `statements`: statements over many
     documents run on the donor, and the chunk may not leave during them.
     """
 
-    left: int
+    unsent: int
     statements: bool = False
 
 
@@ -326,7 +326,7 @@ class Donor:
         self._limits = limits or Limits()
         self._give_up = now + self._limits.seconds
         self._prepared_by = now + self._limits.prepare_seconds
-        self._left_before = 2 * STEADY_CHANGES
+        self._unsent_before = 2 * STEADY_CHANGES
 
     def start(self) -> list[Effect]:
         """A new migration."""
@@ -398,11 +398,11 @@ class Donor:
             case _:
                 return self._ended(event)
 
-    def _catches_up(self, left: int) -> bool:
+    def _catches_up(self, unsent: int) -> bool:
         """True if another round before the critical section will leave fewer changes to send in it."""
-        halved = left <= self._left_before // 2
-        self._left_before = left
-        return left > STEADY_CHANGES or (halved and left > FEW_CHANGES)
+        halved = unsent <= self._unsent_before // 2
+        self._unsent_before = unsent
+        return unsent > STEADY_CHANGES or (halved and unsent > FEW_CHANGES)
 
     def _ended(self, event: Event) -> list[Effect] | None:
         match self.state, event, self.decision:

@@ -95,12 +95,12 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class FindPart:
-    """Find the end of a part of about `wanted` bytes, and at most `most`; answered by `PartFound`."""
+    """Find the end of a part of about `target_bytes` bytes, and at most `max_bytes`; answered by `PartFound`."""
 
     routed: CollectionRouting
     range: KeyRange
-    wanted: int
-    most: int
+    target_bytes: int
+    max_bytes: int
     upper: bool
 
 

@@ -31,12 +31,12 @@ class PostImages:
         """True if a change of these paths may change the shard key, or the paths are None (unknown)."""
         return changed is None or meet(self._places, changed)
 
-    def check_new(self, made: bytes, *, in_session: bool) -> None:
+    def check_new(self, document: bytes, *, in_session: bool) -> None:
         """Check a document before its insertion. Errors: NotSingleValueField, IllegalOperation,
         WouldChangeOwningShard.
         """
-        self._key_of(made)
-        if not self._owns(made):
+        self._key_of(document)
+        if not self._owns(document):
             _check_in_session(in_session)
             raise _elsewhere(self._key)
 

@@ -151,7 +151,7 @@ class Recipient:
         incoming = self._incoming
         if incoming is None:
             return
-        assert incoming.taken - incoming.stored == len(incoming.batches), "batches are stored in order"
+        assert incoming.admitted - incoming.stored == len(incoming.batches), "batches are stored in order"
         assert not incoming.batches or incoming.state is State.RECEIVING, "nothing is stored out of its time"
         assert (incoming.work is not None) == (incoming.state in PREPARING or bool(incoming.batches))
         assert not incoming.securing or incoming.state in (State.SECURING, State.SECURED)
@@ -192,7 +192,7 @@ class Recipient:
         batches = [batch.token for batch in (*incoming.batches, *incoming.repeated)]
         out += [Reply(token, incoming.refusal()) for token in (*batches, *incoming.acknowledging, *incoming.securing)]
         out += [Reply(token, incoming.status) for token in incoming.watching]
-        incoming.taken = incoming.stored
+        incoming.admitted = incoming.stored
         for waiting in (incoming.batches, incoming.repeated, incoming.acknowledging, incoming.securing):
             waiting.clear()
         incoming.watching.clear()
@@ -243,7 +243,7 @@ class Recipient:
             incoming.begin(ReadRouting(migration, anew=True), out)
         elif not same:
             self._end(incoming, f"{migration.namespace} is not the donor's under this version", out)
-        elif not event.held:
+        elif not event.is_held:
             self._end(incoming, f"{migration.namespace} is not held for the move", out)
         else:
             incoming.be_ready(out)
@@ -285,7 +285,7 @@ class Recipient:
                 self._take(incoming, event, out)
 
     def _take(self, incoming: Incoming, batch: Batch, out: Effects) -> None:
-        next_number = incoming.taken + 1
+        next_number = incoming.admitted + 1
         if incoming.state is State.RECEIVING and batch.number > next_number:
             self._end(incoming, f"batch {batch.number} came before batch {next_number}", out)
         if incoming.state is State.RECEIVING and isinstance(batch, TakeCollections):
@@ -299,7 +299,7 @@ class Recipient:
         elif batch.number < next_number:
             incoming.repeated.append(batch)
         else:
-            incoming.taken = next_number
+            incoming.admitted = next_number
             incoming.batches.append(batch)
             if incoming.work is None:
                 self._store(incoming, batch, out)

@@ -48,7 +48,7 @@ def work_of(
         parts = []
         for change in batch.changes:
             part = migration.part(change.namespace, collections[change.namespace].uuid)
-            parts.append(ReplaceDocuments(part, change.documents, change.gone))
+            parts.append(ReplaceDocuments(part, change.documents, change.removed_ids))
         return ReplaceInCollections(parts)
     if isinstance(migration, DatabaseMigration):
         migration = migration.part(batch.namespace, collections[batch.namespace].uuid)
@@ -56,4 +56,4 @@ def work_of(
         return MergeRows(migration, batch.documents)
     if batch.clone:
         return InsertDocuments(migration, batch.documents)
-    return ReplaceDocuments(migration, batch.documents, batch.gone)
+    return ReplaceDocuments(migration, batch.documents, batch.removed_ids)

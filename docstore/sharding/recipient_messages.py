@@ -81,15 +81,16 @@ class TakeDocuments:
     """A batch.
 
     `clone`: none of the documents was sent before, and the answer comes once earlier batches are stored. Otherwise
-    `gone` lists the `_id`s of documents that have left the range, and the answer comes once this batch is stored.
-    `majority`: the answer waits until a majority has everything so far. `namespace`: the collection, for a database.
+    `removed_ids` lists the `_id`s of documents that have left the range, and the answer comes once this batch is
+    stored. `majority`: the answer waits until a majority has everything so far. `namespace`: the collection, for a
+    database.
     """
 
     token: int
     id: bytes
     number: int
     documents: Sequence[bytes]
-    gone: Sequence[Value] = ()
+    removed_ids: Sequence[Value] = ()
     clone: bool = False
     majority: bool = False
     namespace: str = ""
@@ -101,7 +102,7 @@ class CollectionChanges:
 
     namespace: str
     documents: Sequence[bytes]
-    gone: Sequence[Value]
+    removed_ids: Sequence[Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,14 +184,14 @@ class RoutingRead:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRead:
-    """`version` and `primary` shard of the migrated database, None if it does not exist; `held`: the DDL operation of
-    the migration holds it here.
+    """`version` and `primary` shard of the migrated database, None if it does not exist; `is_held`: the DDL operation
+    of the migration holds it here.
     """
 
     work: ReadRouting
     version: DatabaseVersion | None
     primary: str | None
-    held: bool
+    is_held: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,11 +325,11 @@ class InsertDocuments:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDocuments:
-    """Replace documents: first remove those with the `_id`s of `documents` and `gone`, then store `documents`."""
+    """Replace documents: remove those with the `_id`s of `documents` and `removed_ids`, then store `documents`."""
 
     migration: Migration
     documents: Sequence[bytes]
-    gone: Sequence[Value]
+    removed_ids: Sequence[Value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ class Status:
 
 @dataclass(slots=True)
 class Incoming:
-    """The migration being received. `taken`: the number of the last batch admitted; `stored`: of the last one stored;
-    `batches`: those between, of which the first is being stored.
+    """The migration being received. `admitted`: the number of the last batch admitted; `stored`: of the last one
+    stored; `batches`: those between, of which the first is being stored.
     """
 
     migration: AnyMigration
@@ -59,7 +59,7 @@ class Incoming:
     reason: str = ""
     work: Work | None = None
     """The piece that is under way."""
-    taken: int = 0
+    admitted: int = 0
     stored: int = 0
     batches: deque[Batch] = field(default_factory=deque)
     repeated: list[Batch] = field(default_factory=list)

@@ -218,9 +218,9 @@ def mongos_ping(
     return ping if cql is None else {**ping, "cql": dict(cql)}
 
 
-def log_change(what: str, namespace: str, details: Mapping[str, Any], *, server: str, shard: str) -> dict[str, Any]:
+def log_change(event: str, namespace: str, details: Mapping[str, Any], *, server: str, shard: str) -> dict[str, Any]:
     """Add an entry to config.changelog, for people to read; not waited for by a majority."""
-    return {"_configsvrLogChange": what, "ns": namespace, "details": dict(details), "server": server, "shard": shard}
+    return {"_configsvrLogChange": event, "ns": namespace, "details": dict(details), "server": server, "shard": shard}
 
 
 def get_credentials(user: str, db: str) -> dict[str, Any]:

@@ -90,16 +90,16 @@ class Routing:
         return self.collection.chunks.shard_version(shard)
 
 
-def routing_request(namespace: str, known: Routing | None) -> dict[str, Any]:
-    """Return the command that brings `known` up to date; it reads all of the routing if there is no base."""
-    return RoutingRead(namespace, known).request()
+def routing_request(namespace: str, cached: Routing | None) -> dict[str, Any]:
+    """Return the command that brings `cached` up to date; it reads all of the routing if there is no base."""
+    return RoutingRead(namespace, cached).request()
 
 
-def apply_routing(namespace: str, known: Routing | None, reply: bytes) -> Routing:
-    """Return `known` brought up to date by the raw reply of `routing_request(namespace, known)`. InconsistentChunks
-    if the two do not fit together: ask again with `known` None.
+def apply_routing(namespace: str, cached: Routing | None, reply: bytes) -> Routing:
+    """Return `cached` brought up to date by the raw reply of `routing_request(namespace, known)`. InconsistentChunks
+    if the two do not fit together: ask again with `cached` None.
     """
-    routing = RoutingRead(namespace, known).take(reply)
+    routing = RoutingRead(namespace, cached).take(reply)
     if routing is None:
         raise InconsistentChunks("there is more to read")
     return routing
@@ -113,10 +113,10 @@ class RoutingRead:
     the reading is therefore on a later page, and all pages together show the chunks as of the last one.
     """
 
-    def __init__(self, namespace: str, known: Routing | None) -> None:
+    def __init__(self, namespace: str, cached: Routing | None) -> None:
         self._namespace = namespace
-        self._known = known
-        self._since = known.version() if known is not None and known.collection is not None else None
+        self._cached = cached
+        self._since = cached.version() if cached is not None and cached.collection is not None else None
         self._full = False
         self._chunks: list[Chunk] = []
         self._bounds: dict[bytes, Bound] = {}
@@ -148,7 +148,7 @@ class RoutingRead:
         name = record.get("partitioner")
         partitioner = None if name is None else Partitioner(name)
         unique = bool(record.get("unique", False))
-        chunks = self._made(key, epoch)
+        chunks = self._assemble(key, epoch)
         collection = CollectionRouting(
             namespace, record["uuid"], unique, chunks, partitioner, record["timestamp"], self._all_gained()
         )
@@ -180,16 +180,16 @@ class RoutingRead:
 
     def _all_gained(self) -> dict[str, int]:
         """Return `gained` from the chunks read; a split chunk keeps its value."""
-        cached_collection = None if self._known is None else self._known.collection
+        cached_collection = None if self._cached is None else self._cached.collection
         gained = {} if self._full or cached_collection is None else dict(cached_collection.gained)
         for shard, since in self._gained.items():
             gained[shard] = max(gained.get(shard, 0), since)
         return gained
 
-    def _made(self, key: ShardKey, epoch: ObjectId) -> ChunkMap:
+    def _assemble(self, key: ShardKey, epoch: ObjectId) -> ChunkMap:
         if self._full:
             return ChunkMap.from_catalog(key, epoch, self._chunks)
-        cached_collection = None if self._known is None else self._known.collection
+        cached_collection = None if self._cached is None else self._cached.collection
         if cached_collection is None or cached_collection.epoch != epoch:
             raise InconsistentChunks("an increment to a routing that is not known")
         return cached_collection.chunks.updated(self._chunks)

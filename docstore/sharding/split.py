@@ -160,10 +160,10 @@ class PartScan:
     Equal keys stay together.
     """
 
-    def __init__(self, wanted: int, most: int, *, upper: bool) -> None:
-        """In bytes: about `wanted`, at most `most`."""
-        self._wanted = wanted
-        self._most = most
+    def __init__(self, target_bytes: int, max_bytes: int, *, upper: bool) -> None:
+        """In bytes: about `target_bytes`, at most `max_bytes`."""
+        self._target_bytes = target_bytes
+        self._max_bytes = max_bytes
         self._upper = upper
         self._bytes = 0
         self._enough = False
@@ -174,7 +174,7 @@ class PartScan:
         """Take one key; False when the rest of the chunk cannot change the answer."""
         if self._last is not None and key != self._last:
             self._note(self._last if self._upper else key)
-            self._enough = self._bytes >= self._wanted
+            self._enough = self._bytes >= self._target_bytes
             if self._enough:
                 return False
         self._last = key
@@ -187,13 +187,13 @@ class PartScan:
 
         `low`: the chunk's low end, returned if the whole chunk is small enough.
         """
-        if not self._enough and self._bytes <= self._most:
+        if not self._enough and self._bytes <= self._max_bytes:
             return low
         return None if self._best is None else self._best[1]
 
     def _note(self, point: bytes) -> None:
-        away = abs(self._bytes - self._wanted)
-        if self._bytes <= self._most and (self._best is None or away < self._best[0]):
+        away = abs(self._bytes - self._target_bytes)
+        if self._bytes <= self._max_bytes and (self._best is None or away < self._best[0]):
             self._best = away, point
 
 

@@ -55,27 +55,27 @@ def shards_for_filter(chunks: ChunkMap, tree: Filter) -> list[str]:
     return shards_for(chunks, key_ranges(chunks.key, tree))
 
 
-def intersection(one: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
+def intersection(ranges: KeyRanges, other: KeyRanges) -> list[tuple[bytes, bytes]]:
     """Return the ranges common to both; each is in order and without overlaps."""
     common_ranges: list[tuple[bytes, bytes]] = []
     position = other_position = 0
-    while position < len(one) and other_position < len(other):
-        low = max(one[position][0], other[other_position][0])
-        high = min(one[position][1], other[other_position][1])
+    while position < len(ranges) and other_position < len(other):
+        low = max(ranges[position][0], other[other_position][0])
+        high = min(ranges[position][1], other[other_position][1])
         if low < high:
             common_ranges.append((low, high))
-        if one[position][1] <= other[other_position][1]:
+        if ranges[position][1] <= other[other_position][1]:
             position += 1
         else:
             other_position += 1
     return common_ranges
 
 
-def without(ranges: KeyRanges, taken: KeyRanges) -> list[tuple[bytes, bytes]]:
-    """Return `ranges` without `taken`; both are in order and without overlaps."""
+def without(ranges: KeyRanges, excluded: KeyRanges) -> list[tuple[bytes, bytes]]:
+    """Return `ranges` without `excluded`; both are in order and without overlaps."""
     remaining: list[tuple[bytes, bytes]] = []
     for low, high in ranges:
-        for gone_low, gone_high in taken:
+        for gone_low, gone_high in excluded:
             if gone_high <= low or gone_low >= high:
                 continue
             if gone_low > low:

@@ -37,8 +37,8 @@ def place_of_row_key(partitioner: Partitioner, row_key: bytes) -> Any:
     return (row_key[: partitioner.width] or row_key).hex()
 
 
-def place_document(place: Any) -> bytes:
-    return document_from([(SHARD_KEY_FIELD, *from_python(place))])
+def place_document(token: Any) -> bytes:
+    return document_from([(SHARD_KEY_FIELD, *from_python(token))])
 
 
 def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
@@ -46,9 +46,9 @@ def ring_document(partitioner: Partitioner, key: bytes) -> bytes:
     return place_document(place_of(partitioner, key))
 
 
-def row_key_of_place(partitioner: Partitioner, place: Any) -> bytes:
+def row_key_of_place(partitioner: Partitioner, token: Any) -> bytes:
     """Return the prefix of the first row keys at that place."""
-    return partitioner.bytes_of(int(place)) if partitioner.name == MURMUR3 else bytes.fromhex(str(place))
+    return partitioner.bytes_of(int(token)) if partitioner.name == MURMUR3 else bytes.fromhex(str(token))
 
 
 def checked_place(partitioner: Partitioner, value: Any) -> Any:

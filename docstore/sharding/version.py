@@ -137,17 +137,17 @@ def unsharded_in(database: DatabaseVersion | None) -> ShardVersion:
     return UNSHARDED if database is None else ShardVersion(ZERO_EPOCH, NO_CHUNKS, database)
 
 
-def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | None, shard: str) -> CommandError:
-    """Return the error for routing that differs from the shard's. `wanted`: None if the shard has no routing itself.
+def stale_config(namespace: str, received: ShardVersion, own_version: ShardVersion | None, shard: str) -> CommandError:
+    """Return the error for routing that differs from the shard's. `own_version`: None if the shard has no routing.
 
     StaleDbVersion if they differ in the database only, else StaleConfig.
     """
-    if not received.sharded and (wanted is None or not wanted.sharded):
-        return _stale_database(namespace, received, wanted)
+    if not received.sharded and (own_version is None or not own_version.sharded):
+        return _stale_database(namespace, received, own_version)
     extra: dict[str, Any] = {"ns": namespace, "vReceived": received.to_document(), "shardId": shard}
-    if wanted is not None:
-        extra["vWanted"] = wanted.to_document()
-    expected_version = "unknown" if wanted is None else str(wanted)
+    if own_version is not None:
+        extra["vWanted"] = own_version.to_document()
+    expected_version = "unknown" if own_version is None else str(own_version)
     return CommandError(
         Code.StaleConfig,
         f"version mismatch detected for {namespace}: received {received}, wanted {expected_version}",
@@ -155,15 +155,15 @@ def stale_config(namespace: str, received: ShardVersion, wanted: ShardVersion | 
     )
 
 
-def _stale_database(namespace: str, received: ShardVersion, wanted: ShardVersion | None) -> CommandError:
+def _stale_database(namespace: str, received: ShardVersion, own_version: ShardVersion | None) -> CommandError:
     database = namespace.partition(".")[0]
     extra: dict[str, Any] = {"db": database}
     if received.database is not None:
         extra["vReceived"] = received.database.to_document()
-    if wanted is not None and wanted.database is not None:
-        extra["vWanted"] = wanted.database.to_document()
+    if own_version is not None and own_version.database is not None:
+        extra["vWanted"] = own_version.database.to_document()
     return CommandError(
         Code.StaleDbVersion,
-        f"version mismatch detected for database {database}: received {received}, wanted {wanted or 'unknown'}",
+        f"version mismatch detected for database {database}: received {received}, wanted {own_version or 'unknown'}",
         extra=extra,
     )

@@ -86,9 +86,9 @@ class Cluster(Deployment):
         with ThreadPoolExecutor(len(self.shards)) as pool:
             list(pool.map(self._add_shard, self.shards.values()))
 
-    def _initiate(self, each: MemberSet) -> None:
-        each.initiate(**({"configsvr": True} if each is self.config else {}))
-        each.wait()
+    def _initiate(self, member_set: MemberSet) -> None:
+        member_set.initiate(**({"configsvr": True} if member_set is self.config else {}))
+        member_set.wait()
 
-    def _add_shard(self, each: MemberSet) -> None:
-        self.client(self.routers[0]).admin.command("addShard", each.address, name=each.name)
+    def _add_shard(self, member_set: MemberSet) -> None:
+        self.client(self.routers[0]).admin.command("addShard", member_set.address, name=member_set.name)

@@ -166,7 +166,7 @@ def at_least_one(**counts: int) -> None:
             raise ValueError(f"{name} must be at least 1, not {count}")
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
+def wait_until(condition: Callable[[], object], description: str, seconds: float = WAIT_SECONDS) -> None:
     """Return once the condition holds; a driver's errors mean that it does not yet. Errors: StartFailed."""
     from pymongo.errors import PyMongoError
 
@@ -176,7 +176,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = WAIT
             if condition():
                 return
         if time.monotonic() > end:
-            raise StartFailed(f"{what}: not within {seconds:.0f} s")
+            raise StartFailed(f"{description}: not within {seconds:.0f} s")
         time.sleep(_LOOK_SECONDS)
 
 

@@ -115,9 +115,9 @@ class Zygote:
         socket.send_fds(self._channel, [str(child).encode()], [descriptor])
         return True
 
-    def _become(self, asked: dict[str, Any], output: int, errors: int) -> NoReturn:
+    def _become(self, request: dict[str, Any], output: int, errors: int) -> NoReturn:
         """Continue as the server, in the child."""
-        program, arguments = asked["program"], asked["arguments"]
+        program, arguments = request["program"], request["arguments"]
         code = 1
         try:
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -129,7 +129,7 @@ class Zygote:
             for descriptor in (output, errors, self._parent, *self._children):
                 os.close(descriptor)
             self._channel.close()
-            os.environ.update(asked["environment"])
+            os.environ.update(request["environment"])
             tempfile.tempdir = None
             gc.enable()
             sys.argv = [program, *arguments]
@@ -145,11 +145,11 @@ class Zygote:
             os._exit(code)
 
 
-def exit_code(left: SystemExit) -> int:
+def exit_code(error: SystemExit) -> int:
     """Return the exit code that the interpreter would use; print a text to standard error."""
-    if left.code is None or isinstance(left.code, int):
-        return left.code or 0
-    print(left.code, file=sys.stderr)
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
     return 1
 
 

@@ -112,33 +112,33 @@ def _document(fields: dict[str, Value]) -> bytes:
     return document_from([(name, *value) for name, value in fields.items()])
 
 
-def _alike(one: Value, other: Value) -> bool:
+def _alike(value: Value, other: Value) -> bool:
     """True if two values of a field may be in one bucket, where minimum and maximum must bound values of one type:
     they compare with each other, and so do the members that both have.
     """
-    if type_class(one[0]) != type_class(other[0]):
+    if type_class(value[0]) != type_class(other[0]):
         return False
-    if one[0] == OBJECT:
-        fields = _by_name(one[1])
+    if value[0] == OBJECT:
+        fields = _by_name(value[1])
         return all(name not in fields or _alike(fields[name], (code, data)) for name, code, data in elements(other[1]))
-    if one[0] == ARRAY:
-        return all(map(_alike, values(one[1]), values(other[1])))
+    if value[0] == ARRAY:
+        return all(map(_alike, values(value[1]), values(other[1])))
     return True
 
 
-def extreme(one: Value, other: Value, sign: int) -> Value:
+def extreme(value: Value, other: Value, sign: int) -> Value:
     """Return the lesser of two values (-1) or the greater (1); of two documents, or two arrays, memberwise."""
-    if one[0] in _NESTED and other[0] in _NESTED and one != other:
-        if one[0] == OBJECT and other[0] == OBJECT:
-            fields = _by_name(one[1])
+    if value[0] in _NESTED and other[0] in _NESTED and value != other:
+        if value[0] == OBJECT and other[0] == OBJECT:
+            fields = _by_name(value[1])
             for name, code, data in elements(other[1]):
                 field_value = fields.get(name)
                 fields[name] = (code, data) if field_value is None else extreme(field_value, (code, data), sign)
             return OBJECT, _document(fields)
-        if one[0] == other[0]:
-            mine, theirs = values(one[1]), values(other[1])
+        if value[0] == other[0]:
+            mine, theirs = values(value[1]), values(other[1])
             members = [
                 extreme(my_member, their_member, sign) for my_member, their_member in zip(mine, theirs, strict=False)
             ]
             return ARRAY, array_from([*members, *(mine[len(members) :] or theirs[len(members) :])])
-    return other if compare(other, one) * sign > 0 else one
+    return other if compare(other, value) * sign > 0 else value

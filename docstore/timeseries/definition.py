@@ -91,14 +91,14 @@ def parse_definition(raw: bytes) -> TimeseriesDefinition:
     return TimeseriesDefinition(fields["timeField"], fields.get("metaField"), granularity, custom)
 
 
-def check_bucketing(given: Mapping[str, Any]) -> int | None:
+def check_bucketing(options: Mapping[str, Any]) -> int | None:
     """The seconds of custom buckets that `{granularity?, bucketMaxSpanSeconds?, bucketRoundingSeconds?}` asks for; None
     where it asks for none. Errors: InvalidOptions.
     """
-    span, rounding = given.get("bucketMaxSpanSeconds"), given.get("bucketRoundingSeconds")
+    span, rounding = options.get("bucketMaxSpanSeconds"), options.get("bucketRoundingSeconds")
     if rounding is None:
         return None
-    if given.get("granularity") is not None:
+    if options.get("granularity") is not None:
         raise CommandError(Code.InvalidOptions, "Timeseries 'bucketRoundingSeconds' goes without 'granularity'")
     if span != rounding:
         raise CommandError(

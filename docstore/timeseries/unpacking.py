@@ -51,16 +51,16 @@ class Measurements:
 def measurements(
     time_field: str,
     meta_field: str | None,
-    wanted: frozenset[str] | None = None,
+    fields: frozenset[str] | None = None,
     tests: Sequence[PathPredicate] = (),
     predicate: Predicate | None = None,
 ) -> Measurements:
     """Return the unpacking of measurements that pass the `tests` of single fields and the predicate, with the
-    `wanted` fields or all.
+    `fields` fields or all.
     """
-    includes_meta = meta_field is not None and (wanted is None or meta_field in wanted)
+    includes_meta = meta_field is not None and (fields is None or meta_field in fields)
     meta = encoded_name(meta_field) if includes_meta and meta_field is not None else None
-    names = None if wanted is None else {encoded_name(name) for name in wanted}
+    names = None if fields is None else {encoded_name(name) for name in fields}
     return Measurements(Unpacking(encoded_name(time_field), meta, names, tests, predicate))
 
 

@@ -29,17 +29,17 @@ _READABLE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--objcheck", "checked", is_flag=True, help="Leave out documents that are malformed, and say so.")
 @click.option("--pretty", is_flag=True, help="Give each field a line of its own.")
 @click.option("--quiet", is_flag=True, help="Say nothing but why it failed.")
-@click.argument("given", type=_READABLE, required=False, metavar="[FILE]")
+@click.argument("argument", type=_READABLE, required=False, metavar="[FILE]")
 @click.version_option(docstore.__version__, message="Docstore bsondump version %(version)s")
 def main(
-    named: Path | None, output: Path | None, kind: str, checked: bool, pretty: bool, quiet: bool, given: Path | None
+    named: Path | None, output: Path | None, kind: str, checked: bool, pretty: bool, quiet: bool, argument: Path | None
 ) -> None:
     """Print each document of a BSON file, by default of the standard input, as a line of extended JSON (canonical)."""
-    if named is not None and given is not None:
+    if named is not None and argument is not None:
         raise click.UsageError("there is one file to read: --bsonFile or the argument")
     if pretty and kind != "json":
         raise click.UsageError("--pretty is for JSON")
-    path = named or given
+    path = named or argument
     count = malformed = 0
     terminal = Terminal(quiet=quiet)
     opened: AbstractContextManager[IO[bytes]]

@@ -117,20 +117,20 @@ class Commands(CommandListener):
         self._terminal.say(f"{host}:{port} {event.database_name} {event.command_name}: {outcome}, {took:.1f} ms")
 
 
-def client_options(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def client_options(values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return (URI, client options) for the values of `connection_options` and further options of a client.
 
     Errors: click.UsageError.
     """
-    given = with_config({name: value for name, value in given.items() if name != "verbose"})
-    uri, host, port = (given.pop(name) for name in ("uri", "host", "port"))
+    values = with_config({name: value for name, value in values.items() if name != "verbose"})
+    uri, host, port = (values.pop(name) for name in ("uri", "host", "port"))
     if uri is not None and (host is not None or port is not None):
         raise click.UsageError("--uri names the servers: it goes with neither --host nor --port")
-    if uri is not None and given["username"] is None and given["password"] is not None:
-        uri = _with_password(uri, given["password"])
-        given["password"] = None
-    login = _login(*(given.pop(name) for name in ("username", "password", "source", "mechanism")))
-    options = {"serverSelectionTimeoutMS": 10_000, "appname": "docstore", **encryption_of(given), **login, **given}
+    if uri is not None and values["username"] is None and values["password"] is not None:
+        uri = _with_password(uri, values["password"])
+        values["password"] = None
+    login = _login(*(values.pop(name) for name in ("username", "password", "source", "mechanism")))
+    options = {"serverSelectionTimeoutMS": 10_000, "appname": "docstore", **encryption_of(values), **login, **values}
     return uri or _servers(host, port), options
 
 

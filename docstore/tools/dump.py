@@ -118,7 +118,7 @@ def main(
     try:
         deployment = Deployment(**options, **read_preference)
         with deployment.client() as client:
-            choice = choice.within(default_database(client))
+            choice = choice.limited_to(default_database(client))
             _check(choice, output, with_oplog=with_oplog)
             if with_oplog:
                 _dump_with_log(deployment, client, choice, output, terminal, parallel)

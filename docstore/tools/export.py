@@ -141,7 +141,7 @@ def _write(
     progress.begin(namespace)
     output.begin()
     for document in cursor:
-        output.put(document)
+        output.write(document)
         count += 1
         if not count % _TOLD_EVERY:
             progress.reach(namespace, count)

@@ -121,21 +121,21 @@ class Files:
         with Path(self.local or name).open("rb") as file:
             yield file
 
-    def _name_inside(self, found: GridOut) -> str:
+    def _name_inside(self, grid_file: GridOut) -> str:
         """Return the name that a file has on the server, by which nothing outside the directory is written."""
-        name = str(found.filename)
+        name = str(grid_file.filename)
         path = Path(name)
         if self.local is None and (path.is_absolute() or ".." in path.parts):
             raise ToolFailed(f"the name {name!r} leads out of this directory: say with --local where the file goes")
         return name
 
-    def _write(self, found: GridOut, name: str) -> None:
+    def _write(self, grid_file: GridOut, name: str) -> None:
         if self.local == "-":
-            _copy(found, sys.stdout.buffer)
+            _copy(grid_file, sys.stdout.buffer)
             return
         path = Path(self.local or name)
         with path.open("wb") as file:
-            _copy(found, file)
+            _copy(grid_file, file)
         self.terminal.say(f"finished writing to {path}")
 
 
@@ -217,7 +217,7 @@ def _identity(text: str) -> Any:
         raise click.UsageError(f"the identifier is no extended JSON: {error}") from error
 
 
-def _copy(found: GridOut, file: IO[bytes]) -> None:
-    while piece := found.read(_PIECE):
+def _copy(grid_file: GridOut, file: IO[bytes]) -> None:
+    while piece := grid_file.read(_PIECE):
         file.write(piece)
     file.flush()

@@ -83,7 +83,7 @@ class Workers:
                 self.counts += future.result()
         self._under_way.clear()
 
-    def put(self, batch: list[Any]) -> None:
+    def submit(self, batch: list[Any]) -> None:
         """Hand over a batch. Errors: those that the function raised for this batch or an earlier one."""
         if self._pool is None:
             self.counts += self._act(batch)
@@ -93,7 +93,7 @@ class Workers:
         self._under_way.append(self._pool.submit(self._act, batch))
 
     def finish(self) -> Counts:
-        """Wait for all batches. Errors: see `put`."""
+        """Wait for all batches. Errors: see `submit`."""
         while self._under_way:
             self.counts += self._under_way.popleft().result()
         return self.counts

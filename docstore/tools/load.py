@@ -73,20 +73,22 @@ class Writing:
 @click.option("--maintainInsertionOrder", "keeps_order", is_flag=True, help="Write in the order of the text, and stop.")
 @click.option("-j", "--numInsertionWorkers", "workers", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--bypassDocumentValidation", "unvalidated", is_flag=True, help="Write what validators would refuse.")
-@click.argument("given", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False, metavar="[FILE]")
+@click.argument(
+    "argument", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False, metavar="[FILE]"
+)
 @click.version_option(docstore.__version__, message="Docstore mongoimport version %(version)s")
 def main(
     database: str | None,
     collection: str | None,
     named: Path | None,
-    given: Path | None,
+    argument: Path | None,
     write_concern: str | None,
     **options: Any,
 ) -> None:
     """Write the documents of a text, by default lines of extended JSON from the standard input, to a collection."""
-    if named is not None and given is not None:
+    if named is not None and argument is not None:
         raise click.UsageError("there is one file to read: --file or the argument")
-    path = named or given
+    path = named or argument
     form, writing = _input_format(options), _writing(options)
     if collection is None and path is None:
         raise click.UsageError("the standard input has no name: --collection is needed")
@@ -143,7 +145,7 @@ def _put_all(workers: Workers, batches: Iterator[list[Any]], progress: Progress,
     name, count = f"{target.database.name}.{target.name}", 0
     progress.begin(name)
     for batch in batches:
-        workers.put(batch)
+        workers.submit(batch)
         count += len(batch)
         progress.reach(name, count)
 

@@ -88,11 +88,11 @@ _GIVEN = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.option("--archive", is_flag=False, flag_value="-", metavar="FILE", help="Read an archive [standard input].")
 @click.option("--gzip", "compressed", is_flag=True, help="Read compressed files, or a compressed archive.")
 @click.option("--dir", "named", type=_READABLE, help="Directory of the dump.")
-@click.argument("given", type=_GIVEN, required=False, metavar="[DIRECTORY | FILE | -]")
+@click.argument("argument", type=_GIVEN, required=False, metavar="[DIRECTORY | FILE | -]")
 @click.version_option(docstore.__version__, message="Docstore mongorestore version %(version)s")
 def main(
     named: Path | None,
-    given: Path | None,
+    argument: Path | None,
     archive: str | None,
     compressed: bool,
     write_concern: str | None,
@@ -103,9 +103,9 @@ def main(
 
     Documents whose identifiers are there already are left as they are, and counted as failed.
     """
-    if sum(location is not None for location in (named, given, archive)) > 1:
+    if sum(location is not None for location in (named, argument, archive)) > 1:
         raise click.UsageError("a dump is in one place: --dir, the argument or --archive")
-    root = named or given or Path("dump")
+    root = named or argument or Path("dump")
     dump = _Dump(
         root=root, archive=archive, compressed=compressed, replay=_replay_of(options, root, archive, compressed)
     )
@@ -114,7 +114,7 @@ def main(
     terminal = Terminal(quiet=options["quiet"])
     try:
         with connect(**options, **write_concern_options(write_concern)) as client, ExitStack() as stack:
-            scope = scope.within(default_database(client))
+            scope = scope.limited_to(default_database(client))
             if dump.replay is not None:
                 scope.require_whole(manner)
             record = None
@@ -257,7 +257,7 @@ def _restore_one(
             progress.reach(filling.namespace, count)
 
         with documents_from(origin.documents, filling.skipped, compressed=compressed) as documents:
-            filling.put(documents, reached)
+            filling.insert(documents, reached)
         filling.finish()
         progress.end(filling.namespace)
 
@@ -267,7 +267,7 @@ def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restorati
 
     An oplog among them goes to `log` on request. Errors: ToolFailed if the archive has none.
     """
-    has_log = any(is_oplog(each.database, each.collection) for each in reader.described)
+    has_log = any(is_oplog(description.database, description.collection) for description in reader.described)
     if has_log and log is None:
         restoration.terminal.say("leaving out the oplog of the archive: --oplogReplay replays it")
     described = map(origin_in_archive, reader.described)
@@ -292,13 +292,13 @@ def _restore_archive(reader: ArchiveReader, scope: Scope, restoration: Restorati
             if is_oplog(segment.database, segment.collection):
                 has_log = True
                 if log is not None:
-                    log.writelines(each.raw for each in segment.documents)
+                    log.writelines(document.raw for document in segment.documents)
             elif name in user_documents:
                 user_documents[name] += segment.documents
             elif name in fillings:
                 filling, skipped = fillings[name], min(remaining_skips[name], len(segment.documents))
                 remaining_skips[name] -= skipped
-                filling.put(segment.documents[skipped:], partial(progress.reach, filling.namespace))
+                filling.insert(segment.documents[skipped:], partial(progress.reach, filling.namespace))
                 if segment.is_last:
                     filling.finish()
     if log is not None and not has_log:

@@ -133,7 +133,7 @@ _COLUMNS: tuple[Column, ...] = (
 @connection_options
 @click.option("-n", "--rowcount", type=click.IntRange(0), default=0, help="Lines to print; 0 for no end [0].")
 @click.option("-o", "--fields", "only", metavar="FIELDS", help="Print these columns: names, or paths in serverStatus.")
-@click.option("-O", "more", metavar="FIELDS", help="Print these columns too, behind the others.")
+@click.option("-O", "additional", metavar="FIELDS", help="Print these columns too, behind the others.")
 @click.option(
     "--humanReadable", "is_readable", type=click.BOOL, default=True, show_default=True,
     help="Sizes in their units; else in bytes.",
@@ -148,7 +148,7 @@ def main(
     as_json: bool,
     seconds: int,
     only: str | None,
-    more: str | None,
+    additional: str | None,
     is_readable: bool,
     **options: Any,
 ) -> None:
@@ -157,9 +157,9 @@ def main(
     FIELDS are separated by commas: names of columns, or paths such as network.numRequests; behind a path may stand
     .diff(), what it has grown by, or .rate(), that in a second, and then =HEADER.
     """
-    if only is not None and more is not None:
+    if only is not None and additional is not None:
         raise click.UsageError("columns are named by -o or by -O")
-    columns = _columns(only, more, is_readable=is_readable)
+    columns = _columns(only, additional, is_readable=is_readable)
     try:
         with connect(**options) as client:
             host = "{}:{}".format(*(client.address or ("", "")))
@@ -176,14 +176,14 @@ def main(
         raise failure_of(error) from error
 
 
-def _columns(only: str | None, more: str | None, *, is_readable: bool) -> list[Column]:
+def _columns(only: str | None, additional: str | None, *, is_readable: bool) -> list[Column]:
     """Return the columns of the options. Errors: click.UsageError."""
     standard = [
         standard_column if is_readable or standard_column[0] not in _BYTES else _in_bytes(standard_column)
         for standard_column in _COLUMNS
     ]
     columns_by_name = {name: column for column in standard for name in (column[0],)}
-    named = [_column(text, columns_by_name) for text in (only or more or "").split(",") if text]
+    named = [_column(text, columns_by_name) for text in (only or additional or "").split(",") if text]
     return named if only is not None else [*standard, *named]
 
 
@@ -192,11 +192,11 @@ def _in_bytes(column: Column) -> Column:
     return name, section, lambda interval: str(_BYTES[name](interval))
 
 
-def _column(text: str, known: Mapping[str, Column]) -> Column:
+def _column(text: str, columns: Mapping[str, Column]) -> Column:
     """Parse a column. Errors: click.UsageError."""
     field, _, header = text.partition("=")
-    if field in known:
-        name, section, format_value = known[field]
+    if field in columns:
+        name, section, format_value = columns[field]
         return header or name, section, format_value
     path, _, method = field.rpartition(".")
     if not method.endswith("()"):
@@ -204,10 +204,10 @@ def _column(text: str, known: Mapping[str, Column]) -> Column:
     if method not in ("", "diff()", "rate()") or not path:
         raise click.UsageError(f"{text} is no column: a path may end in .diff() or .rate()")
     parts = tuple(path.split("."))
-    return header or field, parts, lambda interval: _told(interval, parts, method)
+    return header or field, parts, lambda interval: _format_value(interval, parts, method)
 
 
-def _told(interval: Interval, path: tuple[str, ...], method: str) -> str:
+def _format_value(interval: Interval, path: tuple[str, ...], method: str) -> str:
     """Return a value of serverStatus, or the change of a number; empty for the change of another type."""
     now = _value(interval.after, path, None)
     if not method:

@@ -89,8 +89,13 @@ def decode_frame(frame: bytes) -> Message:
             end = _BODY_AT + length
             if end == size and not frame[-1]:
                 return Message(request_id, response_to, frame[_BODY_AT:], _NO_SEQUENCES, flags)
-            rest = size - end - 1
-            if rest > 4 and frame[end] == 1 and not frame[end - 1] and _INT32.unpack_from(frame, end + 1)[0] == rest:
+            remaining = size - end - 1
+            if (
+                remaining > 4
+                and frame[end] == 1
+                and not frame[end - 1]
+                and _INT32.unpack_from(frame, end + 1)[0] == remaining
+            ):
                 name, documents = _sequence(frame, end + 5, size)
                 return Message(request_id, response_to, frame[_BODY_AT:end], {name: documents}, flags)
     elif size < HEADER_BYTES:

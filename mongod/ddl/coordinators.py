@@ -53,7 +53,7 @@ class Coordinators:
         same = await self._turn(context, namespace, lambda operation: operation.same_as(kind, namespace, request))
         if same is not None:
             return await outcome_of(context, same.finished)
-        operation = Operation.begun(uuid.uuid4().bytes, kind, namespace, request)
+        operation = Operation.create(uuid.uuid4().bytes, kind, namespace, request)
         driver = Driver(self._shard, self._peers, operation)
         self._drivers.begin(bytes(operation.id), driver, resumed=False)
         return await outcome_of(context, driver.finished)
@@ -104,12 +104,12 @@ class Coordinators:
         """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         node = self._shard.node
         collection = node.store.collection(COORDINATORS)
-        found: list[tuple[bytes, Driver]] = []
+        drivers: list[tuple[bytes, Driver]] = []
         for raw in [] if collection is None else collection.documents(node.engine):
             operation = Operation.from_raw(raw)
             LOG.info("DDL resumed", ns=operation.namespace, phase=operation.phase.value)
-            found.append((bytes(operation.id), Driver(self._shard, self._peers, operation)))
-        self._drivers.take_up(found)
+            drivers.append((bytes(operation.id), Driver(self._shard, self._peers, operation)))
+        self._drivers.take_up(drivers)
 
 
 def coordinators_of(context: Context) -> Coordinators:

@@ -26,8 +26,8 @@ _AT_ONCE = 64
 async def drop_collection(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
     """The collection, and the ranges of it that were to be deleted."""
     namespace, facts = operation.namespace, operation.facts
-    known = stored_document(shard.node, ROUTING_SIGNALS, namespace)
-    note = dropped(namespace, [facts["timestamp"]], None if known is None else document_to_python(known))
+    signal = stored_document(shard.node, ROUTING_SIGNALS, namespace)
+    note = dropped(namespace, [facts["timestamp"]], None if signal is None else document_to_python(signal))
     write_notes(shard, {bytes(facts["uuid"])}, (ROUTING_SIGNALS, note))
     store = shard.node.store
     if store.collection(namespace) is not None:
@@ -40,15 +40,15 @@ async def drop_collection(shard: Shard, _context: Context, operation: Operation)
 async def drop_database(shard: Shard, _context: Context, operation: Operation) -> dict[str, Any]:
     """Drop all collections of the database."""
     database, facts = operation.namespace, operation.facts
-    known = stored_document(shard.node, DATABASES, database)
+    record = stored_document(shard.node, DATABASES, database)
     collections = facts["collections"]
-    timestamps = [facts["databaseVersion"]["timestamp"], *(each["timestamp"] for each in collections)]
-    note = dropped(database, timestamps, None if known is None else document_to_python(known))
-    write_notes(shard, {bytes(each["uuid"]) for each in collections}, (DATABASES, note))
+    timestamps = [facts["databaseVersion"]["timestamp"], *(collection["timestamp"] for collection in collections)]
+    note = dropped(database, timestamps, None if record is None else document_to_python(record))
+    write_notes(shard, {bytes(collection["uuid"]) for collection in collections}, (DATABASES, note))
     store = shard.node.store
-    while len(left := store.namespaces(database)) > _AT_ONCE:
+    while len(namespaces := store.namespaces(database)) > _AT_ONCE:
         with store.unit(from_migrate=not tells(shard, operation)) as unit:
-            for namespace in left[:_AT_ONCE]:
+            for namespace in namespaces[:_AT_ONCE]:
                 store.drop_collection(unit, namespace)
             unit.commit()
         await shard.node.pause()

@@ -14,7 +14,7 @@ from bson.binary import Binary
 from docstore.bson import document_to_python
 from docstore.collection.catalog.views import is_view
 from docstore.errors import Code, CommandError
-from docstore.sharding.ddl.coordinator import Found, NothingToDo
+from docstore.sharding.ddl.coordinator import Findings, NothingToDo
 from docstore.sharding.ddl.operation import Kind, Operation
 from docstore.sharding.key import ShardKey
 from docstore.sharding.routing import CollectionRouting, Routing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mongod.migration.shard import Shard
 
 
-async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
+async def find(shard: Shard, operation: Operation) -> Findings | NothingToDo:
     """Return the participants; see the module."""
     if operation.kind is Kind.DROP_DATABASE:
         return await _database(shard, operation)
@@ -42,7 +42,7 @@ async def find(shard: Shard, operation: Operation) -> Found | NothingToDo:
             return _changed_collection(shard, operation, routing)
 
 
-async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
+async def _database(shard: Shard, operation: Operation) -> Findings | NothingToDo:
     name, version = operation.namespace, operation.request["databaseVersion"]
     records = await _config_rows(shard, "databases", {"_id": name})
     if not records or records[0]["version"]["uuid"] != version["uuid"]:
@@ -53,10 +53,10 @@ async def _database(shard: Shard, operation: Operation) -> Found | NothingToDo:
         {"ns": row["_id"], "uuid": row["uuid"], "timestamp": row["timestamp"]} for row in await _sharded_in(shard, name)
     ]
     facts = {"databaseVersion": records[0]["version"], "collections": collections, "primary": shard.name}
-    return Found(await _all_shards(shard), facts)
+    return Findings(await _all_shards(shard), facts)
 
 
-async def _moved_database(shard: Shard, operation: Operation) -> Found | NothingToDo:
+async def _moved_database(shard: Shard, operation: Operation) -> Findings | NothingToDo:
     name, to = operation.namespace, operation.request["to"]
     records = await _config_rows(shard, "databases", {"_id": name})
     if not records or records[0]["version"]["uuid"] != operation.request["databaseVersion"]["uuid"]:
@@ -68,10 +68,10 @@ async def _moved_database(shard: Shard, operation: Operation) -> Found | Nothing
     if any(collection.options.keyspace is not None for collection in shard.node.store.catalog.in_database(name)):
         raise CommandError(Code.CommandNotSupported, f"{name} is a keyspace: its primary shard does not change")
     sharded = [row["_id"] for row in await _sharded_in(shard, name)]
-    return Found((shard.name, to), {"from": shard.name, "to": to, "sharded": sorted(sharded)})
+    return Findings((shard.name, to), {"from": shard.name, "to": to, "sharded": sorted(sharded)})
 
 
-async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
+async def _renamed(shard: Shard, operation: Operation) -> Findings | NothingToDo:
     """`sourceUuid` and `targetUuid`: of those that are sharded; `uuid`: of the collection that gets the name."""
     request = operation.request
     source, target = [await _routing(shard, request[name]) for name in ("source", "to")]
@@ -103,7 +103,7 @@ async def _renamed(shard: Shard, operation: Operation) -> Found | NothingToDo:
         "targetUuid": target.collection and target.collection.uuid,
         "targetTimestamp": target.collection and target.collection.timestamp, "primary": shard.name,
     }  # fmt: skip
-    return Found(await _all_shards(shard), facts)
+    return Findings(await _all_shards(shard), facts)
 
 
 async def _routing(shard: Shard, namespace: str) -> Routing:
@@ -121,15 +121,15 @@ async def _sharded_in(shard: Shard, database: str) -> list[dict[str, Any]]:
     return await _config_rows(shard, "collections", {"_id": {"$gt": f"{database}.", "$lt": f"{database}/"}})
 
 
-async def _dropped_collection(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:
+async def _dropped_collection(shard: Shard, operation: Operation, routing: Routing) -> Findings | NothingToDo:
     collection = routing.collection
     if collection is None or bytes(collection.uuid) != bytes(operation.request["uuid"]):
         return NothingToDo({"dropped": False})
     facts = {"uuid": collection.uuid, "timestamp": collection.timestamp, "primary": shard.name}
-    return Found(await _all_shards(shard), facts)
+    return Findings(await _all_shards(shard), facts)
 
 
-def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -> Found | NothingToDo:
+def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -> Findings | NothingToDo:
     collection, request = routing.collection, operation.request
     if collection is not None:
         if (collection.key, collection.unique) != (key_of(operation), request["unique"]):
@@ -139,15 +139,15 @@ def _collection_to_shard(shard: Shard, operation: Operation, routing: Routing) -
             )
         return NothingToDo({"collectionsharded": operation.namespace, "collectionUUID": collection.uuid})
     assert routing.database is not None, "its primary is known"
-    return Found((shard.name,), {"databaseVersion": routing.database.to_document()})
+    return Findings((shard.name,), {"databaseVersion": routing.database.to_document()})
 
 
-def _changed_collection(shard: Shard, operation: Operation, routing: Routing) -> Found:
+def _changed_collection(shard: Shard, operation: Operation, routing: Routing) -> Findings:
     collection = routing.collection
     epoch = operation.request["epoch"]
     if collection is None or collection.epoch != epoch:
         raise stale_config(operation.namespace, ShardVersion(epoch, NO_CHUNKS), routing.version(), shard.name)
-    return Found(owners(collection, shard), {"primary": shard.name, "uuid": collection.uuid})
+    return Findings(owners(collection, shard), {"primary": shard.name, "uuid": collection.uuid})
 
 
 def owners(collection: CollectionRouting, primary: Shard) -> tuple[str, ...]:

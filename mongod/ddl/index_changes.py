@@ -56,9 +56,9 @@ async def undo(shard: Shard, _context: Context, operation: Operation) -> dict[st
     collection = shard.node.store.collection(operation.namespace)
     if hold.indexes is None or collection is None:
         return {}
-    wanted = {index.get("name") for index in operation.request["request"]["indexes"]}
-    made = [name for name in collection.indexes if name not in hold.indexes and name in wanted]
-    _drop(shard, collection, made)
+    requested_names = {index.get("name") for index in operation.request["request"]["indexes"]}
+    built_names = [name for name in collection.indexes if name not in hold.indexes and name in requested_names]
+    _drop(shard, collection, built_names)
     return {}
 
 

@@ -15,7 +15,7 @@ from bson.binary import Binary
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
-from docstore.sharding.ddl.operation import HOLDS, Blocks, Hold, Kind, Operation, Phase, asked
+from docstore.sharding.ddl.operation import HOLDS, Blocks, Hold, Kind, Operation, Phase, enter_phase
 from mongod.ddl import drops, index_changes, primary_moves, renames, shard_key
 from mongod.migration.shard import Shard
 
@@ -49,8 +49,8 @@ class Participant:
         """Take the operation's hold on the namespace. Errors: ConflictingOperationInProgress, OperationFailed."""
         shard = self._shard
         shard.shard_filter.settle_term()
-        wanted = self._hold(operation, namespace, blocks)
-        shard.shard_filter.holds.take(shard.records, wanted)
+        requested = self._hold(operation, namespace, blocks)
+        shard.shard_filter.holds.take(shard.records, requested)
         await shard.records.committed(shard.node.store.last_optime)
         await shard.end_migrations(namespace)
         shard.shard_filter.holds.standing(operation)
@@ -74,10 +74,10 @@ class Participant:
         shard = self._shard
         shard.shard_filter.settle_term()
         shard.node.replication.check_write()
-        asked(shard.shard_filter.holds.standing(operation.id), operation.phase)
+        enter_phase(shard.shard_filter.holds.standing(operation.id), operation.phase)
         await self._end_acts(operation.id, but=operation.phase)
         standing = shard.shard_filter.holds.standing(operation.id)
-        hold = asked(standing, operation.phase)
+        hold = enter_phase(standing, operation.phase)
         key = (bytes(operation.id), operation.phase)
         task = self._acting.get(key)
         if task is None:

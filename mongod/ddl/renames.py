@@ -27,11 +27,11 @@ async def rename(shard: Shard, _context: Context, operation: Operation) -> dict[
     notes = []
     for name, stamp in ((source, facts["sourceTimestamp"]), (target, facts["targetTimestamp"])):
         if stamp is not None:
-            known = stored_document(shard.node, ROUTING_SIGNALS, name)
-            note = dropped(name, [stamp], None if known is None else document_to_python(known))
+            signal = stored_document(shard.node, ROUTING_SIGNALS, name)
+            note = dropped(name, [stamp], None if signal is None else document_to_python(signal))
             notes.append((ROUTING_SIGNALS, note))
-    gone = facts["targetUuid"]
-    write_notes(shard, set() if gone is None else {bytes(gone)}, *notes)
+    target_uuid = facts["targetUuid"]
+    write_notes(shard, set() if target_uuid is None else {bytes(target_uuid)}, *notes)
     store, uuid = shard.node.store, bytes(facts["uuid"])
     old, new = store.collection(source), store.collection(target)
     moved = old is not None and old.uuid.bytes == uuid

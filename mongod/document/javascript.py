@@ -27,12 +27,12 @@ class HeapLimit:
         self.megabytes = Limits.heap // MEBIBYTE
 
     def parameter(self) -> ServerParameter:
-        return ServerParameter(name="jsHeapLimitMB", get=lambda: self.megabytes, put=self._put)
+        return ServerParameter(name="jsHeapLimitMB", get=lambda: self.megabytes, assign=self._assign)
 
     def bytes(self) -> int:
         return self.megabytes * MEBIBYTE
 
-    def _put(self, value: object) -> None:
+    def _assign(self, value: object) -> None:
         megabytes = whole_number("jsHeapLimitMB", value)
         if not LEAST_HEAP_MB <= megabytes <= Limits.heap // MEBIBYTE:
             raise CommandError(
@@ -52,12 +52,12 @@ class CallTimeLimit:
         self._milliseconds = int(CALL_SECONDS * 1000)
 
     def parameter(self) -> ServerParameter:
-        return ServerParameter(name=self._NAME, get=lambda: self._milliseconds, put=self._put)
+        return ServerParameter(name=self._NAME, get=lambda: self._milliseconds, assign=self._assign)
 
     def seconds(self) -> float:
         return self._milliseconds / 1000
 
-    def _put(self, value: object) -> None:
+    def _assign(self, value: object) -> None:
         milliseconds = whole_number(self._NAME, value)
         if milliseconds <= 0:
             raise CommandError(Code.BadValue, f"{self._NAME} must be greater than 0")

@@ -28,10 +28,10 @@ async def log_change(shard: ShardParts, migration: AnyMigration, step: str, deta
         await log(shard, f"movePrimary.{step}", migration.namespace, details)
 
 
-async def log(shard: ShardParts, what: str, namespace: str, details: Mapping[str, Any]) -> None:
+async def log(shard: ShardParts, event: str, namespace: str, details: Mapping[str, Any]) -> None:
     """Add an entry; that it fails changes nothing."""
     try:
-        command = requests.log_change(what, namespace, details, server=shard.node.settings.address, shard=shard.name)
+        command = requests.log_change(event, namespace, details, server=shard.node.settings.address, shard=shard.name)
         await shard.config_servers().command(command, timeout=_SECONDS)
     except CommandError as error:
-        LOG.info("Changelog entry not written", what=what, reason=error.message)
+        LOG.info("Changelog entry not written", what=event, reason=error.message)

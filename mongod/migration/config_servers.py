@@ -44,19 +44,19 @@ class ConfigServers:
         except NetworkError as error:
             raise CommandError(Code.HostUnreachable, f"the config servers do not answer: {error}") from error
 
-    async def routing(self, namespace: str, known: Routing | None) -> Routing:
-        """Return `known` brought up to date."""
+    async def routing(self, namespace: str, cached: Routing | None) -> Routing:
+        """Return `cached` brought up to date."""
         for _ in range(10):
-            read = RoutingRead(namespace, known)
+            read = RoutingRead(namespace, cached)
             try:
                 while (routing := read.take(await self.command(read.request()))) is None:
                     pass
                 return routing
             except InconsistentChunks as error:
-                if known is None:
+                if cached is None:
                     LOG.info("Routing was read while it changed", ns=namespace, reason=str(error))
                     await asyncio.sleep(0.01)
-                known = None
+                cached = None
         raise CommandError(Code.OperationFailed, f"the routing of {namespace} does not become consistent")
 
     async def shard_host(self, shard: str) -> str:

@@ -34,8 +34,8 @@ class CriticalSections(dict[str, CriticalSection]):
 
     def of(self, namespace: str) -> CriticalSection | None:
         """Return the section that an operation on the namespace meets."""
-        found = self.get(namespace) or self.get(split_namespace(namespace)[0])
-        return found if found is not None and found.concerns(namespace) else None
+        section = self.get(namespace) or self.get(split_namespace(namespace)[0])
+        return section if section is not None and section.concerns(namespace) else None
 
     def begin(
         self, name: str, concerns: Callable[[str], bool] = lambda _namespace: True, *, reads: bool

@@ -129,12 +129,12 @@ class RangeDeleter:
             return None, _LOOK_SECONDS
         now, soonest = self._node.wall_clock(), _LOOK_SECONDS
         deletions: list[Deletion] = [*self._records.deletions(), *self._records.database_deletions()]
-        for each in deletions:
-            if each.pending or self._put_off.get(bytes(each.id), 0.0) > asyncio.get_running_loop().time():
+        for deletion in deletions:
+            if deletion.pending or self._put_off.get(bytes(deletion.id), 0.0) > asyncio.get_running_loop().time():
                 continue
-            delay = each.written.time + (self._tunables.orphan_delay if each.delayed else 0.0) - now
+            delay = deletion.written.time + (self._tunables.orphan_delay if deletion.delayed else 0.0) - now
             if delay <= 0:
-                return each, 0.0
+                return deletion, 0.0
             soonest = min(soonest, delay)
         return None, soonest
 
@@ -161,9 +161,9 @@ class RangeDeleter:
             stored = node.store.catalog.by_uuid(UUID(bytes=uuid))
             if stored is None:
                 continue
-            known = await self._shard_filter.refresh(stored.ns)
-            owns = known.collection is not None and self._shard_filter.shard_name in known.collection.chunks.shards
-            if owns or (known.collection is None and not known.foreign):
+            routing = await self._shard_filter.refresh(stored.ns)
+            owns = routing.collection is not None and self._shard_filter.shard_name in routing.collection.chunks.shards
+            if owns or (routing.collection is None and not routing.foreign):
                 text = f"the routing shows {stored.ns} as owned here"
                 raise CommandError(Code.ConflictingOperationInProgress, text)
             await self._await_users(stored.ns)

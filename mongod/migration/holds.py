@@ -28,8 +28,8 @@ from docstore.sharding.ddl.operation import (
     Blocks,
     Hold,
     conflict,
+    hold_to_take,
     let_go,
-    taken,
 )
 from mongod.migration.critical_section import CriticalSections
 
@@ -69,7 +69,7 @@ class Holds:
         """True if any hold stands."""
         return bool(self._standing)
 
-    def over(self, namespace: str) -> Hold | None:
+    def conflicting(self, namespace: str) -> Hold | None:
         """The hold on the namespace or on its database, or, for a database, on anything in it."""
         for hold in self._standing.values():
             if conflict(hold.namespace, namespace):
@@ -80,7 +80,7 @@ class Holds:
         """Return the error for a migration of the collection or database, unless it is part of that operation; None
         if none.
         """
-        hold = self.over(namespace)
+        hold = self.conflicting(namespace)
         if hold is None or hold.operation == operation:
             return None
         return CommandError(Code.ConflictingOperationInProgress, f"{namespace} is held for a change of its definition")
@@ -101,15 +101,15 @@ class Holds:
             raise CommandError(Code.OperationFailed, text, extra={"notHeld": True})
         return hold
 
-    def take(self, records: MigrationRecords, wanted: Hold) -> None:
+    def take(self, records: MigrationRecords, requested: Hold) -> None:
         """Make the hold stand. Errors: those of `taken`, NotWritablePrimary."""
-        hold = taken(self._remembered(wanted.operation), self.over(wanted.namespace), wanted)
+        hold = hold_to_take(self._remembered(requested.operation), self.conflicting(requested.namespace), requested)
         records.write((HOLDS, hold.document()))
 
-    def release(self, records: MigrationRecords, wanted: Hold) -> None:
+    def release(self, records: MigrationRecords, requested: Hold) -> None:
         """Release the hold for good. Also forgets some of those released long ago."""
-        hold = let_go(self._remembered(wanted.operation), wanted)
-        outdated = islice(self._released_before(wanted.seconds - REMEMBERED_SECONDS), MAX_FORGOTTEN_AT_ONCE)
+        hold = let_go(self._remembered(requested.operation), requested)
+        outdated = islice(self._released_before(requested.seconds - REMEMBERED_SECONDS), MAX_FORGOTTEN_AT_ONCE)
         records.write((RELEASED_HOLDS, hold.document()), (HOLDS, hold.operation), *outdated)
 
     def _remembered(self, operation: Binary) -> Hold | None:

@@ -94,13 +94,20 @@ def range_bytes(
 
 
 def part_of(
-    node: DataNode, collection: Collection, key: ShardKey, bounds: KeyRange, wanted: int, most: int, *, upper: bool
+    node: DataNode,
+    collection: Collection,
+    key: ShardKey,
+    bounds: KeyRange,
+    target_bytes: int,
+    max_bytes: int,
+    *,
+    upper: bool,
 ) -> Steps[KeyRange | None]:
-    """Return the lower or the `upper` end of a range with about `wanted` bytes, at most `most`.
+    """Return the lower or the `upper` end of a range with about `target_bytes` bytes, at most `max_bytes`.
 
     All of the range if it is small enough. None if keys with too much data leave no such part.
     """
-    scan = PartScan(wanted, most, upper=upper)
+    scan = PartScan(target_bytes, max_bytes, upper=upper)
     cloner = cloner_of(node, collection)
     if cloner is not None:
         sized = yield from cloner.sized(collection, key, bounds)

@@ -105,7 +105,7 @@ class MigrationRecords:
                 collection = node.store.collection(namespace)
                 assert collection is not None, "it has just been made"
                 if isinstance(change, Mapping):
-                    _put(unit, collection, change)
+                    _upsert(unit, collection, change)
                 else:
                     _remove(unit, collection, change.identity if isinstance(change, Removed) else change)
             if also is not None:
@@ -149,7 +149,7 @@ def deletions_of(deletion: Deletion) -> str:
     return RANGE_DELETIONS if isinstance(deletion, RangeDeletion) else DATABASE_DELETIONS
 
 
-def _put(unit: WriteUnitOfWork, collection: Collection, document: Mapping[str, Any]) -> None:
+def _upsert(unit: WriteUnitOfWork, collection: Collection, document: Mapping[str, Any]) -> None:
     raw = bson.encode(document)
     record = collection.by_id(unit, from_python(document["_id"]))
     if record is None:

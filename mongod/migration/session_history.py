@@ -395,9 +395,9 @@ def remember(store: Store, statements: Sequence[Statement]) -> None:
     assert collection.count == 0, "the collection of statements is empty between them"
 
 
-def _unknown(statements: Iterable[Statement], known: Iterable[int]) -> Iterable[Statement]:
+def _unknown(statements: Iterable[Statement], known_numbers: Iterable[int]) -> Iterable[Statement]:
     """Yield the statements whose numbers are not known yet, each number once."""
-    numbers = set(known)
+    numbers = set(known_numbers)
     for statement in statements:
         stmt_ids = tuple(stmt_id for stmt_id in statement.stmt_ids if stmt_id not in numbers)
         if stmt_ids:
@@ -411,8 +411,8 @@ def _log(unit: WriteUnitOfWork, collection: Collection, statement: Statement) ->
     if statement.op == _NOTHING:
         unit.noop(EMPTY_DOCUMENT, stmt_id=DEAD_END)
     elif statement.op == "i":
-        made = statement.document or _PLACEHOLDER
-        unit.remove(collection, unit.insert(collection, made, stmt_id=stmt_id), made)
+        document = statement.document or _PLACEHOLDER
+        unit.remove(collection, unit.insert(collection, document, stmt_id=stmt_id), document)
     elif statement.op == "u":
         record_id = unit.insert(collection, _PLACEHOLDER)
         unit.replace(collection, record_id, _PLACEHOLDER, _CHANGED, stmt_id=stmt_id, image=image)

@@ -153,13 +153,13 @@ class Shard:
         """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         self.recipient.interrupt("the recipient's primary changed")
         self.load_identity()
-        found: list[tuple[bytes, DonorDriver]] = []
+        stored_drivers: list[tuple[bytes, DonorDriver]] = []
         for coordinator in self.records.coordinators():
             LOG.info("Migration resumed", ns=coordinator.migration.namespace, decision=str(coordinator.decision))
             donation = DonorDriver(self, coordinator.migration, None)
             donation.resume(coordinator.decision)
-            found.append((bytes(coordinator.migration.id), donation))
-        self._donations.take_up(found)
+            stored_drivers.append((bytes(coordinator.migration.id), donation))
+        self._donations.take_up(stored_drivers)
         self.deleter.changed()
         for take_up in self.on_term:
             take_up()
@@ -249,17 +249,17 @@ class Shard:
         if error is not None:
             raise error
 
-    async def end_migrations(self, held: str) -> None:
+    async def end_migrations(self, namespace: str) -> None:
         """Return when nothing of a namespace or database is being given away here. Aborts the migrations it can."""
         while self._starting:
             await asyncio.sleep(_STARTING_SECONDS)
         concerned = [
             donation
             for donation, _ in self._donations
-            if not donation.decided and conflict(held, donation.migration.namespace)
+            if not donation.decided and conflict(namespace, donation.migration.namespace)
         ]
         for donation in concerned:
-            donation.give_up(f"{held} is held for a change of its definition")
+            donation.give_up(f"{namespace} is held for a change of its definition")
             await asyncio.wait([donation.finished])
 
     def check_not_moving(self, namespace: str, bounds: KeyRange) -> None:

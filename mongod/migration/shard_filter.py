@@ -185,11 +185,11 @@ class RangeShardFilter:
         metadata = self._known.get(namespace)
         return None if metadata is None else metadata.post_images
 
-    def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
+    def hold(self, namespace: str, covered_ranges: KeyRanges | None) -> Hold:
         """See the protocol."""
         self.statements.check_begin(namespace)
         now = partial(self.current, namespace)
-        return self.statements.begin(namespace, self.current(namespace), self.shard_name, within, now)
+        return self.statements.begin(namespace, self.current(namespace), self.shard_name, covered_ranges, now)
 
     def current(self, namespace: str) -> FilteringMetadata:
         """Return the metadata under which an operation was admitted. Errors: MustWait if it was forgotten meanwhile."""
@@ -203,16 +203,16 @@ class RangeShardFilter:
         settings = transactions_of(self._node).settings
         return TransactionShardFilter(self, taken_at, claimed, lambda: settings.patience_ms / 1000)
 
-    def _check(self, namespace: str, shard_version: bytes, known: FilteringMetadata | None) -> Predicate | None:
+    def _check(self, namespace: str, shard_version: bytes, metadata: FilteringMetadata | None) -> Predicate | None:
         received = ShardVersion.from_document(document_to_python(shard_version))
-        if known is not None and not known.foreign:
-            if received.routes_like(known.version):
-                if len(known.accepted) >= _ACCEPTED_VERSIONS:
-                    known.accepted.clear()
-                known.accepted.add(shard_version)
-                return known.owned
-            if received.older_than(known.version):
-                raise stale_config(namespace, received, known.version, self.shard_name)
+        if metadata is not None and not metadata.foreign:
+            if received.routes_like(metadata.version):
+                if len(metadata.accepted) >= _ACCEPTED_VERSIONS:
+                    metadata.accepted.clear()
+                metadata.accepted.add(shard_version)
+                return metadata.owned
+            if received.older_than(metadata.version):
+                raise stale_config(namespace, received, metadata.version, self.shard_name)
         raise MustWait(partial(self._check_fresh, namespace, received))
 
     async def _check_fresh(self, namespace: str, received: ShardVersion) -> None:
@@ -242,7 +242,7 @@ class RangeShardFilter:
         self.holds.load()
         self.on_term()
 
-    async def known(self, namespace: str) -> FilteringMetadata | None:
+    async def ownership_of(self, namespace: str) -> FilteringMetadata | None:
         """See the protocol. A node that no cluster has taken in owns everything."""
         if self._membership.identity is None:
             return None

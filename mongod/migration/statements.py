@@ -35,7 +35,7 @@ _CATCH_UP_SECONDS = 0.5
 _LOOK_SECONDS = 0.1
 
 
-class Held(Protocol):
+class OwnershipMetadata(Protocol):
     """A shard's knowledge of its own part of a collection."""
 
     @property
@@ -49,21 +49,21 @@ class Hold:
     """One statement. Implements `docstore.node.shard_filter.Hold`."""
 
     def __init__(
-        self, known: Held, shard: str, within: KeyRanges | None, *, now: Callable[[], Held],
-        ended: Callable[[Hold], None],
+        self, metadata: OwnershipMetadata, shard: str, covered_ranges: KeyRanges | None, *,
+        now: Callable[[], OwnershipMetadata], ended: Callable[[Hold], None],
     ) -> None:  # fmt: skip
-        self.owned = known.owned
-        self._begun = known
+        self.owned = metadata.owned
+        self._begun = metadata
         self._shard = shard
-        self._within = within
+        self._covered_ranges = covered_ranges
         self._now = now
         self._ended = ended
-        collection = known.routing.collection
-        if collection is not None and within is not None:
-            ranges = intersection(collection.chunks.owned(shard), within)
+        collection = metadata.routing.collection
+        if collection is not None and covered_ranges is not None:
+            ranges = intersection(collection.chunks.owned(shard), covered_ranges)
             self.owned = Ranges(collection.key.pattern, ranges) if ranges else Always(False)
 
-    def kept(self) -> bool:
+    def still_owns(self) -> bool:
         """True if the shard still owns the statement's ranges. Errors: MustWait if the shard does not know at
         present.
         """
@@ -74,8 +74,8 @@ class Hold:
         if before is None or after is None or before.epoch != after.epoch:
             return False
         mine: KeyRanges = before.chunks.owned(self._shard)
-        if self._within is not None:
-            mine = intersection(mine, self._within)
+        if self._covered_ranges is not None:
+            mine = intersection(mine, self._covered_ranges)
         return _covers(after.chunks.owned(self._shard), mine)
 
     def close(self) -> None:
@@ -83,10 +83,10 @@ class Hold:
         self._ended(self)
 
 
-def _covers(owned: KeyRanges, wanted: KeyRanges) -> bool:
+def _covers(owned: KeyRanges, ranges: KeyRanges) -> bool:
     """True if each of the wanted ranges lies in one that is owned; neighbours are joined in both."""
     lows = [low for low, _ in owned]
-    for low, high in wanted:
+    for low, high in ranges:
         index = bisect_right(lows, low) - 1
         if index < 0 or owned[index][1] < high:
             return False
@@ -124,7 +124,14 @@ class RunningStatements:
         """True if a migration of the collection, or of its database, waits for the running statements."""
         return any(scope.concerns(namespace) for scope, _ in self._gates.values())
 
-    def begin(self, namespace: str, known: Held, shard: str, within: KeyRanges | None, now: Callable[[], Held]) -> Hold:
+    def begin(
+        self,
+        namespace: str,
+        metadata: OwnershipMetadata,
+        shard: str,
+        covered_ranges: KeyRanges | None,
+        now: Callable[[], OwnershipMetadata],
+    ) -> Hold:
         """Register a statement, in the step in which it was admitted. `now`: returns the shard's current knowledge,
         or raises MustWait if that was forgotten.
         """
@@ -137,7 +144,7 @@ class RunningStatements:
                 self._changed.set()
                 self._changed = asyncio.Event()
 
-        hold = Hold(known, shard, within, now=now, ended=ended)
+        hold = Hold(metadata, shard, covered_ranges, now=now, ended=ended)
         holds.add(hold)
         return hold
 
@@ -189,13 +196,13 @@ class MovesTurn:
         self._waiting_since: float | None = None
         self._holds_back = False
 
-    async def comes(self, *, few: bool) -> bool:
-        """Return whether it is the migration's turn. `few`: few changes remain to be sent, so it is ready.
+    async def comes(self, *, is_ready: bool) -> bool:
+        """Return whether it is the migration's turn. `is_ready`: few changes remain to be sent, so it is ready.
 
         Errors: LockTimeout if it has waited too long for running statements.
         """
         now = asyncio.get_running_loop().time()
-        if few:
+        if is_ready:
             self._waiting_since = now if self._waiting_since is None else self._waiting_since
             self._hold_back()
             if await self._statements.ended(self._scope, _LOOK_SECONDS):
@@ -206,7 +213,7 @@ class MovesTurn:
         self._since = now if self._since is None else self._since
         if now > self._since + STATEMENT_SECONDS:
             # It is other writes that it does not catch up with.
-            self.over()
+            self.end()
             self._since = now
         elif now > self._since + _CATCH_UP_SECONDS:
             self._hold_back()
@@ -223,7 +230,7 @@ class MovesTurn:
         if self._statements.running(self._scope) is not None:
             raise CommandError(Code.LockTimeout, "a transaction has just gone on")
 
-    def over(self) -> None:
+    def end(self) -> None:
         """End the turn: the migration has gone on, or was aborted. Idempotent, because the next migration may have
         its turn by now.
         """

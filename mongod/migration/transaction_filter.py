@@ -68,14 +68,14 @@ class TransactionShardFilter:
         try:
             self._below.statements.check_begin(namespace, {*self._entered, *self._claimed})
         except MustWait as move:
-            raise self._refused_later(namespace, move.over) from None
+            raise self._refused_later(namespace, move.wait) from None
 
-    def _refused_later(self, namespace: str, over: Callable[[], Awaitable[None]]) -> MustWait:
-        """Return a wait that raises LockTimeout if `over` does not end soon."""
+    def _refused_later(self, namespace: str, wait: Callable[[], Awaitable[None]]) -> MustWait:
+        """Return a wait that raises LockTimeout if `wait` does not end soon."""
         below = self._below
         moves = below.moving(namespace) is not None or below.statements.gated(namespace)
         seconds = MAX_MOVE_WAIT_SECONDS if moves else self._patience_seconds()
-        return MustWait(partial(_wait_briefly, over, seconds, namespace))
+        return MustWait(partial(_wait_briefly, wait, seconds, namespace))
 
     def check_version(self, namespace: str, shard_version: bytes | None, *, write: bool) -> Predicate | None:
         """See the protocol."""
@@ -84,7 +84,7 @@ class TransactionShardFilter:
         try:
             owned = self._below.check_version(namespace, shard_version, write=write)
         except Blocked as blocked:
-            raise self._refused_later(namespace, blocked.over) from None
+            raise self._refused_later(namespace, blocked.wait) from None
         if shard_version is not None:
             self.check_placed(namespace, self._taken_at)
         self._entered.add(namespace)
@@ -106,28 +106,28 @@ class TransactionShardFilter:
         """See the protocol."""
         return self._below.may_have_orphans(namespace)
 
-    def hold(self, namespace: str, within: KeyRanges | None) -> Hold:
+    def hold(self, namespace: str, covered_ranges: KeyRanges | None) -> Hold:
         """See the protocol. A transaction never waits for a move that waits for it."""
         below = self._below
         metadata = below.current(namespace)
-        return below.statements.begin(namespace, metadata, below.shard_name, within, lambda: metadata)
+        return below.statements.begin(namespace, metadata, below.shard_name, covered_ranges, lambda: metadata)
 
     def for_transaction(self, taken_at: int, claimed: Set[str]) -> TransactionFilter:
         """See the protocol."""
         return self._below.for_transaction(taken_at, claimed)
 
-    async def known(self, namespace: str) -> Owned | None:
+    async def ownership_of(self, namespace: str) -> Owned | None:
         """See the protocol."""
-        return await self._below.known(namespace)
+        return await self._below.ownership_of(namespace)
 
     def is_known(self, namespace: str, owned: Owned | None) -> bool:
         """See the protocol."""
         return self._below.is_known(namespace, owned)
 
 
-async def _wait_briefly(over: Callable[[], Awaitable[None]], seconds: float, namespace: str) -> None:
-    """Wait for `over`. Errors: LockTimeout if it does not end in that many seconds."""
-    waits = asyncio.ensure_future(over())
+async def _wait_briefly(wait: Callable[[], Awaitable[None]], seconds: float, namespace: str) -> None:
+    """Wait for `wait`. Errors: LockTimeout if it does not end in that many seconds."""
+    waits = asyncio.ensure_future(wait())
     try:
         done, _ = await asyncio.wait([waits], timeout=seconds)
     finally:

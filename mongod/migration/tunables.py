@@ -31,29 +31,37 @@ class Tunables:
             ServerParameter(
                 name="orphanCleanupDelaySecs",
                 get=lambda: int(self.orphan_delay),
-                put=lambda value: setattr(self, "orphan_delay", float(whole("orphanCleanupDelaySecs", value))),
+                assign=lambda value: setattr(
+                    self, "orphan_delay", float(parse_whole_number("orphanCleanupDelaySecs", value))
+                ),
             ),
             ServerParameter(
                 name="rangeDeleterBatchSize",
                 get=lambda: self.delete_batch,
-                put=lambda value: setattr(self, "delete_batch", whole("rangeDeleterBatchSize", value) or 128),
+                assign=lambda value: setattr(
+                    self, "delete_batch", parse_whole_number("rangeDeleterBatchSize", value) or 128
+                ),
             ),
             ServerParameter(
                 name="rangeDeleterBatchDelayMS",
                 get=lambda: int(self.delete_pause * 1000),
-                put=lambda value: setattr(self, "delete_pause", whole("rangeDeleterBatchDelayMS", value) / 1000),
+                assign=lambda value: setattr(
+                    self, "delete_pause", parse_whole_number("rangeDeleterBatchDelayMS", value) / 1000
+                ),
             ),
             ServerParameter(
                 name="receiveChunkWaitForRangeDeleterTimeoutMS",
                 get=lambda: int(self.wait_for_deletion * 1000),
-                put=lambda value: setattr(
-                    self, "wait_for_deletion", whole("receiveChunkWaitForRangeDeleterTimeoutMS", value) / 1000
+                assign=lambda value: setattr(
+                    self,
+                    "wait_for_deletion",
+                    parse_whole_number("receiveChunkWaitForRangeDeleterTimeoutMS", value) / 1000,
                 ),
             ),
         )
 
 
-def whole(name: str, value: Any) -> int:
+def parse_whole_number(name: str, value: Any) -> int:
     """Return a whole number that is not negative; accepts text of a command line. Errors: BadValue."""
     if isinstance(value, str) and value.isdigit():
         return int(value)

@@ -67,13 +67,13 @@ class CommitCoordinators:
         """Enter a term as primary: end what an earlier term began here, resume what is on disk."""
         node = self._shard.node
         collection = node.store.collection(COORDINATORS)
-        found: list[tuple[tuple[bytes, int], CommitDriver]] = []
+        drivers: list[tuple[tuple[bytes, int], CommitDriver]] = []
         for raw in [] if collection is None else collection.documents(node.engine):
             commitment = Commitment.from_raw(raw)
             LOG.info("Commit resumed", txnNumber=commitment.number, decided=commitment.decision is not None)
             driver = CommitDriver(self._shard, self._participants, commitment)
-            found.append(((commitment.lsid, commitment.number), driver))
-        self._drivers.take_up(found)
+            drivers.append(((commitment.lsid, commitment.number), driver))
+        self._drivers.take_up(drivers)
 
 
 def _aborted(session: Session) -> CommandError:

@@ -139,7 +139,7 @@ class Balancer:
         looked_at: list[tuple[Chunk, int]] = []
         while batch := list(islice(listed, 1 if route.difference is None else SIZED_AT_ONCE)):
             batch = [chunk for chunk in batch if chunk.min.key not in tried]
-            enough = route.wanted // 2 if len(chunks) >= FEW_CHUNKS else 0
+            enough = route.target_bytes // 2 if len(chunks) >= FEW_CHUNKS else 0
             _, sizes = await self._commands.sizes(collection, route.donor, batch, enough=enough)
             sized = list(zip(batch, sizes, strict=False))
             transfer = at_once(chunks, route, sized)

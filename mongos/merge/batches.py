@@ -98,7 +98,7 @@ async def first_reply(
         namespace,
         lsid=lsid,
         transaction=transaction,
-        origin=context.shown,
+        origin=context.redacted_request,
         owner=context.owner,
         needs=context.needs,
     )

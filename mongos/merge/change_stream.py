@@ -346,7 +346,7 @@ async def open_change_stream(context: Context, request: Request, batch_size: int
         return _reply(documents, 0, request.namespace, "firstBatch", stream)
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.register(
-        stream, request.namespace, lsid=lsid, origin=context.shown, owner=context.owner, needs=context.needs
+        stream, request.namespace, lsid=lsid, origin=context.redacted_request, owner=context.owner, needs=context.needs
     )
     cursor.returned, cursor.batches = len(documents), 1
     cursor.apart = script_thread.current() is not None

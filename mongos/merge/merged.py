@@ -152,7 +152,7 @@ class MergedCursor:
                 self._ready = merged
                 self._done = self._merged_all
                 return
-            self._finish.feed.put(merged)
+            self._finish.feed.append(merged)
             if self._merged_all:
                 self._finish.feed.end()
 

@@ -203,7 +203,7 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     remotes = await router.remotes(context, answers, None)
     own, tail = over_all(context, first, request.pipeline)
     finish = _finish(context, request, tail)
-    finish.feed.put(own)
+    finish.feed.append(own)
     return MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler, finish=finish)
 
 
@@ -213,7 +213,7 @@ async def divided(context: Context, request: Request, routing: Routing) -> tuple
     """
     pipeline = request.pipeline
     shards = filter_shards(routing, pipeline.leading_filter())
-    other_collections = await read_beside(context, pipeline.others)
+    other_collections = await read_beside(context, pipeline.other_collections)
     if len(shards) == 1 and other_collections.is_on(shards[0]):
         return shards, SplitPipeline([stage.raw for stage in pipeline.stages], [], None), other_collections
     return shards, split_pipeline(pipeline), other_collections

@@ -69,7 +69,7 @@ async def open_tail(context: Context, answer: ShardReply) -> bytes:
         return cursor_reply(documents, 0, context.namespace, "firstBatch")
     lsid = context.session.lsid if context.session else None
     cursor = context.services.cursors.register(
-        tail, context.namespace, lsid=lsid, origin=context.shown, owner=context.owner, needs=context.needs
+        tail, context.namespace, lsid=lsid, origin=context.redacted_request, owner=context.owner, needs=context.needs
     )
     cursor.returned, cursor.batches = len(documents), 1
     return cursor_reply(documents, cursor.id, context.namespace, "firstBatch")

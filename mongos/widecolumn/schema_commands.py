@@ -54,7 +54,7 @@ async def describe_keyspaces(context: Context, arguments: Arguments) -> Result:
 
 async def create_keyspace(context: Context, arguments: Arguments) -> Result:
     """Create the keyspace on the shard that becomes the primary of the database."""
-    keyspace = keyspace_of(arguments.value, arguments.given())
+    keyspace = keyspace_of(arguments.value, arguments.sent_values())
     shard = await RouterSchema(context).place_keyspace(keyspace.name)
     return (await shard.command("admin", forwarded(context.raw))).relayed()
 

@@ -67,7 +67,7 @@ class Host:
             answer = self._command(request) if self._control[_OPERATION] == COMMAND else self._call(request)
         except (Unreachable, ValueError, OSError, EOFError) as error:
             self._control[_STATUS] = FAILED
-            answer = bson.encode({"message": _told(error)})
+            answer = bson.encode({"message": _describe_error(error)})
         else:
             self._control[_STATUS] = ANSWERED
         self._answer[: len(answer)] = answer
@@ -143,7 +143,7 @@ class Host:
             time.sleep(min(remaining, 0.1))
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The text for the user: files and reasons without error numbers."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -54,15 +54,15 @@ class Screen:
         """Print the text of an error."""
         self.write(f"{_RED}{text}{_RESET}" if self.colour else text)
 
-    def progress(self, what: str, done: float, total: float) -> None:
-        """Show the progress of `what`; an empty `what` removes the line. A total of 0 is unknown."""
+    def progress(self, label: str, done: float, total: float) -> None:
+        """Show the progress of `label`; an empty `label` removes the line. A total of 0 is unknown."""
         if not self.live:
             return
         with self._lock:
-            if not what:
+            if not label:
                 self._clear()
                 return
-            self._output.write(f"\r{progress_text(what, int(done), int(total))}\x1b[K")
+            self._output.write(f"\r{progress_text(label, int(done), int(total))}\x1b[K")
             self._output.flush()
             self._line = True
 
@@ -73,13 +73,13 @@ class Screen:
         self._line = False
 
 
-def progress_text(what: str, done: int, total: int) -> str:
+def progress_text(label: str, done: int, total: int) -> str:
     """Return one line: a bar and a percentage if the total is known, else the count."""
     if total <= 0:
-        return f"{what}: {done}" if done else f"{what} ..."
+        return f"{label}: {done}" if done else f"{label} ..."
     share = min(1.0, done / total)
     bar = ("=" * int(share * BAR_WIDTH)).ljust(BAR_WIDTH)
-    return f"{what}: [{bar}] {share:4.0%} {done}/{total}"
+    return f"{label}: [{bar}] {share:4.0%} {done}/{total}"
 
 
 def has_colours(is_terminal: bool) -> bool:

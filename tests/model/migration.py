@@ -398,7 +398,7 @@ def _recipient(remembered: Receiving | None) -> Recipient:
     if remembered is not None:
         move, state, stored = remembered
         recipient._incoming = receiving.Incoming(
-            _migration(move), told.Definition(b""), 0.0, state=state, taken=stored, stored=stored
+            _migration(move), told.Definition(b""), 0.0, state=state, admitted=stored, stored=stored
         )
         recipient._incoming.reason = "ended" if state is receiving.State.ENDED else ""
     return recipient

@@ -113,8 +113,8 @@ class ExtremeState:
 
     __slots__ = ("_best", "_compare", "_winning")
 
-    def __init__(self, wanted: int, ordering: Ordering = BINARY, *, last: bool = False) -> None:
-        self._winning = (wanted, 0) if last else (wanted,)
+    def __init__(self, winning_sign: int, ordering: Ordering = BINARY, *, last: bool = False) -> None:
+        self._winning = (winning_sign, 0) if last else (winning_sign,)
         self._compare = ordering.compare
         self._best: Value | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docstore.aggregation.expressions.quantiles import Asked, number_of
+from docstore.aggregation.expressions.quantiles import QuantileParameters, number_of
 from docstore.bson.walk import BINARY, Value
 from docstore.query.value.quantiles import Digest
 from docstore.query.value.values import int32_bytes
@@ -11,10 +11,10 @@ from docstore.query.value.values import int32_bytes
 class QuantileState:
     """The state of one field of one group; ignores values that are no numbers."""
 
-    __slots__ = ("_asked", "_digest", "_size")
+    __slots__ = ("_digest", "_parameters", "_size")
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, parameters: QuantileParameters) -> None:
+        self._parameters = parameters
         self._digest = Digest()
         self._size = 0
 
@@ -33,7 +33,7 @@ class QuantileState:
         return self._grown()
 
     def result(self) -> Value:
-        return self._asked.shown(self._digest.quantiles(self._asked.fractions))
+        return self._parameters.to_value(self._digest.quantiles(self._parameters.fractions))
 
     def _grown(self) -> int:
         before, self._size = self._size, self._digest.size

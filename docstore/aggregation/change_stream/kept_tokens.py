@@ -28,13 +28,13 @@ class EventStages:
         self.given = 0
         """Fragments of the next event that have already been returned."""
 
-    def transformed(self, made: Sequence[Made]) -> list[Made]:
+    def transformed(self, input_events: Sequence[Made]) -> list[Made]:
         """Return the output of the pipeline for these events.
 
         Errors: ChangeStreamFatalError if it modified a token, or if an event has fewer fragments than were already
         returned; 7182500.
         """
-        events = self._transformed(made)
+        events = self._transformed(input_events)
         if not events or not (self._splits or self.given):
             return events
         split: list[Made] = []
@@ -54,28 +54,28 @@ class EventStages:
             raise fatal("cannot resume stream; the event of the resume token has fewer fragments here")
         return [(part, raw, timestamp) for part, raw in fragments[first_index:]]
 
-    def _transformed(self, made: Sequence[Made]) -> list[Made]:
-        if self._stages is None or not made:
-            return list(made)
+    def _transformed(self, input_events: Sequence[Made]) -> list[Made]:
+        if self._stages is None or not input_events:
+            return list(input_events)
         results: list[Made] = []
-        self._feed.put([document for document, _, _ in made])
+        self._feed.append([document for document, _, _ in input_events])
         at = 0
         while documents := self._stages.next_batch(math.inf)[0]:
             for document in documents:
                 identity = get_field(document, "_id")
                 token = None if identity is None else identity[1]
                 position = at
-                while position < len(made) and made[position][1] != token:
+                while position < len(input_events) and input_events[position][1] != token:
                     position += 1
-                if position == len(made) or identity is None or identity[0] != OBJECT:
-                    raise _modified(made[min(at, len(made) - 1)][1], document)
-                results.append((document, made[position][1], made[position][2]))
+                if position == len(input_events) or identity is None or identity[0] != OBJECT:
+                    raise _modified(input_events[min(at, len(input_events) - 1)][1], document)
+                results.append((document, input_events[position][1], input_events[position][2]))
                 at = position + 1
         return results
 
 
-def _modified(token: bytes, found: bytes) -> CommandError:
-    identity = get_field(found, "_id")
+def _modified(token: bytes, document: bytes) -> CommandError:
+    identity = get_field(document, "_id")
     text = "{}" if identity is None else display(identity)
     return fatal(
         "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Only "

@@ -80,9 +80,9 @@ class KeyString:
             parts.append(0x6F if data[0] else 0x6E)
         else:
             parts.append(_KINDS[code])
-            self._rest(code, data)
+            self._append_data(code, data)
 
-    def _rest(self, code: int, data: bytes) -> None:
+    def _append_data(self, code: int, data: bytes) -> None:
         parts = self._parts
         if code in (STRING, SYMBOL):
             self._types.append(code == SYMBOL)
@@ -150,10 +150,10 @@ def _text(text: bytes) -> bytes:
 def _integer(number: int) -> bytes:
     if number == 0:
         return bytes([_ZERO])
-    return _whole(abs(number) << 1, negative=number < 0)
+    return _encode_magnitude(abs(number) << 1, negative=number < 0)
 
 
-def _whole(shifted: int, *, negative: bool, fraction: bytes = b"") -> bytes:
+def _encode_magnitude(shifted: int, *, negative: bool, fraction: bytes = b"") -> bytes:
     """Encode a number of at least 1: its length, and its bytes; the last bit tells if there is a fraction."""
     length = (shifted.bit_length() + 7) // 8
     return _signed(1 + length, shifted.to_bytes(length, "big") + fraction, negative=negative)
@@ -181,10 +181,10 @@ def _double(number: float) -> bytes:
         return _signed(10, content, negative=negative)
     integer = int(magnitude)
     if integer == magnitude:
-        return _whole(integer << 1, negative=negative)
+        return _encode_magnitude(integer << 1, negative=negative)
     room = 8 - ((integer << 1).bit_length() + 7) // 8
     fraction = int(math.ldexp(magnitude - integer, 8 * room)).to_bytes(room, "big")
-    return _whole(integer << 1 | 1, negative=negative, fraction=fraction)
+    return _encode_magnitude(integer << 1 | 1, negative=negative, fraction=fraction)
 
 
 def _small(magnitude: float) -> bytes:

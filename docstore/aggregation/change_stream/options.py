@@ -99,17 +99,17 @@ def _check_type(name: str, value: Value) -> None:
         raise CommandError(40415, f"BSON field '$changeStream.{name}' is an unknown field.")
 
 
-def _check_starts(given: dict[str, Value]) -> None:
-    if "resumeAfter" in given and "startAfter" in given:
+def _check_starts(options: dict[str, Value]) -> None:
+    if "resumeAfter" in options and "startAfter" in options:
         raise CommandError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage")
-    if "startAtOperationTime" in given and ("resumeAfter" in given or "startAfter" in given):
+    if "startAtOperationTime" in options and ("resumeAfter" in options or "startAfter" in options):
         raise CommandError(40674, "Only one type of resume option is allowed, but multiple were found")
 
 
-def _choice(given: dict[str, Value], name: str, default: str, allowed: tuple[str, ...]) -> str:
-    if name not in given:
+def _choice(options: dict[str, Value], name: str, default: str, allowed: tuple[str, ...]) -> str:
+    if name not in options:
         return default
-    text = given[name][1][4:-1].decode()
+    text = options[name][1][4:-1].decode()
     if text not in allowed:
         raise CommandError(
             Code.BadValue, f"Enumeration value '{text}' for field '$changeStream.{name}' is not a valid value."
@@ -117,5 +117,5 @@ def _choice(given: dict[str, Value], name: str, default: str, allowed: tuple[str
     return text
 
 
-def _truth(given: dict[str, Value], name: str) -> bool:
-    return name in given and given[name][1] == b"\1"
+def _truth(options: dict[str, Value], name: str) -> bool:
+    return name in options and options[name][1] == b"\1"

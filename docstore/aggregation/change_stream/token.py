@@ -84,11 +84,11 @@ class EventToken:
 
     @cached_property
     def _event(self) -> tuple[bytes, bytes]:
-        return self._made(b"\0", self._identifier)
+        return self._encode(b"\0", self._identifier)
 
     @cached_property
     def _invalidation(self) -> tuple[bytes, bytes]:
-        return self._made(b"\1", None)
+        return self._encode(b"\1", None)
 
     @property
     def key(self) -> bytes:
@@ -106,7 +106,7 @@ class EventToken:
     def invalidation_raw(self) -> bytes:
         return self._invalidation[1]
 
-    def _made(self, invalidates: bytes, identifier: Value | None) -> tuple[bytes, bytes]:
+    def _encode(self, invalidates: bytes, identifier: Value | None) -> tuple[bytes, bytes]:
         if self.index == 0 and self._uuid is not None and identifier is not None and _is_plain(identifier[1]):
             # The common case: an ObjectId, assembled from constant parts.
             object_id = identifier[1][_PLAIN_PLACE]

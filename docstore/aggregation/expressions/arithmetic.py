@@ -272,7 +272,7 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
         scale = next(operands, int32_value(0))
         if scale is None or is_nullish(scale):
             return NULL_VALUE
-        digits = _places(name, scale)
+        digits = _precision(name, scale)
         if operand[0] == DECIMAL:
             exact = decimal_of(operand).to_decimal()
             return from_decimal(_quantized(exact, digits, rounding))
@@ -292,7 +292,7 @@ def _rounding(name: str, rounding: str, binary_rounding: Callable[[float, int], 
     return stepwise(calculate, 1, 2)
 
 
-def _places(name: str, value: Value) -> int:
+def _precision(name: str, value: Value) -> int:
     if value[0] not in NUMBERS:
         raise CommandError(16004, f"can't convert from BSON type {type_name(value)} to long")
     exact = to_decimal(value) if value[0] in (DOUBLE, DECIMAL) else Decimal(0)

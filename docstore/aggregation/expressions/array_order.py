@@ -58,7 +58,7 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
         if field not in arguments:
             raise CommandError(missing, f"{name} requires '{field}' to be specified")
     source = parsing.expression(arguments["input"])
-    direction, fields = _asked(arguments["sortBy"])
+    direction, fields = _parse_sort_by(arguments["sortBy"])
     sorting = Sorting(parsing.query_context.ordering)
     evaluate = source.evaluate
 
@@ -81,7 +81,7 @@ def _parse_sort(name: str, value: Value, parsing: Parsing) -> Expression:
     return sorted_array(parsing.scoped(operation), fields, direction)
 
 
-def _asked(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
+def _parse_sort_by(sort_by: Value) -> tuple[int, Sequence[tuple[str, int]]]:
     """Return (1 or -1, no fields) for a sort by whole elements, else (1, sort fields)."""
     if sort_by[0] in NUMBERS:
         direction = integral_of(sort_by)
@@ -157,8 +157,8 @@ def _parse_zip(name: str, value: Value, parsing: Parsing) -> Expression:
     return folded(evaluate, [*inputs, *defaults])
 
 
-def _row(arrays: list[list[Value]], rest: list[Value | None], place: int) -> Value:
-    row = [array[place] if place < len(array) else filler for array, filler in zip(arrays, rest, strict=True)]
+def _row(arrays: list[list[Value]], fillers: list[Value | None], position: int) -> Value:
+    row = [array[position] if position < len(array) else filler for array, filler in zip(arrays, fillers, strict=True)]
     return array_value([member for member in row if member is not None])
 
 

@@ -120,14 +120,14 @@ def _adding(name: str, sign: int) -> OperatorParser:
     return parse
 
 
-def _plain_unit(given: dict[str, Expression]) -> tuple[int, int, int] | None:
+def _plain_unit(arguments: dict[str, Expression]) -> tuple[int, int, int] | None:
     """Return (months, milliseconds, first day of weeks) of a constant unit; None if it is not constant, or invalid."""
-    unit = given["unit"].constant
+    unit = arguments["unit"].constant
     if unit is None or unit[0] != STRING or not is_unit(name := text_of(unit)):
         return None
     week_start = 0
-    if "startOfWeek" in given and name == "week":
-        named = given["startOfWeek"].constant
+    if "startOfWeek" in arguments and name == "week":
+        named = arguments["startOfWeek"].constant
         if named is None or named[0] != STRING:
             return None
         weekday_number = _weekday_of(text_of(named))
@@ -188,7 +188,7 @@ def _month_number(day: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _UnitParameters:
     """The parameters shared by `$dateDiff` and `$dateTrunc`, none of them null."""
 
     unit: Value
@@ -205,7 +205,7 @@ class _Asked:
         return unit, 0 if self.week_start is None else _weekday_named(name, self.week_start)
 
 
-def _asked(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> _Asked | None:
+def _evaluate_parameters(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> _UnitParameters | None:
     """Return the parameters; None if one is null. The first day of the week is evaluated for weeks only."""
     if unit is None or is_nullish(unit):
         return None
@@ -215,7 +215,7 @@ def _asked(functions: dict[str, Evaluate], scope: Scope, unit: Value | None) -> 
         if week_start is None or is_nullish(week_start):
             return None
     zone = zone_from(functions.get("timezone"), scope)
-    return None if zone is None else _Asked(unit, zone, week_start)
+    return None if zone is None else _UnitParameters(unit, zone, week_start)
 
 
 def _weekday_named(name: str, value: Value) -> int:
@@ -254,7 +254,7 @@ def _parse_difference(name: str, value: Value, parsing: Parsing) -> Expression:
         end = functions["endDate"](scope)
         if end is None or is_nullish(end):
             return NULL_VALUE
-        parameters = _asked(functions, scope, functions["unit"](scope))
+        parameters = _evaluate_parameters(functions, scope, functions["unit"](scope))
         if parameters is None:
             return NULL_VALUE
         instants: list[int] = []
@@ -314,7 +314,7 @@ def _parse_truncation(name: str, value: Value, parsing: Parsing) -> Expression:
         size = functions["binSize"](scope) if "binSize" in functions else int64_value(1)
         if size is None or is_nullish(size):
             return NULL_VALUE
-        parameters = _asked(functions, scope, named)
+        parameters = _evaluate_parameters(functions, scope, named)
         if parameters is None:
             return NULL_VALUE
         instant = milliseconds_of(date)

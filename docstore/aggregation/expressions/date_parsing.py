@@ -36,7 +36,7 @@ def _invalid(text: str) -> CommandError:
 
 
 @dataclass(slots=True)
-class _Found:
+class _DateParts:
     """The pieces parsed so far. `offset` is in seconds."""
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -164,8 +164,8 @@ _ZONE_PATTERN = re.compile(_ZONE, re.ASCII)
 _MINUTES = re.compile(r"[+-]\d{1,4}", re.ASCII)
 
 
-def _read_by(layout: str, text: str) -> _Found:
-    parts = _Found()
+def _read_by(layout: str, text: str) -> _DateParts:
+    parts = _DateParts()
     at = 0
     letters = iter(layout)
     for letter in letters:
@@ -199,25 +199,25 @@ _MONTH = (
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
-def _read_named_month(found: _Found, match: re.Match[str]) -> None:
+def _read_named_month(parts: _DateParts, match: re.Match[str]) -> None:
     month = _MONTHS.index(match["month"][:3]) + 1
-    found.date(int(match["y"]), month, int(match["d"]) if match.groupdict().get("d") else 1)
+    parts.date(int(match["y"]), month, int(match["d"]) if match.groupdict().get("d") else 1)
 
 
-def _read_date(found: _Found, match: re.Match[str]) -> None:
+def _read_date(parts: _DateParts, match: re.Match[str]) -> None:
     named = match.groupdict()
     year = int(match["y"])
-    found.date(-year if named.get("minus") else year, int(match["m"]), int(named.get("d") or 1))
+    parts.date(-year if named.get("minus") else year, int(match["m"]), int(named.get("d") or 1))
 
 
-def _read_week(found: _Found, match: re.Match[str]) -> None:
-    if found.has_date:
+def _read_week(parts: _DateParts, match: re.Match[str]) -> None:
+    if parts.has_date:
         raise ValueError("a second date")
-    found.has_date = True
-    found.numbers.update(G=int(match["y"]), V=int(match["w"]), u=int(match["u"] or 1))
+    parts.has_date = True
+    parts.numbers.update(G=int(match["y"]), V=int(match["w"]), u=int(match["u"] or 1))
 
 
-def _read_time(found: _Found, match: re.Match[str]) -> None:
+def _read_time(parts: _DateParts, match: re.Match[str]) -> None:
     named = match.groupdict()
     hour = int(match["H"])
     half = named.get("half")
@@ -226,22 +226,22 @@ def _read_time(found: _Found, match: re.Match[str]) -> None:
             raise ValueError("no hour of half a day")
         hour = hour % 12 + (12 if half == "p" else 0)
     fraction = (named.get("L") or "0").ljust(3, "0")[:3]
-    found.time(hour, int(named.get("M") or 0), int(named.get("S") or 0), int(fraction))
+    parts.time(hour, int(named.get("M") or 0), int(named.get("S") or 0), int(fraction))
 
 
-def _read_zone(found: _Found, match: re.Match[str]) -> None:
-    found.zone(_zone_offset(match))
+def _read_zone(parts: _DateParts, match: re.Match[str]) -> None:
+    parts.zone(_zone_offset(match))
 
 
-def _read_weekday(found: _Found, match: re.Match[str]) -> None:
-    found.weekday = _WEEKDAYS.index(match["day"][:3])
+def _read_weekday(parts: _DateParts, match: re.Match[str]) -> None:
+    parts.weekday = _WEEKDAYS.index(match["day"][:3])
 
 
-def _read_instant(found: _Found, match: re.Match[str]) -> None:
-    found.instant = int(match["instant"]) * 1000
+def _read_instant(parts: _DateParts, match: re.Match[str]) -> None:
+    parts.instant = int(match["instant"]) * 1000
 
 
-_PIECES: tuple[tuple[re.Pattern[str], Callable[[_Found, re.Match[str]], None] | None], ...] = tuple(
+_PIECES: tuple[tuple[re.Pattern[str], Callable[[_DateParts, re.Match[str]], None] | None], ...] = tuple(
     (re.compile(pattern, re.ASCII), read)
     for pattern, read in (
         (r"(?P<minus>-)?(?P<y>\d{4})-(?P<m>0?[1-9]|1[0-2])-(?P<d>\d{1,2})(?!\d)", _read_date),
@@ -274,11 +274,11 @@ _PIECES: tuple[tuple[re.Pattern[str], Callable[[_Found, re.Match[str]], None] | 
 )
 
 
-def _read_freely(text: str) -> _Found:
+def _read_freely(text: str) -> _DateParts:
     lowered = text.strip().lower()
     if not lowered:
         raise ValueError("empty")
-    parts = _Found()
+    parts = _DateParts()
     at = 0
     while at < len(lowered):
         for pattern, read in _PIECES:

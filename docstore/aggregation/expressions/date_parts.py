@@ -127,12 +127,12 @@ def _part(name: str) -> OperatorParser:
     return parse
 
 
-def _in_kernel(name: str, made: Expression, date: Expression, timezone: Expression | None) -> Expression:
+def _in_kernel(name: str, expression: Expression, date: Expression, timezone: Expression | None) -> Expression:
     """Return the expression evaluated by the kernel, if the zone is constant."""
     zone = known_zone(timezone)
-    if made.is_constant or zone is None:
-        return made
-    return date_part(name, replace(made, arguments=(date,)), zone.clock)
+    if expression.is_constant or zone is None:
+        return expression
+    return date_part(name, replace(expression, arguments=(date,)), zone.clock)
 
 
 def _date_and_zone(name: str, value: Value, parsing: Parsing) -> tuple[Expression, Expression | None]:

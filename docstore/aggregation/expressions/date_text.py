@@ -135,13 +135,13 @@ def _parse_to_string(name: str, value: Value, parsing: Parsing) -> Expression:
     return date_text(replace(parsing.scoped(operation), arguments=(arguments["date"],)), pieces, zone.clock)
 
 
-def _plain_pieces(given: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
+def _plain_pieces(arguments: dict[str, Expression]) -> list[tuple[str | None, bytes]] | None:
     """Return the pieces of a format that contains only numbers; None for others."""
     layout = ISO_FORMAT
-    if not given.keys() <= {"date", "format", "timezone"}:
+    if not arguments.keys() <= {"date", "format", "timezone"}:
         return None
-    if "format" in given:
-        value = given["format"].constant
+    if "format" in arguments:
+        value = arguments["format"].constant
         if value is None or value[0] != STRING:
             return None
         layout = text_of(value)

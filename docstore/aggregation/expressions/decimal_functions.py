@@ -41,12 +41,15 @@ def rounded(exact: Decimal) -> Decimal:
     return decimal.quantize(Decimal((0, (1,), exponent)), context=DECIMAL_CONTEXT)
 
 
-def _result(found: Decimal) -> Decimal:
+def _result(number: Decimal) -> Decimal:
     """Return a binary number as a decimal: a whole one without decimal places, any other with 34 digits."""
     is_integral = (
-        found.is_finite() and not found.is_zero() and found.adjusted() < DIGITS and found == found.to_integral_value()
+        number.is_finite()
+        and not number.is_zero()
+        and number.adjusted() < DIGITS
+        and number == number.to_integral_value()
     )
-    return found.to_integral_value() if is_integral else rounded(found)
+    return number.to_integral_value() if is_integral else rounded(number)
 
 
 def remainder(number: Decimal, divisor: Decimal) -> Decimal:
@@ -334,19 +337,21 @@ def _vanishing(function: Function, of_least: Function = rounded) -> Function:
     return calculate
 
 
-def _one(x: Decimal) -> Decimal:
+def _constant_one(x: Decimal) -> Decimal:
     return rounded(_ONE)
 
 
 logarithm = _function(_logarithm, lambda x: Decimal("-Infinity"), "Infinity")
 sine = _vanishing(_function(_sine, lambda x: x))
-cosine = _vanishing(_function(_cosine, _one), _one)
+cosine = _vanishing(_function(_cosine, _constant_one), _constant_one)
 tangent = _vanishing(_function(_tangent, _zero_below))
 arcsine = _vanishing(_through_binary(_arcsine, _zero_below))
 arccosine = _function(_arccosine, None)
 arctangent = _vanishing(_through_binary(_atan, lambda x: x))
 hyperbolic_sine = _vanishing(_odd(_beyond_one(_through_binary(_hyperbolic_sine, _zero_below), _large_sine)))
-hyperbolic_cosine = _vanishing(_beyond_one(_through_binary(_hyperbolic_cosine, _one, "Infinity"), _large_cosine), _one)
+hyperbolic_cosine = _vanishing(
+    _beyond_one(_through_binary(_hyperbolic_cosine, _constant_one, "Infinity"), _large_cosine), _constant_one
+)
 hyperbolic_tangent = _vanishing(_bounded_tangent)
 area_sine = _vanishing(
     _odd(_through_binary(_area_sine, lambda x: _MIN_POSITIVE.copy_sign(x))), lambda x: Decimal(0).copy_sign(x)

@@ -81,19 +81,19 @@ def _parse_get(name: str, value: Value, parsing: Parsing) -> Expression:
     return folded(get, [source])
 
 
-def _setting(name: str, wanted: tuple[str, ...]) -> OperatorParser:
+def _setting(name: str, parameters: tuple[str, ...]) -> OperatorParser:
     def parse(operator: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(4161100, f"{name} only supports an object as its argument")
         arguments: dict[str, Value] = {}
         parsed: dict[str, Expression] = {}
         for field, code, data in elements(value[1]):
-            if field not in wanted:
+            if field not in parameters:
                 raise CommandError(4161101, f"{name} found an unknown argument: {field}")
             arguments[field] = (code, data)
             parsed[field] = parsing.expression((code, data))
         for field, missing in (("field", 4161102), ("value", 4161103), ("input", 4161109)):
-            if field in wanted and field not in arguments:
+            if field in parameters and field not in arguments:
                 raise CommandError(missing, f"{name} requires '{field}' to be specified")
         changed = _name(name, arguments["field"], parsed["field"], _SET)
         source, replacement = parsed["input"], parsed.get("value")

@@ -229,15 +229,20 @@ def unary(function: Callable[[Value | None], Value | None]) -> OperatorParser:
     return parse
 
 
-def check_arity(name: str, given: int, least: int, most: int | None) -> None:
-    if least == most and given != least:
-        raise CommandError(16020, f"Expression {name} takes exactly {least} arguments. {given} were passed in.")
-    if given < least or (most is not None and given > most):
+def check_arity(name: str, argument_count: int, least: int, most: int | None) -> None:
+    if least == most and argument_count != least:
+        raise CommandError(
+            16020, f"Expression {name} takes exactly {least} arguments. {argument_count} were passed in."
+        )
+    if argument_count < least or (most is not None and argument_count > most):
         if most is None:
-            raise CommandError(28667, f"Expression {name} takes at least {least} arguments, {given} were passed in.")
+            raise CommandError(
+                28667, f"Expression {name} takes at least {least} arguments, {argument_count} were passed in."
+            )
         raise CommandError(
             28667,
-            f"Expression {name} takes at least {least} arguments, and at most {most}, but {given} were passed in.",
+            f"Expression {name} takes at least {least} arguments, and at most {most}, "
+            f"but {argument_count} were passed in.",
         )
 
 

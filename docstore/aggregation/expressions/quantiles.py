@@ -21,7 +21,7 @@ QUANTILES = frozenset(_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuantileParameters:
     """The parameters. `fractions`: from 0 to 1; `single`: the result is one number, not an array."""
 
     source: Expression
@@ -31,13 +31,13 @@ class Asked:
     def of_sorted(self, numbers: Sequence[float]) -> Value:
         """Return the result over sorted numbers."""
         if not numbers:
-            return self.shown(None)
-        return self.shown([numbers[rank_of(fraction, len(numbers))] for fraction in self.fractions])
+            return self.to_value(None)
+        return self.to_value([numbers[rank_of(fraction, len(numbers))] for fraction in self.fractions])
 
-    def shown(self, found: Sequence[float] | None) -> Value:
+    def to_value(self, numbers: Sequence[float] | None) -> Value:
         """Return the quantiles as a value; None: there are no numbers."""
         quantiles = (
-            [NULL_VALUE] * len(self.fractions) if found is None else [double_value(quantile) for quantile in found]
+            [NULL_VALUE] * len(self.fractions) if numbers is None else [double_value(quantile) for quantile in numbers]
         )
         return quantiles[0] if self.single else array_value(quantiles)
 
@@ -50,7 +50,7 @@ def number_of(value: Value | None) -> float | None:
     return None if math.isnan(number) else number
 
 
-def parse_asked(name: str, value: Value, parsing: Parsing) -> Asked:
+def parse_asked(name: str, value: Value, parsing: Parsing) -> QuantileParameters:
     """Parse the argument of either. Errors: Location40414, Location40415, TypeMismatch, BadValue for the method."""
     if value[0] != OBJECT:
         raise CommandError(_NO_OBJECT[name], f"specification must be an object; found {name}: {display(value)}")
@@ -68,12 +68,12 @@ def parse_asked(name: str, value: Value, parsing: Parsing) -> Asked:
     if text_of(method) != "approximate":
         raise CommandError(Code.BadValue, f"Currently only 'approximate' can be used as the 'method' of {name}")
     fractions = (0.5,) if name == "$median" else _fractions(parsing.expression(arguments["p"]))
-    return Asked(parsing.expression(arguments["input"]), fractions, name == "$median")
+    return QuantileParameters(parsing.expression(arguments["input"]), fractions, name == "$median")
 
 
-def _fractions(given: Expression) -> tuple[float, ...]:
-    value = given.constant
-    if not given.is_constant or value is None:
+def _fractions(expression: Expression) -> tuple[float, ...]:
+    value = expression.constant
+    if not expression.is_constant or value is None:
         raise CommandError(7750300, "The $percentile 'p' field must be an array of constant values")
     members = values(value[1]) if value[0] == ARRAY else []
     if not members:

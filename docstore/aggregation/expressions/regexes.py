@@ -105,11 +105,11 @@ def _matches(pattern: pcre2.Pattern[str], text: str) -> Iterator[pcre2.Match[str
         at = end if end > start else end + 1
 
 
-def _described(found: pcre2.Match[str]) -> Value:
-    captures = [NULL_VALUE if group is None else string_value(group) for group in found.groups()]
+def _described(match: pcre2.Match[str]) -> Value:
+    captures = [NULL_VALUE if group is None else string_value(group) for group in match.groups()]
     fields = [
-        ("match", *string_value(found.group())),
-        ("idx", *int32_value(found.start())),
+        ("match", *string_value(match.group())),
+        ("idx", *int32_value(match.start())),
         ("captures", *array_value(captures)),
     ]
     return OBJECT, document_from(fields)
@@ -123,7 +123,7 @@ def _first(matches: Iterator[pcre2.Match[str]]) -> Value:
 OPERATORS: Table = {
     "$regexFind": _searching("$regexFind", _first, NULL_VALUE),
     "$regexFindAll": _searching(
-        "$regexFindAll", lambda matches: array_value([_described(found) for found in matches]), array_value([])
+        "$regexFindAll", lambda matches: array_value([_described(match) for match in matches]), array_value([])
     ),
     "$regexMatch": _searching("$regexMatch", lambda matches: FALSE if next(matches, None) is None else TRUE, FALSE),
 }

@@ -61,7 +61,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _FunctionSpecification:
     body: Value
     arguments: Expression
 
@@ -70,7 +70,7 @@ def _parse_function(name: str, value: Value, parsing: Parsing) -> Expression:
     scripts = parsing.query_context.scripts
     if scripts is None:
         raise CommandError(4660800, f"{name} cannot be used inside a validator.")
-    specification = _given(name, value, parsing)
+    specification = _parse_specification(name, value, parsing)
     scripts.enter()
     function = Function(specification.body, specification.arguments.evaluate, scripts)
     if parsing.query_context.functions is not None and not parsing.binds:
@@ -78,7 +78,7 @@ def _parse_function(name: str, value: Value, parsing: Parsing) -> Expression:
     return Expression(function.evaluate)
 
 
-def _given(name: str, value: Value, parsing: Parsing) -> _Given:
+def _parse_specification(name: str, value: Value, parsing: Parsing) -> _FunctionSpecification:
     if value[0] != OBJECT:
         raise CommandError(31260, f"{name} requires an object as an argument, found: {type_name(value)}")
     fields = {field: (code, data) for field, code, data in elements(value[1])}
@@ -100,7 +100,7 @@ def _given(name: str, value: Value, parsing: Parsing) -> _Given:
         raise CommandError(31418, "The lang field must be specified.")
     if fields["lang"] != (STRING, b"\x03\0\0\0js\0"):
         raise CommandError(31419, "Currently the only supported language specifier is 'js'.")
-    return _Given(body.constant, arguments)
+    return _FunctionSpecification(body.constant, arguments)
 
 
 OPERATORS: Table = {"$function": _parse_function}

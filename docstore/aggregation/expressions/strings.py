@@ -189,7 +189,7 @@ def _index_bound(name: str, value: Value | None) -> int:
     return number
 
 
-def _trim(left: bool, right: bool) -> OperatorParser:
+def _trim(trims_left: bool, trims_right: bool) -> OperatorParser:
     def parse(name: str, value: Value, parsing: Parsing) -> Expression:
         if value[0] != OBJECT:
             raise CommandError(50696, f"{name} only supports an object as an argument, found {type_name(value)}")
@@ -220,8 +220,8 @@ def _trim(left: bool, right: bool) -> OperatorParser:
                     raise CommandError(50700, f"{name} requires 'chars' to be a string, got {type_name(characters)}")
                 letters = text_of(characters)
             text = text_of(operand)
-            text = text.lstrip(letters) if left and letters else text
-            return string_value(text.rstrip(letters) if right and letters else text)
+            text = text.lstrip(letters) if trims_left and letters else text
+            return string_value(text.rstrip(letters) if trims_right and letters else text)
 
         return folded(evaluate, list(arguments.values()))
 

@@ -55,7 +55,7 @@ class Zone:
         return seconds
 
     def _offset(self, instant: int) -> int:
-        moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
+        moment = (_EPOCH + timedelta(milliseconds=_equivalent_time(instant))).replace(tzinfo=UTC)
         return _seconds(moment.astimezone(self._rules).utcoffset())
 
     def local(self, instant: int) -> int:
@@ -70,7 +70,7 @@ class Zone:
         """True if daylight saving time applies at an instant."""
         if self.fixed is not None:
             return False
-        moment = (_EPOCH + timedelta(milliseconds=_within(instant))).replace(tzinfo=UTC)
+        moment = (_EPOCH + timedelta(milliseconds=_equivalent_time(instant))).replace(tzinfo=UTC)
         return bool(moment.astimezone(self._rules).dst())
 
     def instant(self, local: int, summer: bool = False) -> int:
@@ -82,7 +82,7 @@ class Zone:
         """
         if self.fixed is not None:
             return local - self.fixed * 1000
-        moment = _EPOCH + timedelta(milliseconds=_within(local))
+        moment = _EPOCH + timedelta(milliseconds=_equivalent_time(local))
         before = moment.replace(tzinfo=self._rules)
         after = before.replace(fold=1)
         first, second = _seconds(before.utcoffset()), _seconds(after.utcoffset())
@@ -98,7 +98,7 @@ def _seconds(offset: timedelta | None) -> int:
     return offset // timedelta(seconds=1)
 
 
-def _within(milliseconds: int) -> int:
+def _equivalent_time(milliseconds: int) -> int:
     """Return a time within the years of `datetime` that has the same rules."""
     if milliseconds < _FIRST:
         return _FIRST

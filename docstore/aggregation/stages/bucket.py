@@ -80,7 +80,7 @@ class BucketGroup(group.Group):
         return SplitStage(self.options.specification(WILL_BE_MERGED), merging)
 
     @property
-    def shown(self) -> bytes:
+    def explained_specification(self) -> bytes:
         fields = [("_id", OBJECT, _switch(self.options)), *elements(self.options.output)]
         if self.will_be_merged:
             fields.append((WILL_BE_MERGED, *TRUE))
@@ -90,7 +90,11 @@ class BucketGroup(group.Group):
 def shown_specification(raw: bytes, query_context: QueryContext) -> bytes:
     """Return the specification of any stage, as it is handed on, as explain shows it."""
     name, code, data = elements(raw)[0]
-    return _parse((code, data), replace(query_context, halves=True))[0].shown if name == "$bucket" else raw
+    return (
+        _parse((code, data), replace(query_context, halves=True))[0].explained_specification
+        if name == "$bucket"
+        else raw
+    )
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
@@ -116,13 +120,13 @@ def _parse(value: Value, query_context: QueryContext) -> list[Stage]:
     return [stage, sort.parse_sort((OBJECT, rising), query_context)]
 
 
-def _options(given: dict[str, Value], query_context: QueryContext) -> BucketOptions:
-    mark = next((name for name in _MARKS if name in given), "") if query_context.halves else ""
-    given.pop(mark, None)
+def _options(arguments: dict[str, Value], query_context: QueryContext) -> BucketOptions:
+    mark = next((name for name in _MARKS if name in arguments), "") if query_context.halves else ""
+    arguments.pop(mark, None)
     boundaries: list[Value] = []
     default: Value | None = None
-    handed_on = dict(given)
-    for name, value in given.items():
+    handed_on = dict(arguments)
+    for name, value in arguments.items():
         if name == "groupBy":
             if not is_groupable(value):
                 raise CommandError(
@@ -148,7 +152,7 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> BucketOpti
                 )
         else:
             raise CommandError(40197, f"Unrecognized option to $bucket: {name}.")
-    if "groupBy" not in given or "boundaries" not in given:
+    if "groupBy" not in arguments or "boundaries" not in arguments:
         raise CommandError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
     key_of = query_context.ordering.key
     if default is not None and key_of(boundaries[0]) <= key_of(default) < key_of(boundaries[-1]):
@@ -157,14 +161,14 @@ def _options(given: dict[str, Value], query_context: QueryContext) -> BucketOpti
             "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest"
             " boundary.",
         )
-    output = given["output"][1] if "output" in given else COUNTED
+    output = arguments["output"][1] if "output" in arguments else COUNTED
     return BucketOptions(
         fields=tuple((name, *value) for name, value in handed_on.items()),
         mark=mark,
-        group_by=given["groupBy"],
+        group_by=arguments["groupBy"],
         boundaries=boundaries,
         default=default,
-        has_default="default" in given,
+        has_default="default" in arguments,
         output=output,
     )
 
@@ -238,13 +242,13 @@ def _switch(options: BucketOptions) -> bytes:
     return document_from([("$switch", OBJECT, document_from(fields))])
 
 
-def _compared(operator: str, given: Value, boundary: Value) -> Value:
-    return OBJECT, document_from([(operator, ARRAY, array_from([given, (OBJECT, _literal(boundary))]))])
+def _compared(operator: str, operand: Value, boundary: Value) -> Value:
+    return OBJECT, document_from([(operator, ARRAY, array_from([operand, (OBJECT, _literal(boundary))]))])
 
 
-def _constant(given: Value, value: Value) -> Value:
+def _constant(expression: Value, value: Value) -> Value:
     """Return what evaluates to `value` in any process, which an expression such as `$$NOW` does not."""
-    return given if given == value else (OBJECT, _literal(value))
+    return expression if expression == value else (OBJECT, _literal(value))
 
 
 def _literal(value: Value) -> bytes:

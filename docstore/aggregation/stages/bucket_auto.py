@@ -104,10 +104,10 @@ class _BucketAutoRun:
             low = high
 
     @staticmethod
-    def _fill(bucket: _Bucket, coming: _Coming, wanted: int) -> Iterator[None]:
+    def _fill(bucket: _Bucket, coming: _Coming, share: int) -> Iterator[None]:
         """Add a bucket's share of rows, and those that equal its last value."""
         while coming.rows:
-            coming.at = bucket.group.take(coming.rows, coming.at, wanted)
+            coming.at = bucket.group.take(coming.rows, coming.at, share)
             if coming.at < len(coming.rows):
                 return
             yield from coming.look()

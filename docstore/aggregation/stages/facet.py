@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from docstore.aggregation.limits import MAX_FACET_BYTES
 from docstore.aggregation.sorted_runs import RUN_BYTES
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Position, Stage
+from docstore.aggregation.stage import Declaration, EnclosingStage, Environment, Nesting, Pipeline, Position, Stage
 from docstore.aggregation.streams import Feed, Stream
 from docstore.bson.build import array_documents, document_from, members_of_array
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
@@ -24,7 +24,7 @@ class Facet(Stage):
 
     @property
     def collections(self) -> frozenset[str]:
-        return frozenset[str]().union(*(pipeline.others for _, pipeline in self.facets))
+        return frozenset[str]().union(*(pipeline.other_collections for _, pipeline in self.facets))
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         return _FacetStream(self, source, environment)
@@ -96,7 +96,7 @@ class _FacetStream:
                 return [], False
             for side in self._sides:
                 if not side.ended:
-                    side.feed.put(documents)
+                    side.feed.append(documents)
                     if self._last:
                         side.feed.end()
             self._behind = 0
@@ -154,7 +154,8 @@ def read_facets(value: Value) -> list[tuple[str, list[bytes]]]:
 
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     facets = [
-        (name, nesting.pipeline(stages, Place.FACET, nesting.query_context)) for name, stages in read_facets(value)
+        (name, nesting.pipeline(stages, EnclosingStage.FACET, nesting.query_context))
+        for name, stages in read_facets(value)
     ]
     return [Facet(document_from([("$facet", *value)]), tuple(facets))]
 

@@ -85,14 +85,14 @@ def _outputs(output: Value) -> tuple[_Fields, _Fields]:
     return windowed, added
 
 
-def _order_and_partition(given: dict[str, Value]) -> _Fields:
+def _order_and_partition(arguments: dict[str, Value]) -> _Fields:
     fields: _Fields = []
-    if "sortBy" in given:
-        fields.append(("sortBy", *given["sortBy"]))
-    if "partitionBy" in given:
-        fields.append(("partitionBy", *given["partitionBy"]))
-    elif "partitionByFields" in given:
-        paths = partition_paths("$fill", given["partitionByFields"])
+    if "sortBy" in arguments:
+        fields.append(("sortBy", *arguments["sortBy"]))
+    if "partitionBy" in arguments:
+        fields.append(("partitionBy", *arguments["partitionBy"]))
+    elif "partitionByFields" in arguments:
+        paths = partition_paths("$fill", arguments["partitionByFields"])
         if "" in paths:
             raise CommandError(15998, "FieldPath field names may not be empty strings.")
         named = [(path, *string_value("$" + path)) for path in paths]

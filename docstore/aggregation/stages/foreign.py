@@ -65,24 +65,28 @@ def check_letters(stage: str, name: str) -> str:
     return name
 
 
-def in_values(path: str, found: list[Value], collation: Collation | None) -> In:
+def in_values(path: str, join_values: list[Value], collation: Collation | None) -> In:
     """Return a filter for documents whose value at the path equals one of the values."""
-    matters = collation is not None and any(map(holds_strings, found))
-    return In(path, tuple(found), collation=collation if matters else None)
+    matters = collation is not None and any(map(holds_strings, join_values))
+    return In(path, tuple(join_values), collation=collation if matters else None)
 
 
 def equal_to_any(
-    path: str, found: list[Value], collation: Collation | None, *, besides: list[tuple[bytes, Filter]] | None = None
+    path: str,
+    join_values: list[Value],
+    collation: Collation | None,
+    *,
+    besides: list[tuple[bytes, Filter]] | None = None,
 ) -> Match:
     """Return a `$match` for documents whose value at the path equals one of the values, and that satisfy further
     filters.
     """
-    plain = [value for value in found if value[0] != REGEX]
+    plain = [value for value in join_values if value[0] != REGEX]
     conditions: list[Value] = [_condition(path, "$in", array_value(plain))] if plain else []
-    conditions += [_condition(path, "$eq", value) for value in found if value[0] == REGEX]
+    conditions += [_condition(path, "$eq", value) for value in join_values if value[0] == REGEX]
     raw = conditions[0][1] if len(conditions) == 1 else document_from([("$or", *array_value(conditions))])
-    tree: Filter = in_values(path, found, collation) if found else Always(False)
-    if not found:
+    tree: Filter = in_values(path, join_values, collation) if join_values else Always(False)
+    if not join_values:
         raw = _NOTHING
     if besides:
         members: list[Value] = [(OBJECT, raw), *((OBJECT, condition) for condition, _ in besides)]
@@ -123,17 +127,17 @@ def values_reader(parts: list[str]) -> Callable[[bytes], list[Value]]:
     return read
 
 
-def _gather(value: Value, parts: list[str], depth: int, found: list[Value]) -> None:
+def _gather(value: Value, parts: list[str], depth: int, join_values: list[Value]) -> None:
     if depth == len(parts):
-        found.extend(values(value[1]) if value[0] == ARRAY else [value])
+        join_values.extend(values(value[1]) if value[0] == ARRAY else [value])
         return
     if value[0] == ARRAY:
         for member in values(value[1]):
             if member[0] == OBJECT:
-                _gather(member, parts, depth, found)
+                _gather(member, parts, depth, join_values)
         return
     if value[0] != OBJECT:
         return
     inner = get_field(value[1], parts[depth])
     if inner is not None:
-        _gather(inner, parts, depth + 1, found)
+        _gather(inner, parts, depth + 1, join_values)

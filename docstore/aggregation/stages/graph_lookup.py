@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.filter_pushdown import FieldTest
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Place, Stage
+from docstore.aggregation.stage import Declaration, EnclosingStage, Environment, Nesting, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_namespace
-from docstore.aggregation.stages.graph_search import Ahead, GraphRelation, Known, Search
+from docstore.aggregation.stages.graph_search import GraphRelation, NodeCache, Prefetcher, Search
 from docstore.aggregation.stages.join import BATCH
 from docstore.aggregation.stages.lookup_result import with_array
 from docstore.aggregation.streams import Stream
@@ -59,14 +59,14 @@ class _GraphStream:
         self._stage = stage
         self._source = source
         self._environment = environment
-        self._known = Known(stage, environment)
+        self._known = NodeCache(stage, environment)
         self._given: list[bytes] = []
         self._at = 0
         self._last = False
         self._batch = _FIRST_BATCH
         """The number of documents prefetched for; zero once even a single one reaches too much."""
         self._ahead_to = 0
-        self._ahead: Ahead | None = None
+        self._ahead: Prefetcher | None = None
         self._search: Search | None = None
 
     def next_batch(self, deadline: float) -> tuple[list[bytes], bool]:
@@ -103,7 +103,7 @@ class _GraphStream:
                 return True
             self._known.make_room()
             documents = self._given[self._at : self._at + self._batch]
-            self._ahead = Ahead(self._stage, documents, self._known)
+            self._ahead = Prefetcher(self._stage, documents, self._known)
             self._ahead_to = self._at + len(documents)
         if not self._ahead.advance(deadline):
             return False
@@ -169,7 +169,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
             most,
             paths.get("depthField"),
             [_existing(paths["connectToField"]), *conditions],
-            nesting.pipeline([], Place.LOOKUP, nesting.query_context),
+            nesting.pipeline([], EnclosingStage.LOOKUP, nesting.query_context),
         )
     ]
 

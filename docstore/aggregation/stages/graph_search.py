@@ -2,8 +2,8 @@
 
 - One step queries many values at once, in several queries if needed.
 - Every document is reached once, at its minimum depth.
-- `Known` caches the documents that values lead to, within a memory bound.
-- If an index serves these queries, the cache is filled for many documents together before the searches (`Ahead`).
+- `NodeCache` caches the documents that values lead to, within a memory bound.
+- If an index serves these queries, the cache is filled for many documents together before the searches (`Prefetcher`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GraphRelation(Stage):
     everything: Pipeline
 
 
-class Known:
+class NodeCache:
     """A bounded cache of the documents that values lead to. `nodes`: by value key, in the order of a query for that
     value.
     """
@@ -82,19 +82,19 @@ class Known:
         if len(stage.conditions) > 1:
             return None
         equality = other_collections(self._environment).equality(stage.collection, stage.connect_to, self._collation)
-        return equality if equality is not None and equality.each is None and equality.ascending else None
+        return equality if equality is not None and equality.query is None and equality.ascending else None
 
     def query(self, values_asked: list[Value]) -> Stream:
         """Return the documents that the values lead to."""
         stage = self._stage
         match = equal_to_any(stage.connect_to, values_asked, self._collation, besides=stage.conditions)
-        return other_collections(self._environment).open(stage.collection, stage.everything.behind(match))
+        return other_collections(self._environment).open(stage.collection, stage.everything.starting_with(match))
 
-    def query_by_keys(self, asked: list[tuple[bytes, Value]]) -> Stream:
+    def query_by_keys(self, keyed_values: list[tuple[bytes, Value]]) -> Stream:
         """Return the documents that the values lead to, given with their keys. Value equality must be key equality."""
         if self.served is not None and self.served.by_keys is not None:
-            return self.served.by_keys(sorted(key for key, _ in asked))
-        return self.query([value for _, value in asked])
+            return self.served.by_keys(sorted(key for key, _ in keyed_values))
+        return self.query([value for _, value in keyed_values])
 
     def node(self, document: bytes) -> Node:
         identity = get_field(document, "_id")
@@ -148,14 +148,14 @@ class Known:
         self._environment.buffers.change(size)
 
 
-class Ahead:
+class Prefetcher:
     """Prefetches the documents reachable from some documents: level by level, by few queries, while the cache has
     room.
     """
 
-    def __init__(self, stage: GraphRelation, documents: list[bytes], known: Known) -> None:
+    def __init__(self, stage: GraphRelation, documents: list[bytes], cache: NodeCache) -> None:
         self._stage = stage
-        self._known = known
+        self._cache = cache
         self._depth = -1
         self._wanted: dict[bytes, Value] = {}
         self._asking: list[tuple[bytes, Value]] = []
@@ -171,17 +171,17 @@ class Ahead:
             except CommandError:
                 # The search from this document raises it again, if requested.
                 return
-            self._want(known.leads(value))
+            self._want(cache.leads(value))
 
     def _want(self, leads: list[tuple[bytes, Value]]) -> None:
-        nodes = self._known.nodes
+        nodes = self._cache.nodes
         for key, value in leads:
             if key not in nodes and value[0] not in ASKED_ALONE:
                 self._wanted[key] = value
 
     def advance(self, deadline: float) -> bool:
         """Continue until `deadline`; True at the end."""
-        cache = self._known
+        cache = self._cache
         while True:
             for _ in self._sorting:
                 if cache.clock() >= deadline:
@@ -207,7 +207,7 @@ class Ahead:
         self._asked = self._asking[:BATCH]
         del self._asking[:BATCH]
         self._table = Table(self._stage.connect_to, self._stage.everything.query_context)
-        self._reading = self._known.query_by_keys(self._asked)
+        self._reading = self._cache.query_by_keys(self._asked)
         return True
 
     def _go_deeper(self) -> bool:
@@ -219,7 +219,7 @@ class Ahead:
 
     def _sorted_out(self, table: Table, *, complete: bool) -> Iterator[None]:
         """Cache the documents of each queried value, if the query is complete; yield every few documents."""
-        cache = self._known
+        cache = self._cache
         cache.hold(-table.size)
         for key, value in self._asked if complete else ():
             nodes: list[Node] = []
@@ -239,10 +239,10 @@ class Ahead:
 class Search:
     """The search from one document. `found`: the documents reached."""
 
-    def __init__(self, stage: GraphRelation, document: bytes, known: Known, environment: Environment) -> None:
+    def __init__(self, stage: GraphRelation, document: bytes, cache: NodeCache, environment: Environment) -> None:
         self._stage = stage
         self._environment = environment
-        self._known = known
+        self._cache = cache
         self._depth_path = None if stage.depth_field is None else stage.depth_field.split(".")
         self._depth = -1
         self._asked: set[bytes] = set()
@@ -256,7 +256,7 @@ class Search:
         self._held = 0
         self._reached = _Keys()
         self.found: list[bytes] = []
-        self._lead_to(known.leads(stage.start(Scope(document))))
+        self._lead_to(cache.leads(stage.start(Scope(document))))
 
     def _lead_to(self, leads: list[tuple[bytes, Value]]) -> None:
         keys = self._asked
@@ -282,13 +282,13 @@ class Search:
                     self._ask()
                 continue
             documents, last = self._reading.next_batch(deadline)
-            self._nodes, self._at = list(map(self._known.node, documents)), 0
+            self._nodes, self._at = list(map(self._cache.node, documents)), 0
             if self._single is not None:
                 self._single[1].extend(self._nodes)
             if last:
                 self._reading = None
                 if self._single is not None:
-                    self._known.keep(*self._single)
+                    self._cache.keep(*self._single)
             elif not documents:
                 return False
 
@@ -302,7 +302,7 @@ class Search:
 
     def _take_known(self) -> bool:
         """Take the cached documents of the values, in the order of a query for all of them."""
-        nodes = self._known.nodes
+        nodes = self._cache.nodes
         if len(self._asking) == 1:
             matches = nodes.get(self._asking[0][0])
             if matches is None:
@@ -311,7 +311,7 @@ class Search:
             self._asking = []
             return True
         leads = self._asking[:_ASKED_AT_ONCE]
-        if self._known.served is None or any(key not in nodes or value[0] in ASKED_ALONE for key, value in leads):
+        if self._cache.served is None or any(key not in nodes or value[0] in ASKED_ALONE for key, value in leads):
             return False
         self._nodes, self._at = [node for key in sorted(key for key, _ in leads) for node in nodes[key]], 0
         del self._asking[:_ASKED_AT_ONCE]
@@ -321,7 +321,7 @@ class Search:
         leads = self._asking[:_ASKED_AT_ONCE]
         del self._asking[:_ASKED_AT_ONCE]
         self._single = (leads[0][0], []) if len(leads) == 1 else None
-        self._reading = self._known.query([value for _, value in leads])
+        self._reading = self._cache.query([value for _, value in leads])
 
     def _reach(self, node: Node) -> None:
         key, document, leads = node

@@ -47,8 +47,8 @@ Let = tuple[tuple[str, Evaluate], ...]
 class Keyed:
     """An equality with another collection: partners of a document have one of its `values` at `path`.
 
-    `all`: the pipeline that reads the other collection. `rest`: the pipeline over the partners of each document, while
-    `variables` hold the values of `let`. `variable`: the variable that the field must equal, under expression
+    `all`: the pipeline that reads the other collection. `remainder`: the pipeline over the partners of each document,
+    while `variables` hold the values of `let`. `variable`: the variable that the field must equal, under expression
     comparison, and `values` has its value; without one, `values` are those at `local`.
     """
 
@@ -56,7 +56,7 @@ class Keyed:
     path: str
     values: Callable[[bytes], list[Value]]
     all: Pipeline
-    rest: Pipeline
+    remainder: Pipeline
     let: Let
     variables: dict[str, Value | None]
     local: str | None = None
@@ -65,7 +65,7 @@ class Keyed:
     @property
     def runs_on(self) -> bool:
         """True if the partners of each document are processed before they are joined."""
-        return bool(self.rest.stages) or self.variable is not None
+        return bool(self.remainder.stages) or self.variable is not None
 
 
 class BatchJoin:
@@ -118,7 +118,7 @@ class BatchJoin:
             served = foreign.equality(self._collection, self._path, self._query_context.collation)
             if served is not None:
                 self._batch = _FIRST_BATCH
-                self._asking = served.each
+                self._asking = served.query
                 self._by_keys = served.by_keys
         if self._asking is None and not self._prepare(deadline):
             return [], False
@@ -167,7 +167,7 @@ class BatchJoin:
         if self._finding is None:
             if self._asking is None and (key := self._keys[self._at]) is not None:
                 return self._table.with_key(key)
-            join_values = self._wanted_by(self._at)
+            join_values = self._join_values_of(self._at)
             self._single = join_values[0] if len(join_values) == 1 else None
             partners = self._known.get(self._single) if self._single is not None else None
             if partners is not None:
@@ -185,7 +185,7 @@ class BatchJoin:
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
         """Return the output of `rest` for the partners of the current document; None while it is incomplete."""
         keyed = self._keyed
-        join_values = tuple(self._wanted_by(self._at))
+        join_values = tuple(self._join_values_of(self._at))
         if self._inner is None:
             output = None if keyed.let else self._results.get(join_values)
             if output is not None:
@@ -194,10 +194,10 @@ class BatchJoin:
             keyed.variables.update({name: evaluate(scope) for name, evaluate in keyed.let})
             if keyed.variable is not None:
                 partners = self._equal(partners, keyed.variables[keyed.variable])
-                if not keyed.rest.stages:
+                if not keyed.remainder.stages:
                     return partners
             self._made = []
-            self._inner = keyed.rest.open(DocumentList(partners), self._environment)
+            self._inner = keyed.remainder.open(DocumentList(partners), self._environment)
         while True:
             documents, last = self._inner.next_batch(deadline)
             self._made += documents
@@ -276,19 +276,19 @@ class BatchJoin:
             if not documents or self._environment.clock() >= deadline:
                 return False
 
-    def _wanted_by(self, place: int) -> list[Value]:
+    def _join_values_of(self, position: int) -> list[Value]:
         """Return the join values of a document in the batch."""
-        join_values = self._wanted[place]
+        join_values = self._wanted[position]
         if join_values is None:
-            join_values = self._wanted[place] = self._keyed.values(self._given[place])
+            join_values = self._wanted[position] = self._keyed.values(self._given[position])
         return join_values
 
-    def _asked(self, keys: list[bytes | None]) -> dict[bytes, Value]:
+    def _unkeyed_values(self, keys: list[bytes | None]) -> dict[bytes, Value]:
         """Return the join values of documents without a key in `keys`, by their keys."""
         values_by_key: dict[bytes, Value] = {}
         for position, plain_key in enumerate(keys):
             if plain_key is None:
-                join_values = self._wanted_by(position)
+                join_values = self._join_values_of(position)
                 for value in join_values:
                     key = self._key_of(value)
                     values_by_key[key] = value
@@ -301,12 +301,12 @@ class BatchJoin:
         keys = none if self._local is None else plain_keys(self._local, self._given)
         self._keys = list(keys)
         if self._by_keys is not None:
-            values_by_key = self._asked(keys)
+            values_by_key = self._unkeyed_values(keys)
             if _NO_POINTS.isdisjoint([value[0] for value in values_by_key.values()]):
                 return self._by_keys(sorted(values_by_key.keys() | set(filter(None, keys))))
-        values_by_key = self._asked(none)
+        values_by_key = self._unkeyed_values(none)
         match = equal_to_any(self._path, list(values_by_key.values()), self._query_context.collation)
-        return other_collections(self._environment).open(self._collection, self._keyed.all.behind(match))
+        return other_collections(self._environment).open(self._collection, self._keyed.all.starting_with(match))
 
 
 class Table(KeyedDocuments):
@@ -319,10 +319,10 @@ class Table(KeyedDocuments):
         self._collation = query_context.collation
         self._key_of = ordering.key
 
-    def find(self, asked: list[Value]) -> Iterator[bytes]:
+    def find(self, join_values: list[Value]) -> Iterator[bytes]:
         """Return the documents that have one of the values."""
         positions: set[int] = set()
-        for value in asked:
+        for value in join_values:
             positions.update(self._candidates(value))
         return (self.documents[position] for position in sorted(positions))
 

@@ -15,7 +15,7 @@ from docstore.aggregation.expressions.dependencies import top
 from docstore.aggregation.expressions.model import Evaluate, Scope, check_variable_name
 from docstore.aggregation.expressions.parse import parse_expression
 from docstore.aggregation.filter_pushdown import FieldTest
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
+from docstore.aggregation.stage import Declaration, EnclosingStage, Environment, Nesting, Pipeline, Stage
 from docstore.aggregation.stages.foreign import (
     check_collection,
     check_namespace,
@@ -65,7 +65,11 @@ class Lookup(Stage):
 
     @property
     def collections(self) -> frozenset[str]:
-        return self.pipeline.others if self.collection is None else self.pipeline.others | {self.collection}
+        return (
+            self.pipeline.other_collections
+            if self.collection is None
+            else self.pipeline.other_collections | {self.collection}
+        )
 
     @property
     def preserved_fields(self) -> FieldTest:
@@ -152,7 +156,7 @@ class _LookupStream:
             scope = Scope(document)
             stage.variables.update({name: evaluate(scope) for name, evaluate in stage.let})
             self._matches = []
-            self._inner = foreign_of(self._environment, stage.collection, self._asked(join_values))
+            self._inner = foreign_of(self._environment, stage.collection, self._partner_pipeline(join_values))
         while True:
             documents, last = self._inner.next_batch(deadline)
             self._matches += documents
@@ -163,12 +167,12 @@ class _LookupStream:
             if not documents or self._environment.clock() >= deadline:
                 return False
 
-    def _asked(self, asked: list[Value] | None) -> Pipeline:
+    def _partner_pipeline(self, join_values: list[Value] | None) -> Pipeline:
         pipeline = self._stage.pipeline
-        if asked is None:
+        if join_values is None:
             return pipeline
         assert self._stage.foreign is not None, "an equality has two fields"
-        return pipeline.behind(equal_to_any(self._stage.foreign, asked, pipeline.query_context.collation))
+        return pipeline.starting_with(equal_to_any(self._stage.foreign, join_values, pipeline.query_context.collation))
 
     def _keep(self) -> None:
         if self._stage.let:
@@ -204,7 +208,7 @@ def _parse(value: Value, nesting: Nesting) -> list[Stage]:
         variables[name] = None
     query_context = nesting.query_context.binding_late(variables) if variables else nesting.query_context
     stages = [] if options.pipeline is None else options.pipeline
-    pipeline = nesting.pipeline(stages, Place.LOOKUP, query_context)
+    pipeline = nesting.pipeline(stages, EnclosingStage.LOOKUP, query_context)
     if options.collection is None and (pipeline.needs_collection or not stages):
         raise CommandError(
             Code.FailedToParse,
@@ -232,17 +236,24 @@ _OVER_PARTNERS = frozenset(
 _CHOOSING = frozenset(("$match", "$limit", "$skip"))
 
 
-def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[str, Value | None]) -> Keyed | None:
+def _keyed(options: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[str, Value | None]) -> Keyed | None:
     """Return the equality that finds partners; None without one, or if an index serves the other conditions better."""
-    assert given.collection is not None, "the equality is with a collection"
+    assert options.collection is not None, "the equality is with a collection"
     evaluations = dict(let)
-    names = [elements(raw)[0][0] for raw in given.pipeline or ()]
+    names = [elements(raw)[0][0] for raw in options.pipeline or ()]
     nothing = replace(pipeline, stages=())
-    if given.local is not None:
-        assert given.foreign is not None, "an equality has two fields"
-        parts = given.local.split(".")
+    if options.local is not None:
+        assert options.foreign is not None, "an equality has two fields"
+        parts = options.local.split(".")
         keyed = Keyed(
-            given.collection, given.foreign, values_reader(parts), nothing, pipeline, let, variables, local=given.local
+            options.collection,
+            options.foreign,
+            values_reader(parts),
+            nothing,
+            pipeline,
+            let,
+            variables,
+            local=options.local,
         )
     elif not names or names[0] != "$match":
         return None
@@ -255,7 +266,7 @@ def _keyed(given: LookupOptions, pipeline: Pipeline, let: Let, variables: dict[s
         path, variable = pair
         evaluate = evaluations[variable]
         keyed = Keyed(
-            given.collection,
+            options.collection,
             path,
             lambda document: [evaluate(Scope(document)) or NULL_VALUE],
             nothing,

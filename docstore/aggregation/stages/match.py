@@ -32,7 +32,7 @@ _NOT_IN_PIPELINES = NEAR | {"$where"}
 class Match(PlainStage):
     raw: bytes
     filter: Filter
-    taken: bool = False
+    pushed_down: bool = False
     """True if the conditions that it implies for the previous stage's input are already placed before that."""
 
     keeps_documents = True

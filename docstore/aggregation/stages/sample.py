@@ -78,7 +78,7 @@ class _SampleRun:
         heap = self._kept
         merging = self._mark == DOING_MERGE
         for document in documents:
-            number, document = _taken_apart(document) if merging else (self._dice(), document)
+            number, document = _parse_partial(document) if merging else (self._dice(), document)
             drawn = (number, next(self._numbers), document)
             self._held += len(document)
             if len(heap) < self._size:
@@ -90,9 +90,9 @@ class _SampleRun:
             raise memory_exceeded("$sample", self._environment.memory_limit)
         return []
 
-    def _count(self, held: int) -> None:
-        self._environment.buffers.change(held - self._counted)
-        self._counted = held
+    def _count(self, bytes_in_memory: int) -> None:
+        self._environment.buffers.change(bytes_in_memory - self._counted)
+        self._counted = bytes_in_memory
 
     def finish(self, deadline: float) -> tuple[list[bytes], bool]:
         if self._output is None:
@@ -118,7 +118,7 @@ def numbered(number: float, document: bytes) -> bytes:
     return document_from([("number", *double_value(number)), ("document", OBJECT, document)])
 
 
-def _taken_apart(sent: bytes) -> tuple[float, bytes]:
+def _parse_partial(sent: bytes) -> tuple[float, bytes]:
     number, document = get_field(sent, "number"), get_field(sent, "document")
     if number is None or number[0] != DOUBLE or document is None or document[0] != OBJECT:
         raise CommandError(Code.BadValue, f"{DOING_MERGE} is for documents that {WILL_BE_MERGED} has made")

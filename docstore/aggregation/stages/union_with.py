@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from docstore.aggregation.stage import Declaration, Environment, Nesting, Pipeline, Place, Stage
+from docstore.aggregation.stage import Declaration, EnclosingStage, Environment, Nesting, Pipeline, Stage
 from docstore.aggregation.stages.foreign import check_collection, check_letters, foreign_of, pipeline_of
 from docstore.aggregation.streams import Stream
 from docstore.bson.build import document_from
@@ -28,7 +28,11 @@ class UnionWith(Stage):
 
     @property
     def collections(self) -> frozenset[str]:
-        return self.pipeline.others if self.collection is None else self.pipeline.others | {self.collection}
+        return (
+            self.pipeline.other_collections
+            if self.collection is None
+            else self.pipeline.other_collections | {self.collection}
+        )
 
     def open(self, source: Stream, environment: Environment) -> Stream:
         if self.collection is not None:
@@ -86,7 +90,7 @@ def read_union(value: Value) -> UnionOptions:
 def _parse(value: Value, nesting: Nesting) -> list[Stage]:
     collection, stages = read_union(value)
     raw = document_from([("$unionWith", *value)])
-    pipeline = nesting.pipeline(stages, Place.UNION, nesting.query_context)
+    pipeline = nesting.pipeline(stages, EnclosingStage.UNION, nesting.query_context)
     if collection is None and (pipeline.needs_collection or not pipeline.stages):
         raise CommandError(
             Code.FailedToParse,

@@ -88,8 +88,8 @@ def replaced(document: bytes, parts: list[str], value: Value | None) -> bytes:
     return document_from(fields)
 
 
-def _nested(document: bytes | None, rest: list[str], value: Value | None) -> bytes:
-    return replaced(b"\x05\0\0\0\0" if document is None else document, rest, value)
+def _nested(document: bytes | None, path: list[str], value: Value | None) -> bytes:
+    return replaced(b"\x05\0\0\0\0" if document is None else document, path, value)
 
 
 def _parse(value: Value, query_context: QueryContext) -> list[Stage]:

@@ -67,12 +67,12 @@ class Window:
             lower = None if self.lower is None else int_of(self.lower)
             upper = None if self.upper is None else int_of(self.upper)
 
-            def by_place(place: int) -> Slice:
-                start = 0 if lower is None else max(0, min(length, place + lower))
-                end = length if upper is None else max(0, min(length, place + upper + 1))
+            def by_position(position: int) -> Slice:
+                start = 0 if lower is None else max(0, min(length, position + lower))
+                end = length if upper is None else max(0, min(length, position + upper + 1))
                 return start, max(start, end)
 
-            return by_place
+            return by_position
         if descending:
             raise CommandError(5429404, "range-based bounds require an ascending sortBy")
         return _Ranges(self, sort_value, length).slice
@@ -88,13 +88,13 @@ class _Ranges:
         self._start = 0
         self._end = 0
 
-    def slice(self, place: int) -> Slice | None:
+    def slice(self, position: int) -> Slice | None:
         window = self._window
-        value = self._checked(place)
+        value = self._checked(position)
         length = self._length
         steps = 0
         if window.lower is CURRENT:
-            self._start = place
+            self._start = position
         elif window.lower is not None:
             least = self._moved(value, window.lower)
             while self._start < length and compare(self._checked(self._start), least) < 0:
@@ -105,7 +105,7 @@ class _Ranges:
         if window.upper is None:
             self._end = length
         elif window.upper is CURRENT:
-            self._end = place + 1
+            self._end = position + 1
         else:
             most = self._moved(value, window.upper)
             while self._end < length and compare(self._checked(self._end), most) <= 0:
@@ -115,8 +115,8 @@ class _Ranges:
                     return None
         return self._start, max(self._start, self._end)
 
-    def _checked(self, place: int) -> Value:
-        value = self._value(place)
+    def _checked(self, position: int) -> Value:
+        value = self._value(position)
         if self._window.unit is not None:
             if value is None or value[0] != DATE:
                 raise CommandError(
@@ -168,7 +168,7 @@ def parse_window(value: Value | None, sort_fields: Fields | None, parsing: Parsi
     if "range" not in options and "unit" in options:
         raise CommandError(Code.FailedToParse, "Window bounds can only specify 'unit' with range-based bounds.")
     if "documents" in options:
-        lower, upper = (_place(bound) for bound in _bounds("documents", options["documents"], parsing))
+        lower, upper = (_parse_position_bound(bound) for bound in _bounds("documents", options["documents"], parsing))
         if sort_fields is None and not (lower is None and upper is None):
             raise CommandError(5339901, "Document-based bounds require a sortBy")
         return _ordered(Window(lower, upper))
@@ -210,7 +210,7 @@ def _named(bound: Value) -> tuple[bool, Bound]:
     raise CommandError(Code.FailedToParse, "Window bounds must be 'unbounded', 'current', or a number.")
 
 
-def _place(bound: Value) -> Bound:
+def _parse_position_bound(bound: Value) -> Bound:
     named, keyword_bound = _named(bound)
     if named:
         return keyword_bound

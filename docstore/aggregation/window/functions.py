@@ -63,8 +63,8 @@ class _Accumulated:
         if in_kernel is not None:
             return in_kernel
 
-        def at(place: int) -> Value | None:
-            return argument(document_at(place))
+        def at(position: int) -> Value | None:
+            return argument(document_at(position))
 
         if self.window.lower is None and self.start is not None:
             return _growing(self.start(), at, slices)
@@ -99,19 +99,19 @@ def _resumed(name: str, state: State) -> Accumulator:
 def _growing(state: Accumulator, at: Placed, slices: Slices) -> Placed:
     """Return the function for a window that only grows."""
     reached = 0
-    known: Value | None = None
+    latest: Value | None = None
 
-    def result(place: int) -> Value:
-        nonlocal reached, known
-        window = slices(place)
+    def result(position: int) -> Value:
+        nonlocal reached, latest
+        window = slices(position)
         if window is None:
             return NOT_YET
-        if known is not None and reached >= window[1]:
-            return known
+        if latest is not None and reached >= window[1]:
+            return latest
         for _ in range(STEPS):
             if reached >= window[1]:
-                known = state.result()
-                return known
+                latest = state.result()
+                return latest
             state.add(at(reached))
             reached += 1
         return NOT_YET
@@ -123,10 +123,11 @@ def _size(value: Value | None) -> int:
     return _PER_VALUE + (0 if value is None else len(value[1]))
 
 
-def _too_much(held: int, most_bytes: int) -> CommandError:
+def _too_much(window_bytes: int, most_bytes: int) -> CommandError:
     return CommandError(
         5414201,
-        f"Exceeded memory limit in DocumentSourceSetWindowFields, used {held} bytes but max allowed is {most_bytes}",
+        f"Exceeded memory limit in DocumentSourceSetWindowFields, used {window_bytes} bytes but max allowed is "
+        f"{most_bytes}",
     )
 
 
@@ -134,28 +135,28 @@ def _sliding(state: Sliding, at: Placed, slices: Slices, most_bytes: int) -> Pla
     """Return the function for a window that documents leave; it holds the values in it. Errors: 5414201 for too many
     bytes.
     """
-    first = reached = held = 0
+    first = reached = window_bytes = 0
     members: deque[Value | None] = deque()
 
-    def result(place: int) -> Value | None:
-        nonlocal first, reached, held
-        window = slices(place)
+    def result(position: int) -> Value | None:
+        nonlocal first, reached, window_bytes
+        window = slices(position)
         if window is None:
             return NOT_YET
         start, end = window
         for _ in range(STEPS):
             if reached < end:
                 value = at(reached)
-                held += _size(value)
-                if held > most_bytes:
-                    raise _too_much(held, most_bytes)
+                window_bytes += _size(value)
+                if window_bytes > most_bytes:
+                    raise _too_much(window_bytes, most_bytes)
                 members.append(value)
                 state.add(value)
                 reached += 1
             elif first < start:
                 if members:
                     value = members.popleft()
-                    held -= _size(value)
+                    window_bytes -= _size(value)
                     state.remove(value)
                     first += 1
                 else:

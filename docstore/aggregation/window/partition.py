@@ -57,9 +57,9 @@ class _Pieces:
         self.starts.append(start)
         self.held.append(piece)
 
-    def piece_of(self, place: int) -> tuple[int, list[Pair]]:
+    def piece_of(self, position: int) -> tuple[int, list[Pair]]:
         """Return (position of its first pair, piece) of the piece that contains a position."""
-        number = bisect_right(self.starts, place) - 1
+        number = bisect_right(self.starts, position) - 1
         piece = self.held[number]
         if not isinstance(piece, list):
             pairs = self._at_hand.get(number)
@@ -138,14 +138,14 @@ class Partition:
         """Return the documents and keys by position, for sequential access. No pairs may be added afterwards."""
         return PlacedPairs(self._pieces.piece_of)
 
-    def document(self, place: int) -> bytes:
+    def document(self, position: int) -> bytes:
         """Return the document at a position."""
-        return self._looked_at.document(place)
+        return self._looked_at.document(position)
 
-    def key(self, place: int) -> bytes:
+    def key(self, position: int) -> bytes:
         """Return the key at a position."""
-        return self._looked_at.key(place)
+        return self._looked_at.key(position)
 
-    def sort_value(self, place: int) -> Value | None:
+    def sort_value(self, position: int) -> Value | None:
         """Return the value of the first sort field."""
-        return walk((OBJECT, self.document(place)), self._path)
+        return walk((OBJECT, self.document(position)), self._path)

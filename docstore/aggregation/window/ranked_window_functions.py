@@ -56,11 +56,11 @@ def _parse_rank(
     def start(partition: Partition) -> Placed:
         rank = dense = 0
 
-        def result(place: int) -> Value:
+        def result(position: int) -> Value:
             nonlocal rank, dense
-            if place == 0 or partition.key(place) != partition.key(place - 1):
-                rank, dense = place + 1, dense + 1
-            return int32_value({"$rank": rank, "$denseRank": dense}.get(name, place + 1))
+            if position == 0 or partition.key(position) != partition.key(position - 1):
+                rank, dense = position + 1, dense + 1
+            return int32_value({"$rank": rank, "$denseRank": dense}.get(name, position + 1))
 
         return result
 
@@ -118,9 +118,9 @@ def _parse_moving_average(
         average: Decimal | None = None
         is_decimal = False
 
-        def result(place: int) -> Value:
+        def result(position: int) -> Value:
             nonlocal average, is_decimal
-            value = value_at(place)
+            value = value_at(position)
             if value is not None and value[0] in NUMBERS:
                 is_decimal = is_decimal or value[0] == DECIMAL
                 number = to_decimal(value)
@@ -138,15 +138,15 @@ def _parse_moving_average(
     return start
 
 
-def _weight(given: Mapping[str, Value]) -> Decimal:
-    if "N" in given:
-        size = integral_of(given["N"]) if given["N"][0] in NUMBERS else None
+def _weight(arguments: Mapping[str, Value]) -> Decimal:
+    if "N" in arguments:
+        size = integral_of(arguments["N"]) if arguments["N"][0] in NUMBERS else None
         if size is None:
             raise _failed("'N' field must be an integer")
         if size <= 0:
             raise _failed(f"'N' must be greater than zero. Got {size}")
         return DECIMAL_CONTEXT.divide(Decimal(2), Decimal(size + 1))
-    alpha = given["alpha"]
+    alpha = arguments["alpha"]
     if alpha[0] not in NUMBERS:
         raise _failed("'alpha' must be a number")
     if not 0 < to_decimal(alpha) < 1:
@@ -199,8 +199,8 @@ def _parse_derivative(
         slices = parsed.slices(partition.sort_value, len(partition), partition.descending)
         value_at = _values(source, partition)
 
-        def result(place: int) -> Value:
-            bounds = slices(place)
+        def result(position: int) -> Value:
+            bounds = slices(position)
             if bounds is None:
                 return NOT_YET
             begin, end = bounds
@@ -261,9 +261,9 @@ def _parse_integral(
 class _Integral:
     """The sum of the areas between neighbours in the window, each kept until it leaves."""
 
-    def __init__(self, partition: Partition, found: Placed, unit: int | None, window: Window) -> None:
+    def __init__(self, partition: Partition, value_at: Placed, unit: int | None, window: Window) -> None:
         self._partition = partition
-        self._found = found
+        self._value_at = value_at
         self._unit = unit
         self._slices = window.slices(partition.sort_value, len(partition), partition.descending)
         self._points: dict[int, tuple[Value, Value]] = {}
@@ -271,11 +271,11 @@ class _Integral:
         self._first = 0
         self._reached = 0
 
-    def _point(self, place: int) -> tuple[Value, Value]:
-        point = self._points.get(place)
+    def _point(self, position: int) -> tuple[Value, Value]:
+        point = self._points.get(position)
         if point is None:
-            point = self._checked(self._partition.sort_value(place)), self._input(place)
-            self._points[place] = point
+            point = self._checked(self._partition.sort_value(position)), self._input(position)
+            self._points[position] = point
         return point
 
     def _checked(self, x: Value | None) -> Value:
@@ -289,19 +289,19 @@ class _Integral:
             raise CommandError(5423900, "$integral needs a numeric sort field and a numeric input")
         return x
 
-    def _input(self, place: int) -> Value:
-        y = self._found(place)
+    def _input(self, position: int) -> Value:
+        y = self._value_at(position)
         if y is None or y[0] not in NUMBERS:
             raise CommandError(5423900, "$integral needs a numeric sort field and a numeric input")
         return y
 
-    def _area(self, place: int) -> Value:
+    def _area(self, position: int) -> Value:
         """Return the area between a position and the previous one."""
-        (x0, y0), (x1, y1) = self._point(place - 1), self._point(place)
+        (x0, y0), (x1, y1) = self._point(position - 1), self._point(position)
         return _quotient(times(minus(x1, x0), plus(y0, y1)), int32_value(2))
 
-    def result(self, place: int) -> Value:
-        bounds = self._slices(place)
+    def result(self, position: int) -> Value:
+        bounds = self._slices(position)
         if bounds is None:
             return NOT_YET
         start, end = bounds
@@ -340,9 +340,9 @@ def _parse_last_seen(
         value_at = _values(source, partition)
         last: Value = NULL_VALUE
 
-        def result(place: int) -> Value:
+        def result(position: int) -> Value:
             nonlocal last
-            value = value_at(place)
+            value = value_at(position)
             if value is not None and not is_nullish(value):
                 last = value
             return last
@@ -368,28 +368,28 @@ def _parse_linear_fill(
 class _LinearFill:
     """Linear interpolation between two known values."""
 
-    def __init__(self, partition: Partition, found: Placed) -> None:
+    def __init__(self, partition: Partition, value_at: Placed) -> None:
         self._partition = partition
-        self._found = found
-        self._known: tuple[Value, Value] | None = None
+        self._value_at = value_at
+        self._last_point: tuple[Value, Value] | None = None
         self._next: tuple[int, tuple[Value, Value] | None] = (-1, None)
         """The position of the next known point, and the point; None after the last one."""
         self._looked = 0
 
-    def _x(self, place: int) -> Value:
-        x = self._partition.sort_value(place)
+    def _x(self, position: int) -> Value:
+        x = self._partition.sort_value(position)
         if x is not None and x[0] == DATE:
             return int64_value(int_of(x))
         if x is None or x[0] not in NUMBERS:
             raise CommandError(
                 Code.TypeMismatch, f"Value of the sort field must be numeric or a date, not {type_name(x)}"
             )
-        if place and compare(self._partition.sort_value(place - 1) or NULL_VALUE, x) == 0:
+        if position and compare(self._partition.sort_value(position - 1) or NULL_VALUE, x) == 0:
             raise CommandError(6050106, "There can be no repeated values in the sort field")
         return x
 
-    def _y(self, place: int) -> Value | None:
-        y = self._found(place)
+    def _y(self, position: int) -> Value | None:
+        y = self._value_at(position)
         if y is None or is_nullish(y):
             return None
         if y[0] not in NUMBERS:
@@ -398,27 +398,27 @@ class _LinearFill:
             )
         return y
 
-    def result(self, place: int) -> Value:
-        x, y = self._x(place), self._y(place)
+    def result(self, position: int) -> Value:
+        x, y = self._x(position), self._y(position)
         if y is not None:
-            self._known = x, y
+            self._last_point = x, y
             return y
-        if self._known is None:
+        if self._last_point is None:
             return NULL_VALUE
-        if not self._look_ahead(place):
+        if not self._look_ahead(position):
             return NOT_YET
         following = self._next[1]
         if following is None:
             return NULL_VALUE
-        (x0, y0), (x1, y1) = self._known, following
+        (x0, y0), (x1, y1) = self._last_point, following
         slope = _quotient(minus(y1, y0), minus(x1, x0))
         return plus(y0, times(slope, minus(x, x0)))
 
-    def _look_ahead(self, place: int) -> bool:
+    def _look_ahead(self, position: int) -> bool:
         """Find the next known point, once per gap; False if it is not found yet."""
-        if self._next[0] >= place:
+        if self._next[0] >= position:
             return True
-        begin = max(place + 1, self._looked)
+        begin = max(position + 1, self._looked)
         self._looked = min(begin + STEPS, len(self._partition))
         for at in range(begin, self._looked):
             y = self._y(at)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from docstore.aggregation.expressions.model import is_nullish
-from docstore.aggregation.expressions.quantiles import Asked, number_of
+from docstore.aggregation.expressions.quantiles import QuantileParameters, number_of
 from docstore.bson.build import array_value
 from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, Value, get_field, values
 from docstore.query.value import arithmetic
@@ -45,11 +45,11 @@ class SlidingSum:
         self._special = {math.inf: 0, -math.inf: 0, math.nan: 0}
 
     @classmethod
-    def resumed(cls, ints: int, longs: int, doubles: int, whole: int, high: float, low: float) -> SlidingSum:
+    def resumed(cls, ints: int, longs: int, doubles: int, integral: int, high: float, low: float) -> SlidingSum:
         """Return the state of a sum with these counts of each numeric type and the parts of a `Summation`."""
         state = cls()
         state.counts |= {INT32: ints, INT64: longs, DOUBLE: doubles}
-        state._sum = Summation.of_parts(whole, high, low)
+        state._sum = Summation.of_parts(integral, high, low)
         return state
 
     def add(self, value: Value | None) -> None:
@@ -357,10 +357,10 @@ class SlidingOrder:
 class SlidingQuantiles:
     """The numbers in order."""
 
-    __slots__ = ("_asked", "_numbers")
+    __slots__ = ("_numbers", "_parameters")
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, parameters: QuantileParameters) -> None:
+        self._parameters = parameters
         self._numbers: list[float] = []
 
     def add(self, value: Value | None) -> None:
@@ -374,7 +374,7 @@ class SlidingQuantiles:
             del self._numbers[bisect_left(self._numbers, number)]
 
     def result(self) -> Value:
-        return self._asked.of_sorted(self._numbers)
+        return self._parameters.of_sorted(self._numbers)
 
 
 def _end(index: int) -> Callable[[deque[Value | None]], Value | None]:

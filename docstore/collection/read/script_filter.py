@@ -50,7 +50,7 @@ def screened(
                     yield item
             batch_size = min(2 * batch_size, AHEAD_MOST)
         elif status != EXHAUSTED:
-            scripts.scripts.rest()
+            scripts.scripts.yield_to_loop()
 
 
 class _Verdicts:

@@ -189,7 +189,7 @@ def requires_authentication(command: Command) -> CommandError:
 def not_authorized(context: Context) -> CommandError:
     return CommandError(
         Code.Unauthorized,
-        f"not authorized on {context.db} to execute command {display_in_full((OBJECT, context.shown))}",
+        f"not authorized on {context.db} to execute command {display_in_full((OBJECT, context.redacted_request))}",
     )
 
 

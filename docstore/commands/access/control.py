@@ -88,9 +88,13 @@ class AccessControl:
             credentials = await self.directory.known_by(name, self.pretence)
         return self.completed(credentials)
 
-    def completed(self, known: KnownBy) -> KnownBy:
+    def completed(self, credentials_and_profile: KnownBy) -> KnownBy:
         """Fill in every mechanism for an unknown user, if the directory has no users."""
-        return known if known.profile else KnownBy(known.credentials, self.iterations)
+        return (
+            credentials_and_profile
+            if credentials_and_profile.profile
+            else KnownBy(credentials_and_profile.credentials, self.iterations)
+        )
 
     @property
     def pretence(self) -> bytes:
@@ -134,19 +138,19 @@ class AccessControl:
             ServerParameter(
                 name="authenticationMechanisms",
                 get=lambda: list(self.mechanisms),
-                put=self._put_mechanisms,
+                assign=self._put_mechanisms,
                 startup_only=True,
             ),
             ServerParameter(
                 name="enableLocalhostAuthBypass",
                 get=lambda: self.localhost_exception,
-                put=self._put_exception,
+                assign=self._put_exception,
                 startup_only=True,
             ),
             ServerParameter(
                 name="failedLoginsPerAddress",
                 get=lambda: self.attempts.allowed,
-                put=self._put_attempts,
+                assign=self._put_attempts,
             ),
         )
 
@@ -171,7 +175,7 @@ class AccessControl:
         self.localhost_exception = truth(value)
 
     def _iterations(self, name: str, mechanism: str) -> ServerParameter:
-        def put(value: Any) -> None:
+        def assign(value: Any) -> None:
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise CommandError(Code.BadValue, f"Failed validating {name}: Unable to coerce value to integral type")
             number = whole_number(name, value)
@@ -184,4 +188,4 @@ class AccessControl:
                 )
             self.iterations[mechanism] = number
 
-        return ServerParameter(name=name, get=lambda: self.iterations[mechanism], put=put)
+        return ServerParameter(name=name, get=lambda: self.iterations[mechanism], assign=assign)

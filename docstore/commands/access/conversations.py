@@ -55,36 +55,36 @@ def payload_of(value: Value) -> bytes:
         raise CommandError(Code.BadValue, "Invalid base64 in the payload") from None
 
 
-async def mechanisms_for(context: Context, asked: str | bytes) -> list[str]:
-    """Return the mechanisms by which a user may authenticate; `asked`: "db.user" or a document `{user, db}`.
+async def mechanisms_for(context: Context, argument: str | bytes) -> list[str]:
+    """Return the mechanisms by which a user may authenticate; `argument`: "db.user" or a document `{user, db}`.
 
     The reply for an unknown user resembles that of a known one, so that names cannot be probed.
     """
     access = context.services.access
-    credentials, profile = await access.known_by(_asked_name(asked))
+    credentials, profile = await access.known_by(_parse_user_name(argument))
     user_mechanisms = profile if credentials is None else credentials
     return [name for name in access.mechanisms if name != X509 and name in user_mechanisms]
 
 
-def _asked_name(asked: str | bytes) -> UserName:
-    if isinstance(asked, bytes):
-        fields = document_to_python(asked)
+def _parse_user_name(argument: str | bytes) -> UserName:
+    if isinstance(argument, bytes):
+        fields = document_to_python(argument)
         for field in ("user", "db"):
             if not isinstance(fields.get(field), str):
                 raise CommandError(Code.BadValue, f"UserName must contain a field named: {field}")
         return UserName(fields["user"], fields["db"])
-    db, dot, user = asked.partition(".")
+    db, dot, user = argument.partition(".")
     if not dot:
         raise CommandError(Code.BadValue, "UserName must contain a '.' separated database.user pair")
     return UserName(user, db)
 
 
-async def speculate(context: Context, asked: bytes) -> dict[str, Any] | None:
+async def speculate(context: Context, argument: bytes) -> dict[str, Any] | None:
     """Return the reply to a conversation's first message that came with hello.
 
     None if it fails, and the client has to start again. Errors: 40413; 51769 for a message that starts no conversation.
     """
-    fields = option_fields("hello.speculativeAuthenticate", asked)
+    fields = option_fields("hello.speculativeAuthenticate", argument)
     name = next(iter(fields), "")
     if name not in ("saslStart", "authenticate"):
         raise CommandError(51769, f"hello.speculativeAuthenticate unknown command: {name}")
@@ -180,18 +180,18 @@ async def start(context: Context, mechanism: str, payload: bytes, db: str, *, sh
         if delay:
             await access.pause(delay)
     credentials = await access.known_by(first.name)
-    connection.conversation = _begun(access, mechanism, first, credentials, short)
+    connection.conversation = _begin_scram(access, mechanism, first, credentials, short)
     return _reply(connection.conversation.scram.challenge, done=False)
 
 
-def _begun(
+def _begin_scram(
     access: AccessControl,
     mechanism: str,
     first: ClientFirst,
-    known: KnownBy,
+    credentials_and_profile: KnownBy,
     short: bool,
 ) -> Conversation:
-    credentials, profile = known
+    credentials, profile = credentials_and_profile
     pretended = access.pretended(mechanism, first.name, profile)
     credential = None if credentials is None else credentials.get(mechanism)
     member = first.name == SYSTEM and credential is not None

@@ -30,7 +30,7 @@ class TransportSecurity(Protocol):
     def mode_name(self) -> str:
         """Return the current value of --tlsMode."""
 
-    def change_mode(self, wanted: Any) -> None:
+    def change_mode(self, value: Any) -> None:
         """Change to the next mode. Errors: BadValue."""
 
     def rotate(self) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from docstore.bson import document_to_python, to_python
 from docstore.bson.walk import ARRAY, each_value
 from docstore.commands.access.need import Need, on_database
-from docstore.security.given import each_name, privilege_list, role_list, role_name, user_name
 from docstore.security.privileges import ALL_DATABASES, CLUSTER, Kind
+from docstore.security.user_arguments import each_name, privilege_list, role_list, role_name, user_name
 from docstore.security.users import User
 
 if TYPE_CHECKING:

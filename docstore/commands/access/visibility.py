@@ -27,7 +27,7 @@ def shown_databases(context: Context, arguments: Arguments) -> Callable[[str], b
     privileges = privileges_of(context)
     if privileges is None:
         return lambda _db: True
-    only_own = arguments.given().get("authorizedDatabases")
+    only_own = arguments.sent_values().get("authorizedDatabases")
     if privileges.allow(CLUSTER, "listDatabases"):
         if not only_own:
             return lambda _db: True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstore.bson import document_to_python
 from docstore.errors import Code
-from docstore.security.given import role_list
+from docstore.security.user_arguments import role_list
 
 if TYPE_CHECKING:
     from docstore.commands.context import Context
@@ -19,10 +19,10 @@ Event = tuple[str, dict[str, Any]]
 Shape = Callable[["Context", bytes], Event]
 
 
-def _fields(context: Context, what: str, *optional: str) -> dict[str, Any]:
+def _fields(context: Context, kind: str, *optional: str) -> dict[str, Any]:
     """Return the user or role of a command, with the optional fields that were given."""
     body = context.body
-    fields: dict[str, Any] = {what: body[context.command.name], "db": context.db}
+    fields: dict[str, Any] = {kind: body[context.command.name], "db": context.db}
     for name in optional:
         if name in body:
             value = body[name]

@@ -48,13 +48,13 @@ class AuditLog:
         wall_clock: Callable[[], float],
         process: uuid.UUID,
         *,
-        wanted: Predicate | None = None,
+        predicate: Predicate | None = None,
         rotate: Callable[[], None] = lambda: None,
     ) -> None:
         self._write = write
         self._clock = wall_clock
         self._process = process
-        self._wanted = wanted
+        self._predicate = predicate
         self.rotate = rotate
         self.authorization_success = False
         self._ended = False
@@ -82,7 +82,7 @@ class AuditLog:
                 "result": result,
             }
         )
-        if self._wanted is None or self._wanted.matches(message):
+        if self._predicate is None or self._predicate.matches(message):
             self._write(message)
 
     def observe(self, context: Context, body: bytes) -> None:
@@ -112,7 +112,7 @@ class AuditLog:
             parameters = {**name, "mechanism": conversation.mechanism}
             self.note(connection, "authenticate", parameters, Code.AuthenticationAbandoned)
 
-    def left(self, connection: ClientConnection) -> None:
+    def disconnected(self, connection: ClientConnection) -> None:
         """Write that the client has disconnected."""
         self.abandoned(connection)
         if connection.identity is not None:
@@ -120,16 +120,16 @@ class AuditLog:
             self.note(connection, "logout", logout(CLOSED, users, []))
 
     def parameter(self) -> ServerParameter:
-        def put(value: Any) -> None:
+        def assign(value: Any) -> None:
             self.authorization_success = truth(value)
 
-        return ServerParameter(name=_SUCCESS, get=lambda: self.authorization_success, put=put)
+        return ServerParameter(name=_SUCCESS, get=lambda: self.authorization_success, assign=assign)
 
     def _authorization(self, context: Context, code: int) -> None:
         parameters = {
             "command": context.command.name,
             "ns": context.namespace or context.db,
-            "args": document_to_python(context.shown),
+            "args": document_to_python(context.redacted_request),
         }
         self.note(context.connection, "authCheck", parameters, code)
 
@@ -143,7 +143,7 @@ def no_audit_parameter() -> ServerParameter:
     def refuse(_value: Any) -> None:
         raise CommandError(Code.BadValue, f"{_SUCCESS} needs an audit log: start with --auditDestination")
 
-    return ServerParameter(name=_SUCCESS, get=lambda: False, put=refuse)
+    return ServerParameter(name=_SUCCESS, get=lambda: False, assign=refuse)
 
 
 CLOSED = "Implicit logout due to client connection closure"

@@ -13,7 +13,7 @@ from docstore.commands.audit.log import logout as logged_out
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, PUBLIC, Command, Parameter, Response, Result, Role, Type
-from docstore.commands.eager_tasks import begun
+from docstore.commands.eager_tasks import start_eagerly
 from docstore.query.value.option_fields import option_fields
 
 
@@ -34,7 +34,7 @@ def _under_way(context: Context, work: Coroutine[Any, Any, dict[str, Any]]) -> R
     """Run the work, without a task if it does not wait: a data node finds users at once, a router has to ask for
     them.
     """
-    return work if context.services.access.passes_on else begun(work)
+    return work if context.services.access.passes_on else start_eagerly(work)
 
 
 async def authenticate(context: Context, arguments: Arguments) -> Result:

@@ -23,7 +23,7 @@ def get_parameter(context: Context, arguments: Arguments) -> Result:
     all_parameters, details = _options(arguments)
     body = context.body
     reply = {
-        parameter.name: _shown(parameter, details)
+        parameter.name: _describe(parameter, details)
         for parameter in parameters
         if all_parameters or parameter.name in body
     }
@@ -50,7 +50,7 @@ def _options(arguments: Arguments) -> tuple[bool, bool]:
     return bool(options.get("allParameters")), bool(options.get("showDetails"))
 
 
-def _shown(parameter: ServerParameter, details: bool) -> Any:
+def _describe(parameter: ServerParameter, details: bool) -> Any:
     return parameter.details() if details else parameter.get()
 
 
@@ -61,7 +61,7 @@ def set_parameter(context: Context, _arguments: Arguments) -> Result:
         raise CommandError(NO_CODE, "no option found to set, use help:true to see options")
     was = None
     for name, value in settings.items():
-        before = parameters.put(name, value)
+        before = parameters.assign(name, value)
         was = before if was is None else was
     return {"was": was}
 

@@ -136,11 +136,13 @@ def _create_indexes(db: str, documents: tuple[bytes, ...]) -> bytes:
         if namespace is None or namespace[0] != STRING:
             raise CommandError(Code.BadValue, "an index description needs the namespace in 'ns'")
         collections.add(split_namespace(text_of(namespace[1]))[1])
-        specifications.append(document_from(each for each in elements(document) if each[0] not in ("ns", "_id")))
+        specifications.append(
+            document_from(element for element in elements(document) if element[0] not in ("ns", "_id"))
+        )
     if len(collections) != 1:
         raise CommandError(Code.BadValue, "one insert describes indexes of one collection")
     body = bson.encode({"createIndexes": collections.pop()})
-    indexes = bson.encode({"indexes": [RawBSONDocument(each) for each in specifications], "$db": db})
+    indexes = bson.encode({"indexes": [RawBSONDocument(specification) for specification in specifications], "$db": db})
     return append_fields(body, indexes[4:-1])
 
 

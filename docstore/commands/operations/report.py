@@ -97,7 +97,7 @@ def describe(
         "microsecs_running": Int64(int(running * 1_000_000)),
         "op": _KINDS.get(context.command.name, "command"),
         "ns": context.reported_namespace or f"{context.db}.$cmd",
-        "command": _document(context.shown, shorten),
+        "command": _document(context.redacted_request, shorten),
     }
     if context.comment is not None:
         entry["comment"] = _comment(context.comment, shorten)
@@ -182,11 +182,11 @@ def _document(raw: bytes, shorten: bool) -> Mapping[str, Any]:
     """Return a command as it is shown; a long one that is to be shortened as `{$truncated, comment}`."""
     if not shorten or len(raw) <= _WHOLE_BYTES:
         return RawBSONDocument(raw)
-    shown: dict[str, Any] = {"$truncated": display_document(raw)}
+    document: dict[str, Any] = {"$truncated": display_document(raw)}
     comment = get_field(raw, "comment")
     if comment is not None:
-        shown["comment"] = _comment(comment, shorten)
-    return shown
+        document["comment"] = _comment(comment, shorten)
+    return document
 
 
 def _comment(comment: Value, shorten: bool) -> Any:

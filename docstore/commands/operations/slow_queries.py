@@ -31,4 +31,8 @@ def log_slow(context: Context, reply_bytes: int | None = None) -> None:
 
 
 def _logged(context: Context) -> dict[str, Any]:
-    return document_to_python(context.shown) if len(context.raw) <= _LOGGED_BYTES else {context.command.name: "..."}
+    return (
+        document_to_python(context.redacted_request)
+        if len(context.raw) <= _LOGGED_BYTES
+        else {context.command.name: "..."}
+    )

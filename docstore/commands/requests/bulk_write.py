@@ -97,8 +97,8 @@ class Run:
         """Return the request on the run's collection, with the statement ids of its operations."""
         session = context.session
         if session is not None:
-            places = range(self.first, self.first + len(self.statements))
-            session = session._replace(stmt_ids=tuple(map(session.statement_id, places)))
+            operation_numbers = range(self.first, self.first + len(self.statements))
+            session = session._replace(stmt_ids=tuple(map(session.statement_id, operation_numbers)))
         database, _ = split_namespace(self.namespace)
         return context.derived(db=database, namespace=self.namespace, session=session)
 

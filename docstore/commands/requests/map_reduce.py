@@ -154,7 +154,7 @@ def job_of(
     """
     if args["limit"] is not None and args["limit"] <= 0:
         raise CommandError(15958, "the limit must be positive")
-    finalize, scope = _given(args["finalize"]), _given(args["scope"])
+    finalize, scope = _non_null(args["finalize"]), _non_null(args["scope"])
     for name, function in (("map", args["map"]), ("reduce", args["reduce"]), ("finalize", finalize)):
         if function is not None and function[0] not in _FUNCTIONS:
             raise CommandError(Code.BadValue, f"'{name}' must be of string or code type")
@@ -163,7 +163,7 @@ def job_of(
     return MapReduceJob(
         map=args["map"],
         reduce=args["reduce"],
-        finalize=None if args.given().get("shardedFirstPass") else finalize,
+        finalize=None if args.sent_values().get("shardedFirstPass") else finalize,
         scope=None if scope is None else scope[1],
         stored=None if stored is None else checked(stored),
         collation=collation,
@@ -171,7 +171,7 @@ def job_of(
     )
 
 
-def _given(value: Value | None) -> Value | None:
+def _non_null(value: Value | None) -> Value | None:
     return None if value is None or value[0] == NULL else value
 
 

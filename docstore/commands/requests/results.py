@@ -58,21 +58,21 @@ class Target(Protocol):
         """
         ...
 
-    async def rename(self, made: str) -> bytes:
+    async def rename(self, temporary_name: str) -> bytes:
         """Put a collection that was filled into its place; the reply. Errors: those of the renaming, and of `fill`."""
         ...
 
-    async def drop(self, made: str) -> None:
+    async def drop(self, temporary_name: str) -> None:
         """Drop that collection, if it exists."""
         ...
 
 
 class OutOutput:
-    """`$out`. `made`: the name of the new collection."""
+    """`$out`. `temporary_name`: the name of the new collection."""
 
-    def __init__(self, target: Target, made: str) -> None:
+    def __init__(self, target: Target, temporary_name: str) -> None:
         self._target = target
-        self._made = made
+        self._temporary_name = temporary_name
         self.concern_error: dict[str, Any] | None = None
         """The reply's write concern error, if any."""
 
@@ -87,18 +87,18 @@ class OutOutput:
             indexes = [RawBSONDocument(index) for index in _first_batch(listed)]
         if options.get("capped"):
             raise CommandError(17152, f"namespace '{target.namespace}' is capped so it can't be used for $out")
-        await target.ask({"create": self._made, **options, "forOutput": True})
+        await target.ask({"create": self._temporary_name, **options, "forOutput": True})
         if len(indexes) > 1:
-            await target.ask({"createIndexes": self._made, "indexes": indexes[1:]})
+            await target.ask({"createIndexes": self._temporary_name, "indexes": indexes[1:]})
 
     async def write(self, documents: list[bytes]) -> None:
         """Write some results."""
-        await self._target.fill(self._made, [_with_id(document) for document in documents])
+        await self._target.fill(self._temporary_name, [_with_id(document) for document in documents])
 
     async def end(self) -> None:
         """Make the results visible."""
         try:
-            answer = await self._target.rename(self._made)
+            answer = await self._target.rename(self._temporary_name)
         except CommandError:
             await self.give_up()
             raise
@@ -107,7 +107,7 @@ class OutOutput:
 
     async def give_up(self) -> None:
         """Drop the new collection."""
-        await self._target.drop(self._made)
+        await self._target.drop(self._temporary_name)
 
 
 class Merging:

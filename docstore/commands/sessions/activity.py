@@ -68,7 +68,7 @@ class TransactionActivity:
         parameters: dict[str, Any] = {"txnNumber": Int64(self.number), "txnRetryCounter": 0, "autocommit": False}
         if self._read_concern:
             parameters["readConcern"] = self._read_concern
-        shown: dict[str, Any] = {
+        document: dict[str, Any] = {
             "parameters": parameters,
             "readTimestamp": Timestamp(self.read_timestamp >> 32, self.read_timestamp & 0xFFFFFFFF),
             "startWallClockTime": _iso(wall - (now - self.began)),
@@ -77,10 +77,10 @@ class TransactionActivity:
             "timeInactiveMicros": _micros(now - self.began - active),
         }
         if self.prepared is not None:
-            shown["timePreparedMicros"] = _micros(now - self.prepared)
+            document["timePreparedMicros"] = _micros(now - self.prepared)
         elif self.expires != math.inf:
-            shown["expiryTime"] = _iso(wall + (self.expires - now))
-        return {**shown, **self.details}
+            document["expiryTime"] = _iso(wall + (self.expires - now))
+        return {**document, **self.details}
 
 
 def _micros(seconds: float) -> Int64:

@@ -46,14 +46,14 @@ async def gather(call: Call) -> Figures:
     if figures.is_router:
         await _gather_cluster(call, figures)
     elif "repl" in status:
-        figures.replication = await _kept(call, figures, {"replSetGetStatus": 1})
+        figures.replication = await _ask_or_record(call, figures, {"replSetGetStatus": 1})
     return figures
 
 
 async def _gather_cluster(call: Call, figures: Figures) -> None:
-    figures.balancer = await _kept(call, figures, {"balancerStatus": 1})
-    figures.members = await _kept(call, figures, {"connPoolStats": 1})
-    listed = await _kept(call, figures, {"listShards": 1})
+    figures.balancer = await _ask_or_record(call, figures, {"balancerStatus": 1})
+    figures.members = await _ask_or_record(call, figures, {"connPoolStats": 1})
+    listed = await _ask_or_record(call, figures, {"listShards": 1})
     figures.shards = [] if listed is None else listed["shards"]
     count = {"$group": {"_id": {"ns": "$ns", "shard": "$shard"}, "chunks": {"$sum": 1}}}
     figures.chunks = await _rows(call, figures, "config", {"aggregate": "chunks", "pipeline": [count]})
@@ -66,7 +66,7 @@ async def _gather_cluster(call: Call, figures: Figures) -> None:
 
 
 async def _rows(call: Call, figures: Figures, db: str, command: Document) -> list[Document]:
-    reply = await _kept(call, figures, {**command, "cursor": {"batchSize": MAX_METRIC_ROWS}}, db)
+    reply = await _ask_or_record(call, figures, {**command, "cursor": {"batchSize": MAX_METRIC_ROWS}}, db)
     if reply is None:
         return []
     cursor = reply["cursor"]
@@ -79,7 +79,7 @@ async def _rows(call: Call, figures: Figures, db: str, command: Document) -> lis
     return rows
 
 
-async def _kept(call: Call, figures: Figures, command: Document, db: str = "admin") -> Document | None:
+async def _ask_or_record(call: Call, figures: Figures, command: Document, db: str = "admin") -> Document | None:
     """Return the reply; None if there is none, which is recorded."""
     reply = await _ask(call, db, command)
     if reply.get("ok") == 1:

@@ -50,7 +50,7 @@ def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
     else:
         syslog.openlog(process.name, syslog.LOG_PID, syslog.LOG_USER)
         write = _to_syslog
-    return AuditLog(write, time, uuid.uuid4(), wanted=event_filter, rotate=rotate)
+    return AuditLog(write, time, uuid.uuid4(), predicate=event_filter, rotate=rotate)
 
 
 class AuditFile:

@@ -53,12 +53,12 @@ _NO_AUTHORITY = (
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """Everything built from the files. `shown`: the certificate presented to other processes of the cluster."""
+    """Everything built from the files. `presented`: the certificate presented to other processes of the cluster."""
 
     accepting: ssl.SSLContext
     connecting: ssl.SSLContext
     own: Certificate
-    shown: Certificate
+    presented: Certificate
 
 
 class TlsCertificates:
@@ -99,14 +99,14 @@ class TlsCertificates:
     def mode_name(self) -> str:
         return str(self.mode.value)
 
-    def change_mode(self, wanted: Any) -> None:
+    def change_mode(self, value: Any) -> None:
         try:
-            mode = TlsMode(wanted)
+            mode = TlsMode(value)
         except ValueError:
             names = [f"'{mode.value}'" for mode in TlsMode]
             raise CommandError(
                 Code.BadValue,
-                f"Invalid tlsMode setting '{wanted}', expected one of: {', '.join(names[:-1])}, or {names[-1]}",
+                f"Invalid tlsMode setting '{value}', expected one of: {', '.join(names[:-1])}, or {names[-1]}",
             ) from None
         if _NEXT.get(self.mode) is not mode:
             raise CommandError(
@@ -140,7 +140,7 @@ class TlsCertificates:
         self.tell(datetime.now(UTC))
 
     def parameter(self) -> ServerParameter:
-        def put(value: Any) -> None:
+        def assign(value: Any) -> None:
             days = whole_number(_WARNING_PARAMETER, value)
             if days < 0:
                 raise CommandError(
@@ -149,14 +149,16 @@ class TlsCertificates:
                 )
             self._warning_days = days
 
-        return ServerParameter(name=_WARNING_PARAMETER, get=lambda: self._warning_days, put=put, startup_only=True)
+        return ServerParameter(
+            name=_WARNING_PARAMETER, get=lambda: self._warning_days, assign=assign, startup_only=True
+        )
 
     def accepted_by_version(self) -> dict[str, int]:
         return dict(self._versions)
 
     def tell(self, now: datetime) -> None:
         """Log the certificates in use, and those that expire soon."""
-        for kind, certificate in (("Server", self._material.own), ("Cluster", self._material.shown)):
+        for kind, certificate in (("Server", self._material.own), ("Cluster", self._material.presented)):
             if kind == "Cluster" and self._options.cluster_file is None:
                 continue
             subject, ends = certificate.subject.text, certificate.ends

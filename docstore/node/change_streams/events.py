@@ -126,27 +126,27 @@ Shown = tuple[bytes, bytes, int]
 
 
 class StreamOperation(Operation):
-    """An operation with its cached `event`, and `shown`, its document for streams without images."""
+    """An operation with its cached `event`, and `plain_event`, its document for streams without images."""
 
-    __slots__ = ("event", "shown")
+    __slots__ = ("event", "plain_event")
 
     def __init__(
         self, kind: str, namespace: str, o: bytes, o2: bytes | None, uuid: bytes | None, entry: EntryFields, index: int
     ) -> None:
         super().__init__(kind, namespace, o, o2, uuid, entry, index)
         self.event: Event | None = None
-        self.shown: Shown | None = None
+        self.plain_event: Shown | None = None
 
 
-def shown(operation: StreamOperation) -> Shown:
+def plain_event(operation: StreamOperation) -> Shown:
     """Return the event of a document's change for streams without images and expanded events; cached."""
-    event = operation.shown
+    event = operation.plain_event
     if event is None:
-        event = operation.shown = _shown(operation)
+        event = operation.plain_event = _build_plain_event(operation)
     return event
 
 
-def _shown(operation: StreamOperation) -> Shown:
+def _build_plain_event(operation: StreamOperation) -> Shown:
     key = _document_key(operation)
     uuid, timestamp = operation.uuid, operation.timestamp
     token = None if uuid is None else event_token(timestamp, operation.index, uuid, key)

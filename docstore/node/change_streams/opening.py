@@ -31,14 +31,14 @@ class StreamFilling(Filling):
         self._stream = stream
         self._deadline = context.deadline
 
-    def _hold_back(self, found: list[bytes], ended: bool) -> bool:
+    def _hold_back(self, documents: list[bytes], ended: bool) -> bool:
         """Return False: the token behind the batch covers every event read, so none is pushed back."""
         return False
 
-    def check_sizes(self, found: list[bytes]) -> None:
+    def check_sizes(self, documents: list[bytes]) -> None:
         """Check event sizes, unless large events are requested. Errors: BSONObjectTooLarge."""
         if not self._stream.gives_large:
-            super().check_sizes(found)
+            super().check_sizes(documents)
 
     def fill(self) -> Steps[None]:
         """Fill the batch. Errors: those of the stream, with error labels."""
@@ -77,18 +77,18 @@ def open_change_stream(
     return first_reply(context, filling)
 
 
-def stream_of(node: DataNode, asked: StreamOptions, pipeline: Pipeline) -> ChangeStream:
+def stream_of(node: DataNode, options: StreamOptions, pipeline: Pipeline) -> ChangeStream:
     """Return a new stream; `pipeline`: the stages behind `$changeStream`. Errors: ChangeStreamHistoryLost."""
     oplog = node.store.oplog
     assert oplog is not None, "the stage is refused on a node without one"
-    start = beginning(node, asked.options)
+    start = beginning(node, options.options)
     if is_lost(oplog, start - 1):
         raise history_lost()
     reader = node.parts.get(SharedReader)
     if reader is None:
         reader = node.parts[SharedReader] = SharedReader(node, oplog, cast("CommitProgress", node.replication))
     environment = Environment(clock=node.clock, rng=node.rng)
-    return ChangeStream(node, reader, asked, pipeline, environment, start)
+    return ChangeStream(node, reader, options, pipeline, environment, start)
 
 
 def scope_asked(context: Context, collection: str | None, options: ChangeStreamOptions) -> Scope:

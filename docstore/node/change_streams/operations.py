@@ -93,8 +93,8 @@ def _operation(raw: bytes, entry: EntryFields, index: int) -> StreamOperation | 
     return _command(fields["ns"][1][4:-1].decode(), fields, entry, index)
 
 
-def _of_document(told: DocumentEntry, entry: EntryFields, index: int) -> StreamOperation | None:
-    op, namespace, o, o2, uuid, _, _ = told
+def _of_document(change: DocumentEntry, entry: EntryFields, index: int) -> StreamOperation | None:
+    op, namespace, o, o2, uuid, _, _ = change
     kind = _DOCUMENTS[op]
     if op == UPDATE and get_field(o, "$v") is None:
         kind = "replace"
@@ -107,16 +107,16 @@ def _text(namespace: bytes) -> str:
     return namespace.decode()
 
 
-def _of_view(made: StreamOperation) -> StreamOperation | None:
+def _of_view(operation: StreamOperation) -> StreamOperation | None:
     """Return the event of a view, whose definition is a document of `system.views`."""
-    identity = get_field(made.o, "_id") or (None if made.o2 is None else get_field(made.o2, "_id"))
+    identity = get_field(operation.o, "_id") or (None if operation.o2 is None else get_field(operation.o2, "_id"))
     if identity is None:
         return None
-    made.kind = _OF_VIEWS["update" if made.kind == "replace" else made.kind]
-    made.namespace = identity[1][4:-1].decode()
-    made.db, made.collection = split_namespace(made.namespace)
-    made.of_view = True
-    return made
+    operation.kind = _OF_VIEWS["update" if operation.kind == "replace" else operation.kind]
+    operation.namespace = identity[1][4:-1].decode()
+    operation.db, operation.collection = split_namespace(operation.namespace)
+    operation.of_view = True
+    return operation
 
 
 def _command(namespace: str, fields: dict[str, Value], entry: EntryFields, index: int) -> StreamOperation | None:

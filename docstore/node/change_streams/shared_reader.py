@@ -220,12 +220,12 @@ class SharedReader:
             self._wake_all(list(self._ticks.get(tick, ())))
         self._set_timer()
 
-    def _wake_all(self, told: Sequence[News]) -> None:
-        if told and not self._woken:
+    def _wake_all(self, messages: Sequence[News]) -> None:
+        if messages and not self._woken:
             asyncio.get_running_loop().call_soon(self._tell)
-        for news in told:
+        for news in messages:
             self.forget(news)
-        self._woken += told
+        self._woken += messages
 
     def _tell(self) -> None:
         """Call back woken signals, as many as fit into a slice."""
@@ -262,12 +262,12 @@ class SharedReader:
                     self._wake_all(list(self._waiting[name]))
 
 
-def _remove(kept: dict[K, dict[News, None]], key: K, news: News) -> None:
-    among = kept.get(key)
+def _remove(registered: dict[K, dict[News, None]], key: K, news: News) -> None:
+    among = registered.get(key)
     if among is not None and news in among:
         del among[news]
         if not among:
-            del kept[key]
+            del registered[key]
 
 
 def is_lost(oplog: Oplog, position: int) -> bool:

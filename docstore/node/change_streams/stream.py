@@ -25,7 +25,7 @@ from docstore.collection.oplog.oplog import entry_optime
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.predicate import Predicate
-from docstore.node.change_streams.events import Event, StreamOperation, event_of, shown
+from docstore.node.change_streams.events import Event, StreamOperation, event_of, plain_event
 from docstore.node.change_streams.images import current_document, post_image, pre_image
 from docstore.node.change_streams.operations import operations_in
 from docstore.node.change_streams.shared_reader import is_lost
@@ -277,7 +277,7 @@ class ChangeStream:
                 and self._after is None
                 and self._awaited is None
             ):
-                event_shown = shown(operation)
+                event_shown = plain_event(operation)
                 if early is None or early.matches(event_shown[0]):
                     events.append(event_shown)
                 pending.popleft()

@@ -97,7 +97,9 @@ def _run_change_stream(context: Context, arguments: Arguments, collection: str |
     return run_steps(context, open_change_stream(context, arguments, collection, pipeline))
 
 
-def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str, hint: Hint | None) -> Steps[Result]:
+def _run(
+    context: Context, arguments: Arguments, pipeline: Pipeline, namespace: str, hint: Hint | None
+) -> Steps[Result]:
     view = yield from view_with_others(context, arguments)
     try:
         source = open_pipeline(
@@ -114,12 +116,12 @@ def _run(context: Context, arguments: Arguments, pipeline: Pipeline, shown: str,
     target = target_of(pipeline)
     if target is not None:
         bypass = arguments["bypassDocumentValidation"]
-        return (yield from write_results(context, target, releasing, bypass=bypass, shown=shown))
+        return (yield from write_results(context, target, releasing, bypass=bypass, shown=namespace))
     opened = first_batch(
         context,
         releasing,
         batch_size=batch_size_of(arguments),
-        namespace=shown,
+        namespace=namespace,
         max_bytes=arguments["batchBytes"],
     )
     return (yield from opened)

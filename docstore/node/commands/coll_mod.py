@@ -85,15 +85,15 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 def _change_series(
-    context: Context, arguments: Arguments, unit: WriteUnitOfWork, asked: SeriesChange, reply: dict[str, Any]
+    context: Context, arguments: Arguments, unit: WriteUnitOfWork, change: SeriesChange, reply: dict[str, Any]
 ) -> None:
     node = node_of(context)
-    series = asked.standing()
+    series = change.standing()
     if arguments["index"] is not None:
         index = bucket_index(series, arguments["index"])
         reply.update(_change_index(context, unit, series.buckets, index, None))
     request = {name: value for name, value in _request(context, arguments).items() if name == "expireAfterSeconds"}
-    definition = asked.definition(series)
+    definition = change.definition(series)
     if definition is not None:
         request["timeseries"] = (OBJECT, definition.document())
         redefine_series(node.store, unit, series, definition)
@@ -114,7 +114,7 @@ def _check(context: Context, arguments: Arguments) -> None:
 
 def _request(context: Context, arguments: Arguments) -> dict[str, Value]:
     """Return the fields that change options, as they were sent."""
-    request = {name: _sent(context, name) for name in arguments.given() if name in MODIFIABLE}
+    request = {name: _sent(context, name) for name in arguments.sent_values() if name in MODIFIABLE}
     expiry = request.get("expireAfterSeconds")
     if expiry is not None:
         request["expireAfterSeconds"] = _checked_expiry(node_of(context), expiry)
@@ -189,8 +189,8 @@ def _change_index(
     return reply
 
 
-def _index(collection: Collection, asked: Arguments) -> Index:
-    name, key = asked["name"], asked["keyPattern"]
+def _index(collection: Collection, arguments: Arguments) -> Index:
+    name, key = arguments["name"], arguments["keyPattern"]
     if name is None and key is None:
         raise CommandError(Code.InvalidOptions, "Must specify either index name or key pattern.")
     if name is not None and key is not None:
@@ -200,7 +200,7 @@ def _index(collection: Collection, asked: Arguments) -> Index:
     else:
         matches = [index for index in collection.indexes.values() if index.key_id == encode_key((OBJECT, key))]
     if matches and matches[0].spec.clustered:
-        if asked["hidden"] is not None:
+        if arguments["hidden"] is not None:
             raise CommandError(6011800, "The 'hidden' option is not supported for a clusteredIndex")
         matches = []
     if not matches:

@@ -18,23 +18,23 @@ async def run(context: Context, arguments: Arguments) -> Result:
     if arguments.value is not None and arguments.value[0] == STRING:
         raise CommandError(Code.InvalidNamespace, "dbStats is about the database that it is sent to: it takes no name")
     free = arguments["freeStorage"]
-    return await database_stats(context, _scale(arguments["scale"]), free=_asked(free))
+    return await database_stats(context, _scale(arguments["scale"]), free=_truth_of(free))
 
 
-def _asked(value: Value | None) -> bool:
+def _truth_of(value: Value | None) -> bool:
     """Return the truth value of an optional argument of any type; False if absent or null."""
     if value is None or value[0] == NULL:
         return False
     return truth_of(*value) if value[0] in (*NUMBERS, BOOL) else True
 
 
-def _scale(given: Value | None) -> int:
+def _scale(value: Value | None) -> int:
     """Return the bytes per unit. Errors (without code): not a number, or the lower 32 bits are not positive."""
-    if given is None or given[0] == NULL:
+    if value is None or value[0] == NULL:
         return 1
-    if given[0] not in NUMBERS:
+    if value[0] not in NUMBERS:
         raise CommandError(NO_CODE, "scale has to be a number > 0")
-    scale = (integer_of(*given) + _INT32_RANGE // 2) % _INT32_RANGE - _INT32_RANGE // 2
+    scale = (integer_of(*value) + _INT32_RANGE // 2) % _INT32_RANGE - _INT32_RANGE // 2
     if scale <= 0:
         raise CommandError(NO_CODE, "scale has to be > 0")
     return scale

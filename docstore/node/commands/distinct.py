@@ -101,19 +101,19 @@ def _open(context: Context, arguments: Arguments, query_context: QueryContext) -
     return ReleasingSource(source, view.release)
 
 
-def _reply(context: Context, found: DistinctValues) -> Steps[bytes]:
+def _reply(context: Context, distinct_values: DistinctValues) -> Steps[bytes]:
     """Return the reply with the values; a long one is assembled in steps."""
     parts: list[bytes] = []
     count = 0
-    for values in found.in_order():
+    for values in distinct_values.in_order():
         part: list[bytes] = []
         for position, (code, data) in enumerate(values, count):
             part += (bytes((code,)), b"%d\0" % position, data)
         parts.append(b"".join(part))
         count += len(values)
         yield PAUSE
-    if len(found) > RUN_LENGTH:
-        free_later(found)
+    if len(distinct_values) > RUN_LENGTH:
+        free_later(distinct_values)
     return _enclosed(context, enclosed(b"".join(parts)))
 
 

@@ -104,8 +104,8 @@ def _summed(context: Context, source: DocumentSource) -> Steps[_Sum]:
             until = step_end(node)
 
 
-def _reply(found: _Sum) -> Result:
-    return {"numChunks": found.chunks, "md5": found.md5.hexdigest()}
+def _reply(checksum: _Sum) -> Result:
+    return {"numChunks": checksum.chunks, "md5": checksum.md5.hexdigest()}
 
 
 COMMAND = FILE_MD5.command(run)

@@ -62,9 +62,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     if context.namespace not in node.store.catalog.collections:
         resolved = viewed(context)
         if resolved is not None:
-            shown = find_on_view_at_once(context, node, arguments, resolved)
-            if shown is not None:
-                return shown
+            view_reply = find_on_view_at_once(context, node, arguments, resolved)
+            if view_reply is not None:
+                return view_reply
             return run_steps(context, _run_on_view(context, arguments, resolved))
     identity = _identity(arguments)
     if identity is None:
@@ -159,7 +159,7 @@ def _tail(context: Context, collection: Collection, query: FindQuery, options: C
 
 
 def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView) -> Steps[Encoded]:
-    shown = context.namespace
+    namespace = context.namespace
     natural = natural_sort(arguments)
     hint = hint_of(arguments["hint"]) if natural is None else Hint(natural=parse_sort(natural).natural)
     source = yield from open_view(context, resolved, find_stages(arguments), query_context_of(context, arguments), hint)
@@ -168,7 +168,7 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
             context,
             source,
             batch_size=batch_size_on_view(arguments),
-            namespace=shown,
+            namespace=namespace,
             max_bytes=arguments["batchBytes"],
         )
     )
@@ -176,17 +176,17 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
 
 def _identity(arguments: Arguments) -> Value | None:
     """Return the `_id` if the request is a lookup by `_id` only; else None."""
-    given = arguments.given()
-    raw = given.get("filter")
+    sent = arguments.sent_values()
+    raw = sent.get("filter")
     identity = None if raw is None else identity_in(raw)
-    return identity if identity is not None and given.keys() <= _LEAN else None
+    return identity if identity is not None and sent.keys() <= _LEAN else None
 
 
 def _by_id(collection: Collection, identity: Value, state: StepState) -> list[bytes]:
-    found = collection.look_up(state.reader, identity)
-    if found is None or (state.owned is not None and not state.owned.matches(found[1])):
+    record = collection.look_up(state.reader, identity)
+    if record is None or (state.owned is not None and not state.owned.matches(record[1])):
         return []
-    return [found[1]]
+    return [record[1]]
 
 
 COMMAND = FIND.command(run, BATCH_BYTES, STATEMENT_TIME)

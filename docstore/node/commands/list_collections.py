@@ -60,7 +60,7 @@ def _listed(context: Context, arguments: Arguments, batch_size: int | None) -> S
     tree = None if raw_filter is None else parse_filter(raw_filter)
     predicate = None if tree is None else compile_filter(tree)
     entries = _entries(store, context.db, None if tree is None else _name_in(tree))
-    source = MadeSource(_shown(entries, predicate, name_only=arguments["nameOnly"]), node_of(context).clock)
+    source = MadeSource(_describe_entries(entries, predicate, name_only=arguments["nameOnly"]), node_of(context).clock)
     return (yield from first_batch(context, source, batch_size=batch_size, catalog=True, namespace=namespace))
 
 
@@ -79,16 +79,16 @@ def _entries(store: Store, database: str, name: str | None) -> list[_Entry]:
     return entries
 
 
-def _name_in(asked: Filter) -> str | None:
+def _name_in(condition: Filter) -> str | None:
     """Return the name that the filter requires, or None."""
-    name_value = equalities(asked).get("name")
+    name_value = equalities(condition).get("name")
     return text_of(name_value) if name_value is not None and name_value[0] == STRING else None
 
 
-def _shown(entries: list[_Entry], wanted: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:
+def _describe_entries(entries: list[_Entry], predicate: Predicate | None, *, name_only: bool) -> Iterator[bytes | None]:
     for name, kind, describing in entries:
         raw = _named(name, kind) if name_only else describing()
-        yield raw if wanted is None or wanted.matches(raw) else None
+        yield raw if predicate is None or predicate.matches(raw) else None
 
 
 @lru_cache(maxsize=256)

@@ -17,10 +17,10 @@ from docstore.node.read.plan_shapes import planned_collection
 
 async def run(context: Context, _arguments: Arguments) -> Result:
     collection = await planned_collection(context)
-    return {"filters": [] if collection is None else [_shown(entry) for entry in collection.index_filters.all()]}
+    return {"filters": [] if collection is None else [_describe(entry) for entry in collection.index_filters.all()]}
 
 
-def _shown(index_filter: IndexFilter) -> dict[str, Any]:
+def _describe(index_filter: IndexFilter) -> dict[str, Any]:
     document: dict[str, Any] = {
         "query": RawBSONDocument(index_filter.query),
         "sort": RawBSONDocument(index_filter.sort),

@@ -55,7 +55,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         try:
             return await change(about, {}, act)
         except MustWait as wait:
-            await wait.over()
+            await wait.wait()
 
 
 def _check_writable(which: str, namespace: str) -> None:

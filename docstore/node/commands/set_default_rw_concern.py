@@ -41,31 +41,31 @@ async def run(context: Context, arguments: Arguments) -> Result:
             changes["defaultWriteConcern"] = concern.document()
     if read is not None:
         changes["defaultReadConcern"] = _checked_read(read)
-    outcome = await change(context, {}, lambda unit: replication.concern_defaults.put(unit, changes, node.now()))
+    outcome = await change(context, {}, lambda unit: replication.concern_defaults.update(unit, changes, node.now()))
     return {**shown_defaults(node), **outcome}
 
 
-def _checked_write(given: bytes, present: WriteConcern | None) -> WriteConcern | None:
-    if given == EMPTY_DOCUMENT:
+def _checked_write(raw: bytes, present: WriteConcern | None) -> WriteConcern | None:
+    if raw == EMPTY_DOCUMENT:
         if present is not None:
             raise CommandError(
                 Code.IllegalOperation, "The global default write concern cannot be unset once it is set."
             )
         return None
-    concern = parse_write_concern(OBJECT, given)
+    concern = parse_write_concern(OBJECT, raw)
     if concern.w == 0:
         raise CommandError(Code.BadValue, "Unacknowledged write concern is not suitable for the default write concern")
     return concern
 
 
-def _checked_read(given: bytes) -> dict[str, Any] | None:
+def _checked_read(raw: bytes) -> dict[str, Any] | None:
     """Return the default read concern; None removes it. Only level `local` is allowed."""
-    if given == EMPTY_DOCUMENT:
+    if raw == EMPTY_DOCUMENT:
         return None
-    level = parse_read_concern(OBJECT, given).level
+    level = parse_read_concern(OBJECT, raw).level
     if level in (ReadLevel.LINEARIZABLE, ReadLevel.SNAPSHOT):
         raise CommandError(Code.BadValue, f"level: '{level.value}' is not suitable for the default read concern")
-    if document_to_python(given).keys() != {"level"}:
+    if document_to_python(raw).keys() != {"level"}:
         raise CommandError(Code.BadValue, "a default read concern has a level and nothing else")
     if level is not ReadLevel.LOCAL:
         raise CommandError(Code.NotImplemented, f"level '{level.value}' is not supported as the default read concern")

@@ -238,11 +238,11 @@ def check_images(command: str, arguments: Arguments, namespace: str) -> bool:
     return enabled
 
 
-def choice(field: str, given: str, allowed: tuple[str, ...]) -> str:
-    """Return `given` if it is an allowed word. Errors: BadValue."""
-    if given not in allowed:
-        raise CommandError(Code.BadValue, f"Enumeration value '{given}' for field '{field}' is not a valid value.")
-    return given
+def choice(field: str, word: str, allowed: tuple[str, ...]) -> str:
+    """Return `word` if it is an allowed word. Errors: BadValue."""
+    if word not in allowed:
+        raise CommandError(Code.BadValue, f"Enumeration value '{word}' for field '{field}' is not a valid value.")
+    return word
 
 
 def _check_id_index(spec: bytes | None, collation: bytes | None) -> None:

@@ -15,17 +15,17 @@ _STAR = from_python("*")
 _ALL = (_STAR, array_value([_STAR]))
 
 
-def drops_all(asked: Value) -> bool:
+def drops_all(selector: Value) -> bool:
     """Return True if all indexes but `_id_` are selected."""
-    return asked in _ALL
+    return selector in _ALL
 
 
-def chosen_indexes(collection: Collection, asked: Value) -> list[Index]:
+def chosen_indexes(collection: Collection, selector: Value) -> list[Index]:
     """Return the selected indexes.
 
     Errors: IndexNotFound, AmbiguousIndexKeyPattern, TypeMismatch; InvalidOptions for the `_id` index.
     """
-    code, data = asked
+    code, data = selector
     if code == STRING:
         return _by_names(collection, [text_of(data)])
     if code == ARRAY:
@@ -43,13 +43,13 @@ def chosen_indexes(collection: Collection, asked: Value) -> list[Index]:
             Code.TypeMismatch,
             f"BSON field 'dropIndexes.index' is the wrong type '{TYPE_NAMES[code]}', expected types '[string, object]'",
         )
-    matches = [index for index in collection.indexes.values() if index.key_id == encode_key(asked)]
+    matches = [index for index in collection.indexes.values() if index.key_id == encode_key(selector)]
     if not matches:
-        raise CommandError(Code.IndexNotFound, f"can't find index with key: {display(asked)}")
+        raise CommandError(Code.IndexNotFound, f"can't find index with key: {display(selector)}")
     if len(matches) > 1:
         raise CommandError(
             Code.AmbiguousIndexKeyPattern,
-            f"{len(matches)} indexes found for key: {display(asked)}, identify by name instead",
+            f"{len(matches)} indexes found for key: {display(selector)}, identify by name instead",
         )
     return [_droppable(matches[0])]
 

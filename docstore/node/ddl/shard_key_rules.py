@@ -21,7 +21,7 @@ from docstore.sharding.key import ShardKey
 
 async def shard_key_of(node: DataNode, namespace: str) -> ShardKey | None:
     """Return the shard key of a collection; None if unsharded. Errors: those of reading its routing."""
-    owned = None if node.shard_filter is None else await node.shard_filter.known(namespace)
+    owned = None if node.shard_filter is None else await node.shard_filter.ownership_of(namespace)
     return None if owned is None else owned.shard_key
 
 

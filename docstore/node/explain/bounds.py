@@ -69,9 +69,9 @@ def scan_intervals(
     return {path: intervals[path] if towards > 0 else intervals[path][::-1] for path, towards in turned}
 
 
-def interval_text(found: Range, direction: int = 1, *, folded: bool = False) -> str:
+def interval_text(key_range: Range, direction: int = 1, *, folded: bool = False) -> str:
     """Return the text of a range of ascending keys; reversed for a descending field."""
-    low, high = _low(found.lo, folded), _high(found.hi, folded)
+    low, high = _low(key_range.lo, folded), _high(key_range.hi, folded)
     if direction > 0:
         return f"{low}, {high}"
     opening = "[" if high[-1] == "]" else "("
@@ -91,13 +91,13 @@ _HIGHEST_VALUES: dict[int, Edge] = {
 }  # fmt: skip
 
 
-def range_edges(found: Range) -> tuple[Edge, Edge] | None:
+def range_edges(key_range: Range) -> tuple[Edge, Edge] | None:
     """Return the lowest and highest value of a range of ascending keys; None if they cannot be determined easily."""
-    low = _LOWEST_VALUES.get(found.lo[0]) if len(found.lo) == 1 else None
-    lowest = (low, True) if low is not None else _edge(found.lo, True)
-    highest = _HIGHEST_VALUES.get(found.hi[0]) if len(found.hi) == 1 else None
+    low = _LOWEST_VALUES.get(key_range.lo[0]) if len(key_range.lo) == 1 else None
+    lowest = (low, True) if low is not None else _edge(key_range.lo, True)
+    highest = _HIGHEST_VALUES.get(key_range.hi[0]) if len(key_range.hi) == 1 else None
     if highest is None:
-        highest = _edge(found.hi, False)
+        highest = _edge(key_range.hi, False)
     return None if lowest is None or highest is None else (lowest, highest)
 
 

@@ -46,7 +46,7 @@ _TRUE = (BOOL, b"\1")
 
 def explain_change_stream(context: Context, collection: str | None, pipeline: Pipeline) -> Result:
     """Return the explain reply without execution statistics. Errors: those of opening the stream."""
-    report = _Told(context, collection, pipeline)
+    report = _StreamStages(context, collection, pipeline)
     stages = [report.cursor, *report.steps, *report.given_out, *map(shown_stage, report.behind.stages)]
     return {"explainVersion": "1", "stages": stages, **frame(context)}
 
@@ -55,10 +55,10 @@ def explain_run_of_change_stream(
     context: Context, collection: str | None, pipeline: Pipeline, *, all_plans: bool
 ) -> Steps[Result]:
     """Return the explain reply with execution statistics. Errors: those of the stream too."""
-    node, report = node_of(context), _Told(context, collection, pipeline)
+    node, report = node_of(context), _StreamStages(context, collection, pipeline)
     began = node.clock()
     scanned = yield from _scanned(node, report.start)
-    stream = stream_of(node, report.asked, report.filtered)
+    stream = stream_of(node, report.stream_options, report.filtered)
     feed, events = Feed(), 0
     running = RunningPipeline(report.behind)
     try:
@@ -67,7 +67,7 @@ def explain_run_of_change_stream(
             filling = StreamFilling(context, stream, _EVENTS_AT_ONCE, MAX_BATCH_BYTES)
             yield from filling.fill()
             events += filling.count
-            feed.put(array_documents(b"".join(filling.array_parts()[0])))
+            feed.append(array_documents(b"".join(filling.array_parts()[0])))
             while stages.next_batch(math.inf)[0]:
                 pass
             if filling.exhausted or not filling.count:
@@ -84,25 +84,25 @@ def explain_run_of_change_stream(
     stage_documents = [report.cursor | stage_stats(scanned[1], seconds)]
     stage_documents += [step | stage_stats(stream.taken, seconds) for step in report.steps]
     stage_documents += [step | stage_stats(events, seconds) for step in report.given_out]
-    return {"explainVersion": "1", "stages": [*stage_documents, *running.shown(runs=True)], **frame(context)}
+    return {"explainVersion": "1", "stages": [*stage_documents, *running.stage_documents(runs=True)], **frame(context)}
 
 
-class _Told:
+class _StreamStages:
     """A stream's stages in display order: oplog scan, steps from entries to events, image steps, the user's stages."""
 
     def __init__(self, context: Context, collection: str | None, pipeline: Pipeline) -> None:
         options, remaining = change_stream_of(pipeline)
         check_stream_concern(context)
-        self.asked = StreamOptions(scope_asked(context, collection, options), options)
+        self.stream_options = StreamOptions(scope_asked(context, collection, options), options)
         self.start = beginning(node_of(context), options)
-        filters, self.behind = leading_filters(remaining, self.asked)
+        filters, self.behind = leading_filters(remaining, self.stream_options)
         self.filtered = replace(remaining, stages=remaining.stages[: len(filters)])
         conditions = [] if options.expanded else [{"operationType": {"$in": list(_TYPES)}}]
         conditions += [filter_document(tree) for tree in filters]
         match = [{"$match": conditions[0] if len(conditions) == 1 else {"$and": conditions}}] if conditions else []
         self.cursor = _cursor(self.start)
         self.steps = _steps(pipeline, options, self.start)
-        self.given_out = [*match, *_images(self.asked), *_met(options)]
+        self.given_out = [*match, *_images(self.stream_options), *_token_check(options)]
 
 
 def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
@@ -122,18 +122,18 @@ def _scanned(node: DataNode, start: int) -> Steps[tuple[int, int]]:
     return examined, matches
 
 
-def _cursor_stats(scan: dict[str, Any], examined: int, given: int, seconds: float) -> dict[str, Any]:
+def _cursor_stats(scan: dict[str, Any], examined: int, returned: int, seconds: float) -> dict[str, Any]:
     """Return the statistics of the scan, which has reached the end of the oplog but is not exhausted."""
     milliseconds = round(seconds * 1000)
     scan_fields = {name: scan[name] for name in ("direction", "minRecord")}
     stages = {
-        "stage": scan["stage"], "filter": scan["filter"], "nReturned": given,
-        "executionTimeMillisEstimate": milliseconds, "works": examined + 1, "advanced": given,
-        "needTime": examined - given, "needYield": 0, "saveState": 0, "restoreState": 0, "isEOF": 0, **scan_fields,
+        "stage": scan["stage"], "filter": scan["filter"], "nReturned": returned,
+        "executionTimeMillisEstimate": milliseconds, "works": examined + 1, "advanced": returned,
+        "needTime": examined - returned, "needYield": 0, "saveState": 0, "restoreState": 0, "isEOF": 0, **scan_fields,
         "docsExamined": examined,
     }  # fmt: skip
     return {
-        "executionSuccess": True, "nReturned": given, "executionTimeMillis": milliseconds, "totalKeysExamined": 0,
+        "executionSuccess": True, "nReturned": returned, "executionTimeMillis": milliseconds, "totalKeysExamined": 0,
         "totalDocsExamined": examined, "executionStages": stages,
     }  # fmt: skip
 
@@ -169,17 +169,19 @@ def _steps(pipeline: Pipeline, options: ChangeStreamOptions, start: int) -> list
     return [{"$changeStream": step} for step in steps]
 
 
-def _images(asked: StreamOptions) -> list[dict[str, Any]]:
+def _images(stream_options: StreamOptions) -> list[dict[str, Any]]:
     """Return the steps that add pre-images and post-images."""
     steps = []
-    if asked.wants_before:
-        steps.append({"stage": "internalAddPreImage", "fullDocumentBeforeChange": asked.options.before_change})
-    if asked.wants_full:
-        steps.append({"stage": "$_internalChangeStreamAddPostImage", "fullDocument": asked.options.full_document})
+    if stream_options.wants_before:
+        steps.append({"stage": "internalAddPreImage", "fullDocumentBeforeChange": stream_options.options.before_change})
+    if stream_options.wants_full:
+        steps.append(
+            {"stage": "$_internalChangeStreamAddPostImage", "fullDocument": stream_options.options.full_document}
+        )
     return [{"$changeStream": step} for step in steps]
 
 
-def _met(options: ChangeStreamOptions) -> list[dict[str, Any]]:
+def _token_check(options: ChangeStreamOptions) -> list[dict[str, Any]]:
     """Return the step that requires the event of the start token."""
     token = options.token
     if token is None or token.is_mark:

@@ -70,7 +70,9 @@ Over = Callable[[Context, View, DocumentSource], Stream]
 """Opens a stream over the documents of a search."""
 
 
-async def explained(context: Context, subject: Subject, verbosity: str, over: Over | None = None) -> dict[str, Any]:
+async def explained(
+    context: Context, subject: Subject, verbosity: str, open_stream: Over | None = None
+) -> dict[str, Any]:
     """Return the reply's sections about the plan and, depending on the verbosity, its execution."""
     node = node_of(context)
     view = await finish_steps(context, view_of(context))
@@ -80,7 +82,9 @@ async def explained(context: Context, subject: Subject, verbosity: str, over: Ov
         plan, winning, planner = allowing(PAUSED, lambda: _planned(context, subject, view, collection, indexes))
         reply: dict[str, Any] = {"queryPlanner": planner}
         if verbosity != "queryPlanner":
-            reply["executionStats"] = await _measured(context, subject, view, collection, indexes, plan, winning, over)
+            reply["executionStats"] = await _measured(
+                context, subject, view, collection, indexes, plan, winning, open_stream
+            )
         if verbosity == "allPlansExecution":
             reply["executionStats"]["allPlansExecution"] = []
     finally:
@@ -144,9 +148,9 @@ async def _measured(
     indexes: Sequence[Index],
     plan: Plan,
     winning: Stage,
-    over: Over | None,
+    open_stream: Over | None,
 ) -> dict[str, Any]:
-    """Run the query to its end, or as far as `over` reads, and return the executionStats section."""
+    """Run the query to its end, or as far as `open_stream` reads, and return the executionStats section."""
     node = node_of(context)
     began = node.clock()
     failure: CommandError | None = None
@@ -161,7 +165,7 @@ async def _measured(
             lambda: Source(collection, subject.query, plan, view.reader, view.owned, node.clock, measured=True),
         )
         stats = source.plan_stats()
-        stream = FindStream(source) if over is None else over(context, view, source)
+        stream = FindStream(source) if open_stream is None else open_stream(context, view, source)
         try:
             await finish_steps(context, until_done(node, lambda until: stream.next_batch(until)[1]))
         except CommandError as error:

@@ -43,13 +43,13 @@ async def explain_aggregate(
         running = RunningPipeline(pipeline)
         if runs:
             await running.run_own(context)
-        return {"explainVersion": "1", "stages": running.shown(runs), **frame(context, command)}
+        return {"explainVersion": "1", "stages": running.stage_documents(runs), **frame(context, command)}
     collection = node_of(context).store.collection(context.namespace)
     query, remaining = located(pipeline, collection, context.namespace).find_query(hint)
     running = RunningPipeline(remaining)
     subject = Subject(query, collation=pipeline.query_context.collation)
     try:
-        sections = await explained(context, subject, verbosity, running.over if remaining.stages else None)
+        sections = await explained(context, subject, verbosity, running.open_over if remaining.stages else None)
     finally:
         running.close()
     if not remaining.stages:
@@ -58,7 +58,7 @@ async def explain_aggregate(
     cursor: dict[str, Any] = {"$cursor": sections}
     if runs:
         cursor |= stage_stats(sections["executionStats"]["nReturned"], 0.0)
-    return {"explainVersion": "1", "stages": [cursor, *running.shown(runs)], **frame(context, command)}
+    return {"explainVersion": "1", "stages": [cursor, *running.stage_documents(runs)], **frame(context, command)}
 
 
 def _optimized(planner: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class RunningPipeline:
         if self._spill is not None:
             self._spill.close()
 
-    def over(self, context: Context, view: View, source: DocumentSource) -> Stream:
+    def open_over(self, context: Context, view: View, source: DocumentSource) -> Stream:
         """Open the stages over a find's documents."""
         return self._open(FindStream(source), self._environment(context, view))
 
@@ -114,7 +114,7 @@ class RunningPipeline:
 
         return chained([partial(measured, stage) for stage in self._stages], source, environment.clock)
 
-    def shown(self, runs: bool) -> list[dict[str, Any]]:
+    def stage_documents(self, runs: bool) -> list[dict[str, Any]]:
         """Return the stages, with their statistics if they ran."""
         documents = [
             shown_stage(stage) | (self._stage_figures(position) if runs else {})
@@ -147,19 +147,19 @@ def shown_stage(stage: Stage) -> dict[str, Any]:
         return {"$sort": {"sortKey": dict(stage.sort.fields), **limit}}
     if isinstance(stage, Unwind):
         return {"$unwind": _unwind_options(stage, {"path": "$" + stage.path})}
-    document: dict[str, Any] = document_to_python(stage.shown)
+    document: dict[str, Any] = document_to_python(stage.explained_specification)
     if isinstance(stage, Lookup) and stage.unwind is not None:
         options = {"preserveNullAndEmptyArrays": stage.unwind.keep_empty}
         document["$lookup"]["unwinding"] = _unwind_options(stage.unwind, {}) | options
     return document
 
 
-def _unwind_options(stage: Unwind, shown: dict[str, Any]) -> dict[str, Any]:
+def _unwind_options(stage: Unwind, document: dict[str, Any]) -> dict[str, Any]:
     if stage.keep_empty:
-        shown["preserveNullAndEmptyArrays"] = True
+        document["preserveNullAndEmptyArrays"] = True
     if stage.index_path is not None:
-        shown["includeArrayIndex"] = stage.index_path
-    return shown
+        document["includeArrayIndex"] = stage.index_path
+    return document
 
 
 def stage_stats(returned: int, seconds: float) -> dict[str, Any]:

@@ -113,16 +113,16 @@ def find_stages(
         (access if covered else access.inputs[0]).details["indexBounds"] = {}
     builder = _FindBuilder(query, access, projection, covered)
     if owned:
-        builder.put("SHARDING_FILTER")
+        builder.add_stage("SHARDING_FILTER")
     if sorts := bool(query.sort.fields) and not plan.provides_sort:
         builder.sort()
     if query.skip:
-        builder.put("SKIP", skipAmount=query.skip)
+        builder.add_stage("SKIP", skipAmount=query.skip)
     builder.project()
     if query.limit and not sorts:
-        builder.put("LIMIT", limitAmount=query.limit)
+        builder.add_stage("LIMIT", limitAmount=query.limit)
     if isinstance(query.filter, Or) and query.hint is None:
-        builder.put("SUBPLAN")
+        builder.add_stage("SUBPLAN")
     return builder.stage
 
 
@@ -135,7 +135,7 @@ class _FindBuilder:
         self._projection = projection if projection is not None and elements(projection) else None
         self._covered = covered
 
-    def put(self, name: str, **details: Any) -> None:
+    def add_stage(self, name: str, **details: Any) -> None:
         self.stage = Stage(name, details=details, inputs=[self.stage])
 
     def sort(self) -> None:
@@ -146,17 +146,17 @@ class _FindBuilder:
         details: dict[str, Any] = {"sortPattern": _sort_pattern(sort), "memLimit": MAX_BYTES}
         if self._query.limit:
             details["limitAmount"] = self._query.limit + self._query.skip
-        self.put("SORT", **details, type="default" if sort.measures else "simple")
+        self.add_stage("SORT", **details, type="default" if sort.measures else "simple")
 
     def project(self) -> None:
         """Add the projection stage, unless there is none or it exists already."""
         if self._query.return_key:
-            self.put("RETURN_KEY")
+            self.add_stage("RETURN_KEY")
         elif self._projection is not None:
             kind = "DEFAULT" if not _is_simple(self._projection) else "COVERED" if self._covered else "SIMPLE"
             # The projection that distinct uses is shown without fields.
             fields = document_to_python(self._projection) if self._query.needs is None else {}
-            self.put(f"PROJECTION_{kind}", transformBy=fields)
+            self.add_stage(f"PROJECTION_{kind}", transformBy=fields)
             self._projection = None
 
 

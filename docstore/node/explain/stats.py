@@ -24,7 +24,7 @@ class ExecutionStats:
     advanced: int
     ended: bool
 
-    def shown(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         return {
             "nReturned": self.advanced,
             "executionTimeMillisEstimate": 0,
@@ -61,13 +61,13 @@ def _measured(stage: Stage, run: Run) -> tuple[dict[str, Any], ExecutionStats]:
     stage_document: dict[str, Any] = {"stage": stage.name}
     if stage.condition is not None:
         stage_document["filter"] = stage.condition
-    stage_document |= own.shown() | stage.details | extra
+    stage_document |= own.document() | stage.details | extra
     return stage_document | inputs_shown(stage.name, [document for document, _ in inputs]), own
 
 
-def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], ExecutionStats]:
+def _branch(stage: Stage, run: Run, position: int) -> tuple[dict[str, Any], ExecutionStats]:
     """Return one input of a union, including documents that the union drops as duplicates."""
-    examined = run.stats.branches[place] if run.stats.branches else Examined()
+    examined = run.stats.branches[position] if run.stats.branches else Examined()
     if stage.name == "EOF":
         execution_stats = ExecutionStats(1, 0, True)
         extra: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def _branch(stage: Stage, run: Run, place: int) -> tuple[dict[str, Any], Executi
         keys = examined.keys - examined.seeks - examined.ended_by_key
         advanced = examined.documents if stage.details["isMultiKey"] and run.stats.examined is not examined else keys
         execution_stats, extra = _index_stats(stage, examined, advanced, run.stats.exhausted)
-    return {"stage": stage.name} | execution_stats.shown() | stage.details | extra, execution_stats
+    return {"stage": stage.name} | execution_stats.document() | stage.details | extra, execution_stats
 
 
 Measured = tuple[ExecutionStats, dict[str, Any]]
@@ -104,14 +104,14 @@ def _index_scan(stage: Stage, run: Run, inputs: list[ExecutionStats]) -> Measure
     return _index_stats(stage, stats.examined, advanced, stats.exhausted)
 
 
-def _index_stats(stage: Stage, examined: Examined, given: int, ended: bool) -> Measured:
+def _index_stats(stage: Stage, examined: Examined, advanced: int, ended: bool) -> Measured:
     several = bool(stage.details["isMultiKey"])
     tested = examined.keys - examined.seeks - examined.ended_by_key if several else 0
-    return ExecutionStats(examined.keys + int(ended and not examined.ended_by_key), given, ended), {
+    return ExecutionStats(examined.keys + int(ended and not examined.ended_by_key), advanced, ended), {
         "keysExamined": examined.keys,
         "seeks": examined.seeks + 1,
         "dupsTested": tested,
-        "dupsDropped": tested - given if several else 0,
+        "dupsDropped": tested - advanced if several else 0,
     }
 
 

@@ -52,7 +52,7 @@ from docstore.node.read.at_once import collation_of, is_apart, scan_at_once, val
 from docstore.node.read.cursors import FIRST_BATCH_DOCUMENTS, opened_reply, whole_reply
 from docstore.node.read.snapshot import StepState, newest
 from docstore.node.read.sources import kept_source
-from docstore.node.timeseries.reading import asking, taken_apart
+from docstore.node.timeseries.reading import asking, unpack_buckets
 from docstore.node.timeseries.series import Series, series_over
 from docstore.node.upkeep.execution import is_profiled
 from docstore.query.filter.compile import compile_filter
@@ -75,7 +75,7 @@ def aggregate_at_once(context: Context, node: DataNode, arguments: Arguments, na
     None, with nothing done, otherwise. A cursor keeps the documents beyond the first batch.
     """
     stages: list[bytes] = arguments["pipeline"]
-    options = arguments.given()
+    options = arguments.sent_values()
     if not options.keys() <= _GIVEN or not stages or arguments["cursor"] is None:
         return None
     if options.get("batchBytes", MAX_INLINE_RESULT_BYTES) < MAX_INLINE_RESULT_BYTES:
@@ -99,7 +99,7 @@ def find_on_view_at_once(
     context: Context, node: DataNode, arguments: Arguments, resolved: ResolvedView
 ) -> Encoded | None:
     """Return the reply of a find on a view, as `aggregate_at_once` does."""
-    if _is_of_shard(context, node) or resolved.collation is not None or not arguments.given().keys() <= _OF_FIND:
+    if _is_of_shard(context, node) or resolved.collation is not None or not arguments.sent_values().keys() <= _OF_FIND:
         return None
     if natural_sort(arguments) is not None:
         return None
@@ -337,7 +337,7 @@ class _Step:
         if piece.counted is not None:
             count = sum(map(measured.count, buckets))
             return self.through(piece.counted.documents(count), piece.pipeline)
-        documents = taken_apart(buckets, measured.of, node.clock, until)
+        documents = unpack_buckets(buckets, measured.of, node.clock, until)
         if documents is None:
             raise _More
         return self.through(documents, piece.pipeline)

@@ -43,11 +43,11 @@ def check_named(context: Context, arguments: Arguments, pipeline: Pipeline) -> N
 
     Errors: CommandOnShardedViewNotSupportedOnMongod, with the names in `alsoReads`.
     """
-    if context.shard_version is None or not pipeline.others:
+    if context.shard_version is None or not pipeline.other_collections:
         return
     versions = arguments["otherVersions"]
     named = set() if versions is None else {name for name, _, _ in elements(versions)}
-    read = _read(node_of(context).store, context.db, pipeline.others, pipeline.query_context)
+    read = _read(node_of(context).store, context.db, pipeline.other_collections, pipeline.query_context)
     if not named.issuperset(read):
         raise CommandError(
             Code.CommandOnShardedViewNotSupportedOnMongod,
@@ -68,7 +68,7 @@ def _read(store: Store, database: str, names: Iterable[str], query_context: Quer
         view = resolve_view(store, f"{database}.{name}")
         if view is not None:
             remaining.append(view.ns.partition(".")[2])
-            remaining += parse_pipeline(view.pipeline, query_context=query_context).others
+            remaining += parse_pipeline(view.pipeline, query_context=query_context).other_collections
     return collections
 
 
@@ -96,7 +96,7 @@ def view_with_others(context: Context, arguments: Arguments) -> Steps[View]:
                 shard_filter.check_version(namespace, version, write=False)
         except MustWait as section:
             view.release()
-            yield section.over()
+            yield section.wait()
         except BaseException:
             view.release()
             raise

@@ -22,7 +22,7 @@ from docstore.errors import CommandError
 from docstore.kernel.match.predicate import Predicate
 from docstore.namespace import check_collection_name, split_namespace
 from docstore.node.ddl.catalog_changes import check_takes_documents
-from docstore.node.entry import Repeated, begun, enter_change, enter_write, write_in_slices
+from docstore.node.entry import Repeated, enter_change, enter_write, run_continuation, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.merge import MergeOutput
 from docstore.node.pipeline.on_primary import PrimaryTarget, primary_elsewhere, write_on_primary
@@ -114,9 +114,9 @@ def _write_here(
             exhausted = batch.exhausted
             # Producing the documents took a slice, and each step of writing takes one.
             yield node.pause()
-            yield from begun(write_documents(node, namespace, output, batch.documents))
+            yield from run_continuation(write_documents(node, namespace, output, batch.documents))
             yield node.pause()
-        yield from begun(enter_change(node, namespace))
+        yield from run_continuation(enter_change(node, namespace))
         output.end()
     except BaseException:
         output.give_up()

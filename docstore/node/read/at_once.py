@@ -111,7 +111,7 @@ def find_at_once(context: Context, node: DataNode, arguments: Arguments, collect
 
 
 def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
-    options = arguments.given()
+    options = arguments.sent_values()
     if not options.keys() <= _FIND_OPTIONS:
         return None
     projection = None
@@ -247,7 +247,7 @@ def count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int
 
 
 def _count_at_once(context: Context, node: DataNode, arguments: Arguments) -> int | None:
-    options = arguments.given()
+    options = arguments.sent_values()
     collection = node.store.collection(context.namespace)
     if collection is None or not options.keys() <= _COUNT_OPTIONS:
         return None
@@ -289,7 +289,7 @@ def distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> 
 
 
 def _distinct_at_once(context: Context, node: DataNode, arguments: Arguments) -> DistinctValues | None:
-    options = arguments.given()
+    options = arguments.sent_values()
     collection = node.store.collection(context.namespace)
     if collection is None or not options.keys() <= _DISTINCT_OPTIONS:
         return None

@@ -248,7 +248,7 @@ def _opened(
             lsid=None if session is None else session.lsid,
             transaction=None if session is None else session.transaction,
             no_timeout=no_timeout,
-            origin=context.shown,
+            origin=context.redacted_request,
             owner=context.owner,
             needs=context.needs,
         )

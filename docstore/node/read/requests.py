@@ -36,7 +36,7 @@ def query_context_of(context: Context, arguments: Arguments) -> QueryContext:
 
     Errors: those of `let` and the collation.
     """
-    node, options = node_of(context), arguments.given()
+    node, options = node_of(context), arguments.sent_values()
     query_context = query_context_at(node, options.get("let"), options.get(STATEMENT_TIME_NAME))
     if options.get("fromMongos"):
         query_context = replace(query_context, halves=True)

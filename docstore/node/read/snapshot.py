@@ -81,7 +81,7 @@ def view_of(context: Context) -> Steps[View]:
         except MustWait as section:
             # The wait may advance the majority-committed state: take a newer one with the newer filter.
             release()
-            yield section.over()
+            yield section.wait()
         except BaseException:
             release()
             raise
@@ -160,7 +160,7 @@ def state_at_once(context: Context, collection: Collection) -> StepState | None:
     at, leases = context.read_concern.at_cluster_time, node.replication.leases
     if at is None or leases is None or node.shard_filter is not None:
         return None
-    lease = leases.kept(at)
+    lease = leases.lease_at(at)
     if lease is None:
         return None
     state = StepState(lease.snapshot, None, lease)

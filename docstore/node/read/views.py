@@ -90,7 +90,7 @@ def view_pipeline(resolved: ResolvedView, stages: Sequence[bytes], query_context
 def check_other_views(context: Context, pipeline: Pipeline) -> None:
     """Check the views that the stages read. Errors: OptionNotSupportedOnView for one with another collation."""
     store = node_of(context).store
-    for name in pipeline.others:
+    for name in pipeline.other_collections:
         namespace = f"{context.db}.{name}"
         view = None if namespace in store.catalog.collections else find_view(store, namespace)
         if view is not None and view.collation != pipeline.query_context.collation:

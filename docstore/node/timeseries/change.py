@@ -44,7 +44,7 @@ class SeriesChange:
         fields = _CUSTOM if face.has_custom_buckets else _FIELDS
         parsed = None if raw_options is None else parse_fields("collMod.timeseries", raw_options, fields)
         granularity = None if parsed is None else parsed["granularity"]
-        self._custom = None if parsed is None else check_bucketing(parsed.given())
+        self._custom = None if parsed is None else check_bucketing(parsed.sent_values())
         granularities = tuple(GRANULARITIES)
         self._granularity = (
             None if granularity is None else choice("collMod.timeseries.granularity", granularity, granularities)

@@ -44,7 +44,7 @@ def created_series(node: DataNode, arguments: Arguments, namespace: str, face: F
     if arguments["timeseries"] is None:
         return None
     fields = parse_fields("create.timeseries", arguments["timeseries"], _CUSTOM if face.has_custom_buckets else _FIELDS)
-    custom = check_bucketing(fields.given())
+    custom = check_bucketing(fields.sent_values())
     granularity_name = fields["granularity"] or "seconds"
     granularity = None if custom else choice("create.timeseries.granularity", granularity_name, tuple(GRANULARITIES))
     for name in _REFUSED:

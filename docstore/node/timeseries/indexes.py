@@ -69,9 +69,9 @@ def measured_paths(series: Series) -> list[str]:
     return [path for path in paths if path.partition(".")[0] not in of_others]
 
 
-def bucket_choice(series: Series, asked: Value) -> Value:
+def bucket_choice(series: Series, name_or_key: Value) -> Value:
     """Return the bucket index's name or key, given an index's name or its key on measurements."""
-    return (OBJECT, bucket_key(series.definition, asked[1])) if asked[0] == OBJECT else asked
+    return (OBJECT, bucket_key(series.definition, name_or_key[1])) if name_or_key[0] == OBJECT else name_or_key
 
 
 def bucket_index(series: Series, raw: bytes) -> bytes:

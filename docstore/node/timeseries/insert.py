@@ -160,7 +160,7 @@ class SeriesInserts:
                 self._at = filling.fill(documents, self._at, GATHERED_MEASUREMENTS, GATHERED_BYTES)
             while self._at < end and not _enough(filling):
                 self._at += 1
-                if not self._taken(series, filling, self._at - 1, indexed):
+                if not self._try_take(series, filling, self._at - 1, indexed):
                     return
                 if together:
                     break
@@ -175,7 +175,7 @@ class SeriesInserts:
         statements = [self._statement(position) for position in range(self._at, len(self._documents))]
         return self._node.store.sessions.none_executed(row.lsid, row.txn_number, statements)
 
-    def _taken(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> bool:
+    def _try_take(self, series: Series, filling: Filling, position: int, indexed: list[str]) -> bool:
         """Add one measurement; return True to continue with the next."""
         try:
             self._take(series, filling, position, indexed)
@@ -251,7 +251,7 @@ class SeriesInserts:
         drafts = filling.drafts[: len(documents)]
         try:
             with self._node.store.unit(session=self._session_write) as unit:
-                self._put(unit, series, drafts, documents)
+                self._add_to_unit(unit, series, drafts, documents)
                 self.outcome.last = unit.commit() or self.outcome.last
         except WriteConflict:
             # They are checked again when the conflicting transaction has ended.
@@ -265,7 +265,7 @@ class SeriesInserts:
             self._known.keep(uuid + key, bucket)
         self.outcome.n += counters_of(self._node, series).note(drafts)
 
-    def _put(self, unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes]) -> None:
+    def _add_to_unit(self, unit: WriteUnitOfWork, series: Series, drafts: list[Bucket], documents: list[bytes]) -> None:
         """Add buckets to a unit, in one batch if each has one statement or statement ids do not matter."""
         buckets = series.buckets
         statements = None if self._session_write is None else [self._statements(draft.positions) for draft in drafts]
@@ -329,5 +329,5 @@ def _enough(filling: Filling) -> bool:
     return filling.gathered >= GATHERED_MEASUREMENTS or filling.gathered_bytes >= GATHERED_BYTES
 
 
-def _at(values: list[T], places: list[int]) -> list[T]:
-    return [values[index] for index in places]
+def _at(values: list[T], positions: list[int]) -> list[T]:
+    return [values[index] for index in positions]

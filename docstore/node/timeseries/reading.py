@@ -24,8 +24,8 @@ from docstore.kernel.scan.documents import EXHAUSTED, scan
 from docstore.kernel.scan.fetch import Examined
 from docstore.kernel.series.unpacking import greatest_time
 from docstore.node.limits import MAX_UNPACKED_BYTES
-from docstore.node.timeseries.asked import Bound, asked_of
 from docstore.node.timeseries.series import Series
+from docstore.node.timeseries.series_conditions import Bound, asked_of
 from docstore.query.value.values import int32_value
 from docstore.storage import Family, Reader
 from docstore.timeseries.definition import CONTROL
@@ -60,18 +60,18 @@ class Asking:
             return None
         return buckets
 
-    def measurements(self, wanted: frozenset[str] | None) -> Measurements:
-        """Return the unpacker for the matching measurements. `wanted`: the fields to read; None: any."""
+    def measurements(self, fields: frozenset[str] | None) -> Measurements:
+        """Return the unpacker for the matching measurements. `fields`: the fields to read; None: any."""
         definition, bound = self.series.definition, self.bound
-        if bound.predicate is not None and wanted is not None:
-            wanted = None if self.fields is None else wanted | self.fields
-        return measurements(definition.time_field, definition.meta_field, wanted, bound.tests, bound.predicate)
+        if bound.predicate is not None and fields is not None:
+            fields = None if self.fields is None else fields | self.fields
+        return measurements(definition.time_field, definition.meta_field, fields, bound.tests, bound.predicate)
 
     def newest_by_index(self, reader: Reader, first: int) -> list[bytes] | None:
         """Return `of_newest` of all buckets, backwards, by an index on their greatest times; None without one."""
         definition = self.series.definition
         coll = self.series.buckets
-        some: list[Value] = [(OBJECT, raw) for _, raw in self._said()]
+        some: list[Value] = [(OBJECT, raw) for _, raw in self._bucket_conditions()]
         if not coll.secondary or not some or self.bound.tests or self.bound.predicate is not None:
             return None
         name = encoded_name(definition.time_field)
@@ -129,7 +129,7 @@ class Asking:
     def _by_index(self, reader: Reader, clock: Callable[[], float], until: float) -> list[bytes] | None:
         """Return the buckets by an index on their greatest or least times; a bound on both would need two fields."""
         coll = self.series.buckets
-        conditions = self._said()
+        conditions = self._bucket_conditions()
         if not any(name.startswith("$") for name, _ in conditions) and not any(
             index.fields[0][0] == name for index in coll.secondary for name, _ in conditions
         ):
@@ -149,7 +149,7 @@ class Asking:
         scan.used()
         return buckets
 
-    def _said(self) -> list[tuple[str, bytes]]:
+    def _bucket_conditions(self) -> list[tuple[str, bytes]]:
         """Return the general path's conditions on buckets, with the field that each begins with."""
         definition = self.series.definition
         stage = UnpackBucket(b"", definition.time_field, definition.meta_field, definition.span_seconds)
@@ -170,7 +170,7 @@ def asking(series: Series, filter_: bytes) -> Asking | None:
     return Asking(series, filter_, (form, _UNPACKED, False, None, None, ()), bound, conditions.fields)
 
 
-def taken_apart(
+def unpack_buckets(
     buckets: list[bytes], take: Callable[[bytes], list[bytes]], clock: Callable[[], float], until: float
 ) -> list[bytes] | None:
     """Return the measurements of buckets, or None if that takes too long. Errors: those of `Measurements`."""

@@ -43,7 +43,7 @@ class TransactionEndings:
 
     def _prepare(self, context: Context, session: Session) -> Steps[bytes]:
         node = self._node
-        transaction = self._sessions.known(session)
+        transaction = self._sessions.find_transaction(session)
         if transaction.busy:
             yield from transaction.turn(ended=True)
         if transaction.state is not State.PREPARED:
@@ -105,7 +105,7 @@ class TransactionEndings:
         return reply
 
     def _commit_known(self, context: Context, session: Session, commit_timestamp: int | None) -> Steps[OpTime | None]:
-        transaction = self._sessions.known(session)
+        transaction = self._sessions.find_transaction(session)
         if transaction.busy:
             yield from transaction.turn(ended=True)
         if transaction.state in (State.OPEN, State.PREPARED):
@@ -172,7 +172,7 @@ class TransactionEndings:
         optime = self._sessions.aborted_before(session) if prepared else None
         if optime is None:
             try:
-                transaction = self._sessions.known(session)
+                transaction = self._sessions.find_transaction(session)
                 if not (prepared and transaction.state is State.PREPARED):
                     transaction.check()
             except CommandError as error:
@@ -208,7 +208,7 @@ class TransactionEndings:
         optime = self._sessions.committed_before(session)
         if optime is None:
             try:
-                transaction = self._sessions.known(session)
+                transaction = self._sessions.find_transaction(session)
                 if transaction.state is State.OPEN:
                     self._sessions.abort(transaction)
                 if transaction.state is not State.COMMITTED:

@@ -34,7 +34,7 @@ class SessionTransactions:
         self._by_session: dict[bytes, Transaction] = {}
         self.open: set[Transaction] = set()
 
-    def known(self, session: Session) -> Transaction:
+    def find_transaction(self, session: Session) -> Transaction:
         """Return the transaction that the session names.
 
         Errors: NoSuchTransaction, TransactionTooOld, TransactionCommitted.

@@ -78,7 +78,7 @@ class TransactionRegistry:
         if session.starts:
             transaction = yield from self._begin(context, session)
         else:
-            transaction = self.sessions.known(session)
+            transaction = self.sessions.find_transaction(session)
             transaction.check()
         if transaction.busy:
             yield from transaction.turn()
@@ -119,10 +119,10 @@ class TransactionRegistry:
         if reports_errors(context.command, result):
             self.sessions.abort(transaction)
         elif self._node.shard_filter is not None:
-            return self._told(result, transaction)
+            return self._with_read_only(result, transaction)
         return result
 
-    def _told(self, result: Result, transaction: Transaction) -> Result:
+    def _with_read_only(self, result: Result, transaction: Transaction) -> Result:
         """Return the reply with `readOnly`, which tells the router if there is anything to commit here."""
         store = transaction.store
         read_only = store is None or not store.operations
@@ -200,7 +200,7 @@ class TransactionRegistry:
     def expire(self) -> None:
         """Abort transactions past their lifetime."""
         now = self._node.clock()
-        for transaction in [each for each in self.sessions.open if each.activity.expires <= now]:
+        for transaction in [candidate for candidate in self.sessions.open if candidate.activity.expires <= now]:
             self.sessions.abort(transaction)
 
 

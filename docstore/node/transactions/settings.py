@@ -27,10 +27,10 @@ class TransactionSettings:
         """Return the server parameters of these limits."""
         return (
             ServerParameter(
-                name="transactionLifetimeLimitSeconds", get=lambda: self.lifetime_seconds, put=self._put_lifetime
+                name="transactionLifetimeLimitSeconds", get=lambda: self.lifetime_seconds, assign=self._put_lifetime
             ),
             ServerParameter(
-                name="maxTransactionLockRequestTimeoutMillis", get=lambda: self.patience_ms, put=self._put_patience
+                name="maxTransactionLockRequestTimeoutMillis", get=lambda: self.patience_ms, assign=self._put_patience
             ),
         )
 

@@ -94,7 +94,7 @@ class Transaction:
         inner.parts = Parts(node.parts)
         inner.parts[type(node)] = inner
         self._node = inner
-        self._services = services.over(inner.parts)
+        self._services = services.with_parts(inner.parts)
 
     def enter(self, namespace: str) -> Steps[None]:
         """Wait, before a request uses a collection, for pending exclusive users of it."""
@@ -102,7 +102,7 @@ class Transaction:
             try:
                 self._filter.check_use(namespace)
             except MustWait as others:
-                yield others.over()
+                yield others.wait()
             else:
                 return
 

@@ -58,20 +58,20 @@ class CatalogAudit:
                 elif change.ns.endswith(f".{SYSTEM_VIEWS}"):
                     yield from _of_view(change)
 
-    def _of_catalog(self, change: Change, made: list[str]) -> Iterator[Event]:
+    def _of_catalog(self, change: Change, created: list[str]) -> Iterator[Event]:
         """Return the events of one catalog change.
 
-        `made`: collections created earlier in the same unit; extended here.
+        `created`: collections created earlier in the same unit; extended here.
         """
         database = split_namespace(change.ns)[0]
         command = document_to_python(change.after or b"")
         kind, value = next(iter(command.items()))
         if kind == "create":
             namespace = f"{database}.{value}"
-            other_namespaces = [name for name in self._store.namespaces(database) if name not in (*made, namespace)]
-            if not other_namespaces and not made:
+            other_namespaces = [name for name in self._store.namespaces(database) if name not in (*created, namespace)]
+            if not other_namespaces and not created:
                 yield "createDatabase", {"ns": database}
-            made.append(namespace)
+            created.append(namespace)
             if not value.startswith("system."):
                 yield "createCollection", {"ns": namespace}
                 if "idIndex" in command:

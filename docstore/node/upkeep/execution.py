@@ -71,11 +71,11 @@ class Execution:
         self.add(lambda: stats)
         return stats
 
-    def lookup(self, identity: Value, *, found: bool) -> None:
+    def lookup(self, identity: Value, *, exists: bool) -> None:
         """Count a write's lookup by `_id`, if figures are exact."""
         if self.exact:
             examined = Examined()
-            examined.keys = examined.documents = int(found)
+            examined.keys = examined.documents = int(exists)
             stats = PlanStats(Plan(IdLookup(identity), None, provides_sort=False), examined=examined)
             self.add(lambda: stats)
 

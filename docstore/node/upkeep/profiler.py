@@ -133,7 +133,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
         "ns": namespace,
     }
     statement = _statement(context) if to_python(reply_fields["ok"]) == 1 else None
-    shown_command = [element for element in elements(context.shown) if element[0] not in _LONG_FIELDS]
+    shown_command = [element for element in elements(context.redacted_request) if element[0] not in _LONG_FIELDS]
     entry["command"] = RawBSONDocument(document_from(_commented(context, statement or shown_command)))
     failure = reply_fields
     if statement is not None and "writeErrors" in reply_fields:
@@ -170,7 +170,7 @@ def _entry(context: Context, namespace: str, reply: bytes, millis: int, now: Dat
 def _statement(context: Context) -> list[tuple[str, int, bytes]] | None:
     """Return the statement of an update or delete with exactly one, unless it is redacted."""
     name = context.command.name
-    if name not in _STATEMENTS or context.shown is not context.raw:
+    if name not in _STATEMENTS or context.redacted_request is not context.raw:
         return None
     statements = context.documents(_STATEMENTS[name])
     if len(statements) != 1:
@@ -188,7 +188,7 @@ def _commented(context: Context, fields: list[tuple[str, int, bytes]]) -> list[t
     It is the comment of the request, or else of the command that opened its cursor. To a redacted request nothing is
     added.
     """
-    if context.shown is not context.raw or any(name == "comment" for name, _, _ in fields):
+    if context.redacted_request is not context.raw or any(name == "comment" for name, _, _ in fields):
         return fields
     comment = context.comment
     execution = None if context.begun_progress is None else context.begun_progress.execution
@@ -197,22 +197,22 @@ def _commented(context: Context, fields: list[tuple[str, int, bytes]]) -> list[t
     return fields if comment is None else [*fields, ("comment", *comment)]
 
 
-def _written(context: Context, name: str, told: dict[str, Value]) -> dict[str, Any]:
+def _written(context: Context, name: str, reply: dict[str, Value]) -> dict[str, Any]:
     """Return the counts of a write."""
-    if name == "findAndModify" and "lastErrorObject" in told:
-        last = {field_name: (code, data) for field_name, code, data in elements(told["lastErrorObject"][1])}
+    if name == "findAndModify" and "lastErrorObject" in reply:
+        last = {field_name: (code, data) for field_name, code, data in elements(reply["lastErrorObject"][1])}
         n, upserted = to_python(last["n"]), int("upserted" in last)
         if "updatedExisting" not in last:
             return {"ndeleted": n}
         execution = None if context.begun_progress is None else context.begun_progress.execution
         modified = execution.modified if isinstance(execution, Execution) else 0
         return {"nMatched": n - upserted, "nModified": modified, "nUpserted": upserted}
-    if "n" not in told:
+    if "n" not in reply:
         return {}
-    n = to_python(told["n"])
-    if name == "update" and "nModified" in told:
-        upserted = len(elements(told["upserted"][1])) if "upserted" in told else 0
-        return {"nMatched": n - upserted, "nModified": to_python(told["nModified"]), "nUpserted": upserted}
+    n = to_python(reply["n"])
+    if name == "update" and "nModified" in reply:
+        upserted = len(elements(reply["upserted"][1])) if "upserted" in reply else 0
+        return {"nMatched": n - upserted, "nModified": to_python(reply["nModified"]), "nUpserted": upserted}
     return {_COUNTS[name]: n} if name in _COUNTS else {}
 
 

@@ -14,11 +14,11 @@ _NAME = "minSnapshotHistoryWindowInSeconds"
 def snapshot_window(history: UndoHistory) -> ServerParameter:
     """Return the parameter, which reads and sets the undo history's window."""
 
-    def put(value: Any) -> None:
+    def assign(value: Any) -> None:
         seconds = whole_number(_NAME, value)
         if seconds < 0:
             text = f"Invalid value for parameter {_NAME}: {seconds} is not greater than or equal to 0"
             raise CommandError(Code.BadValue, text)
         history.window = seconds
 
-    return ServerParameter(name=_NAME, get=lambda: history.window, put=put)
+    return ServerParameter(name=_NAME, get=lambda: history.window, assign=assign)

@@ -24,9 +24,9 @@ class TtlSettings:
             ServerParameter(
                 name="ttlMonitorEnabled",
                 get=lambda: self.enabled,
-                put=lambda value: setattr(self, "enabled", truth(value)),
+                assign=lambda value: setattr(self, "enabled", truth(value)),
             ),
-            ServerParameter(name="ttlMonitorSleepSecs", get=lambda: self.sleep_seconds, put=self._set_sleep),
+            ServerParameter(name="ttlMonitorSleepSecs", get=lambda: self.sleep_seconds, assign=self._set_sleep),
         )
 
     def _set_sleep(self, value: Any) -> None:

@@ -35,7 +35,7 @@ _SOMEONE = from_python(
 _INVALID = (KeyError, TypeError, ValueError, AttributeError)
 
 
-class _Known(NamedTuple):
+class _ParsedUser(NamedTuple):
     """A user, parsed from its document under the roles of one generation."""
 
     generation: int
@@ -53,7 +53,7 @@ class LocalUsers:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._catalog = store.catalog
-        self._known: dict[UserName, _Known] = {}
+        self._known: dict[UserName, _ParsedUser] = {}
         self._seen_key = ""
         self._ring: tuple[tuple[int, bytes], ProfileRing] | None = None
         self.graph = RoleGraph(self.role)
@@ -90,7 +90,7 @@ class LocalUsers:
             return None
         if len(self._known) >= MAX_CACHED_USERS:
             self._known.clear()
-        self._known[name] = _Known(generation, raw, user)
+        self._known[name] = _ParsedUser(generation, raw, user)
         return user
 
     async def known_by(self, name: UserName, secret: bytes) -> KnownBy:

@@ -21,10 +21,10 @@ from docstore.query.filter.parse import parse_filter
 from docstore.query.pausing import PAUSED, allowing
 from docstore.query.value.long_lists import sort_keys
 from docstore.security import builtin_roles
-from docstore.security.given import names_argument, role_name, user_name
 from docstore.security.names import RoleName, UserName
 from docstore.security.restrictions import Restriction
 from docstore.security.roles import Inheritance, role_names
+from docstore.security.user_arguments import names_argument, role_name, user_name
 
 _PER_NAME = 1024
 """Work units charged for the lookup of a user or role."""
@@ -65,27 +65,27 @@ def users_info(context: Context, arguments: Arguments) -> Result:
 
 def _user_documents(users: LocalUsers, names: list[UserName]) -> Iterator[dict[str, Any]]:
     """Yield the documents of those of the users that exist, each once."""
-    wanted = list(set(names))
-    sort_keys(wanted)
-    for name in wanted:
+    unique_names = list(set(names))
+    sort_keys(unique_names)
+    for name in unique_names:
         spend(_PER_NAME)
         document = users.user_document(name)
         if document is not None:
             yield document
 
 
-def _names(name_of: Callable[[Any, str], Name], asked: Any, db: str) -> list[Name]:
+def _names(name_of: Callable[[Any, str], Name], argument: Any, db: str) -> list[Name]:
     """Return the names of the requested users or roles; other tasks may run meanwhile."""
 
-    def name(given: Any) -> Name:
+    def name(member: Any) -> Name:
         spend(_PER_NAME)
-        return name_of(given, db)
+        return name_of(member, db)
 
-    return allowing(PAUSED, lambda: [name(given) for given in (asked if isinstance(asked, list) else [asked])])
+    return allowing(PAUSED, lambda: [name(value) for value in (argument if isinstance(argument, list) else [argument])])
 
 
-def _is_one(asked: Any) -> bool:
-    return not isinstance(asked, bool) and bool(asked == 1)
+def _is_one(argument: Any) -> bool:
+    return not isinstance(argument, bool) and bool(argument == 1)
 
 
 def _hidden(arguments: Arguments) -> set[str]:

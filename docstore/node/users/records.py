@@ -31,7 +31,7 @@ class Records:
         self._node = node
         self._unit = unit
 
-    def _made(self, namespace: str) -> Collection:
+    def _ensure_collection(self, namespace: str) -> Collection:
         store, unit = self._node.store, self._unit
         collection = store.collection(namespace)
         if collection is None:
@@ -44,16 +44,16 @@ class Records:
     def insert(self, namespace: str, document: Mapping[str, Any]) -> None:
         """Insert a document. Errors: DuplicateKey."""
         self._write_schema()
-        self._unit.insert(self._made(namespace), bson.encode(document))
+        self._unit.insert(self._ensure_collection(namespace), bson.encode(document))
 
     def _write_schema(self) -> None:
         """Write the schema version, which other programs expect, and which shows that users or roles have existed."""
-        versions = self._made(VERSIONS_NS)
+        versions = self._ensure_collection(VERSIONS_NS)
         if versions.by_id(self._unit, from_python(_SCHEMA["_id"])) is None:
             self._unit.insert(versions, bson.encode(_SCHEMA))
 
     def find(self, namespace: str, key: str) -> dict[str, Any] | None:
-        match = self._found(namespace, key)
+        match = self._find(namespace, key)
         return None if match is None else document_to_python(match[1])
 
     def replace(self, namespace: str, document: Mapping[str, Any]) -> None:
@@ -61,16 +61,16 @@ class Records:
         self._replace(namespace, document["_id"], bson.encode(document))
 
     def _replace(self, namespace: str, key: Any, raw: bytes) -> None:
-        match = self._found(namespace, key)
+        match = self._find(namespace, key)
         assert match is not None, "it was read in this unit"
         if raw != match[1]:
-            self._unit.replace(self._made(namespace), *match, raw)
+            self._unit.replace(self._ensure_collection(namespace), *match, raw)
 
     def remove(self, namespace: str, key: str) -> bool:
         """Remove a document; return True if it existed."""
-        match = self._found(namespace, key)
+        match = self._find(namespace, key)
         if match is not None:
-            self._unit.remove(self._made(namespace), *match)
+            self._unit.remove(self._ensure_collection(namespace), *match)
         return match is not None
 
     def remove_of(self, namespace: str, db: str) -> list[dict[str, Any]]:
@@ -83,20 +83,20 @@ class Records:
                 self.remove(namespace, _field(raw, "_id"))
         return names
 
-    def revoke(self, namespace: str, gone: Callable[[Any], bool]) -> None:
-        """Revoke the roles that `gone` selects from all users or roles."""
+    def revoke(self, namespace: str, is_revoked: Callable[[Any], bool]) -> None:
+        """Revoke the roles that `is_revoked` selects from all users or roles."""
         for raw in self._all(namespace):
             roles = _field(raw, "roles")
-            if isinstance(roles, list) and any(map(gone, roles)):
-                kept = "roles", *from_python([role for role in roles if not gone(role)])
-                changed = document_from(kept if field[0] == "roles" else field for field in elements(raw))
+            if isinstance(roles, list) and any(map(is_revoked, roles)):
+                roles_field = "roles", *from_python([role for role in roles if not is_revoked(role)])
+                changed = document_from(roles_field if field[0] == "roles" else field for field in elements(raw))
                 self._replace(namespace, _field(raw, "_id"), changed)
 
     def _all(self, namespace: str) -> list[bytes]:
         collection = self._node.store.collection(namespace)
         return [] if collection is None else list(collection.documents(self._unit))
 
-    def _found(self, namespace: str, key: Any) -> tuple[int, bytes] | None:
+    def _find(self, namespace: str, key: Any) -> tuple[int, bytes] | None:
         collection = self._node.store.collection(namespace)
         return None if collection is None else collection.by_id(self._unit, from_python(key))
 

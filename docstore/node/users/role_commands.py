@@ -26,10 +26,10 @@ from docstore.node.users.records import Records, change_records, is_duplicate
 from docstore.node.users.user_commands import asked_restrictions, asked_roles, changed_roles, documents_of
 from docstore.query.pausing import PAUSED, allowing
 from docstore.security.builtin_roles import is_builtin
-from docstore.security.given import check_reach, privilege_list
 from docstore.security.names import RoleName
 from docstore.security.privileges import Privileges
 from docstore.security.roles import privileges_of_documents
+from docstore.security.user_arguments import check_reach, privilege_list
 
 
 def _given_privileges(arguments: Arguments) -> Privileges:
@@ -151,10 +151,10 @@ async def drop_all_roles(context: Context, _arguments: Arguments) -> Result:
     return await change_records(context, ROLES_NS, act, reply)
 
 
-def _take_from_all(records: Records, gone: Callable[[dict[str, Any]], bool]) -> None:
+def _take_from_all(records: Records, is_dropped: Callable[[dict[str, Any]], bool]) -> None:
     """Revoke dropped roles from all users and roles."""
     for namespace in (USERS_NS, ROLES_NS):
-        records.revoke(namespace, lambda role: isinstance(role, dict) and gone(role))
+        records.revoke(namespace, lambda role: isinstance(role, dict) and is_dropped(role))
 
 
 async def _change_privileges(context: Context, arguments: Arguments, *, granting: bool) -> Result:

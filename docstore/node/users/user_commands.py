@@ -30,10 +30,10 @@ from docstore.node.node import node_of
 from docstore.node.users.records import Records, change_records, is_duplicate
 from docstore.query.pausing import PAUSED, allowing
 from docstore.security.certificates import subject_of
-from docstore.security.given import mechanism_list, restriction_list, role_list
 from docstore.security.names import EXTERNAL, RoleName, UserName
 from docstore.security.saslprep import NotPreparable
 from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
+from docstore.security.user_arguments import mechanism_list, restriction_list, role_list
 
 _PREPARATION = {
     "prohibited": (50692, "U_STRINGPREP_PROHIBITED_ERROR"),
@@ -64,18 +64,18 @@ async def _credentials(
     return {credential.mechanism: credential.document() for credential in credentials}
 
 
-def _roles(context: Context, given: bytes | None) -> list[RoleName] | None:
+def _roles(context: Context, raw: bytes | None) -> list[RoleName] | None:
     """Return the requested roles, which must exist. Errors: BadValue, RoleNotFound."""
-    if given is None:
+    if raw is None:
         return None
-    names = asked_roles(context, given)
+    names = asked_roles(context, raw)
     check_known(context, names)
     return names
 
 
-def asked_roles(context: Context, given: bytes) -> list[RoleName]:
+def asked_roles(context: Context, raw: bytes) -> list[RoleName]:
     """Return the roles of an argument, each once; other tasks may run meanwhile. Errors: BadValue."""
-    return allowing(PAUSED, lambda: role_list(map(to_python, each_value(given)), context.db))
+    return allowing(PAUSED, lambda: role_list(map(to_python, each_value(raw)), context.db))
 
 
 def check_known(context: Context, names: Iterable[RoleName]) -> None:

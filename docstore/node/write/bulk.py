@@ -20,7 +20,7 @@ from docstore.commands.requests.bulk_write import NAMESPACE, PACE, Run, Tally, r
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import CommandError
 from docstore.namespace import split_namespace
-from docstore.node.entry import begun
+from docstore.node.entry import run_continuation
 from docstore.node.node import node_of
 from docstore.node.read.cursors import first_batch
 from docstore.node.read.sources import ListSource
@@ -63,7 +63,7 @@ def bulk_written(context: Context, arguments: Arguments) -> Steps[bytes]:
     last: OpTime | None = None
     for index, (run, (inner, statements)) in enumerate(zip(runs, batches, strict=True)):
         work = drive(inner, statements)
-        yield from (begun(work) if index else work)
+        yield from (run_continuation(work) if index else work)
         yield from _take(tally, run, statements.outcome, ordered=ordered)
         last = statements.outcome.last or last
         if ordered and statements.outcome.errors:

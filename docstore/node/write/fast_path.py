@@ -345,7 +345,7 @@ def delete_one(context: Context, node: DataNode, arguments: Arguments, statement
 
 def find_and_modify_one(context: Context, node: DataNode, arguments: Arguments) -> Reply | None:
     """Update or remove one document, and return it."""
-    options = arguments.given()
+    options = arguments.sent_values()
     if not options.keys() <= _FIND_AND_MODIFY_OPTIONS or len(context.raw) > LARGE_BYTES or is_profiled(context):
         return None
     removes, new = options.get("remove", False), options.get("new", False)

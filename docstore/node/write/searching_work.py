@@ -31,7 +31,7 @@ class SearchingWork:
         self._evaluated = evaluated()
 
     def outlives(self) -> bool:
-        return self._hold is not None and self._hold.kept()
+        return self._hold is not None and self._hold.still_owns()
 
     def pause(self) -> None:
         if self._search is not None:

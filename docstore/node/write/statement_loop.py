@@ -158,7 +158,7 @@ class WriteTarget:
         if match is not None and owned is not None and not owned.matches(match[1]):
             match = None
         if self.execution is not None:
-            self.execution.lookup(identity, found=match is not None)
+            self.execution.lookup(identity, exists=match is not None)
         return match
 
     @property

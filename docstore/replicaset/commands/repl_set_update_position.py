@@ -5,13 +5,13 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Response, Result, Role
-from docstore.commands.eager_tasks import begun
+from docstore.commands.eager_tasks import start_eagerly
 from docstore.replicaset.access import initiated_set_of
 from docstore.replicaset.codec import decode_positions, encode_reply
 
 
 def run(context: Context, arguments: Arguments) -> Response:
-    return begun(_run(context))
+    return start_eagerly(_run(context))
 
 
 async def _run(context: Context) -> Result:

@@ -49,13 +49,13 @@ class _SharedSnapshot:
             self.snapshot.close()
 
 
-def _let_go_once(held: _SharedSnapshot) -> Callable[[], None]:
+def _let_go_once(shared: _SharedSnapshot) -> Callable[[], None]:
     """Add a holder; return its release function, which is idempotent."""
-    held.holders += 1
-    return once(held.release)
+    shared.holders += 1
+    return once(shared.release)
 
 
-class _Held:
+class _SnapshotShare:
     """A shared snapshot for one holder: `close` releases it."""
 
     def __init__(self, snapshot: Snapshot, close: Callable[[], None]) -> None:
@@ -71,7 +71,7 @@ def state_before(snapshot: Snapshot, release: Callable[[], None], optime: OpTime
 
     `at`: see `EarlierState`.
     """
-    owned_snapshot = _Held(snapshot, release)
+    owned_snapshot = _SnapshotShare(snapshot, release)
     try:
         return EarlierState(owned_snapshot, optime, at)
     except UnrecoverableRollback:
@@ -122,8 +122,8 @@ class MajoritySnapshots:
         """Return (position, the state at `committed`, release function), or None if there is none."""
         if self.committed == NULL_OPTIME:
             return None
-        held = self._kept[0]
-        return held.optime, held.snapshot, _let_go_once(held)
+        shared = self._kept[0]
+        return shared.optime, shared.snapshot, _let_go_once(shared)
 
     def earlier_state(self, optime: OpTime) -> EarlierState | None:
         """Return the state at `optime`, to be made from the oldest later one; None if the undo records are gone."""

@@ -131,12 +131,12 @@ class ReadConcernWaiters:
         await self._wait(lambda: self._committed().timestamp >= max(after, 1) and not self._new_in_its_term(), deadline)
         if new_in_term is not None and self._state().commit_point.term < new_in_term:
             raise CommandError(Code.InterruptedDueToReplStateChange, "the node is no longer the primary that it was")
-        wanted = self._committed()
+        committed_now = self._committed()
         if not await self._waiters.wait(
-            lambda: self._snapshots.committed >= wanted, _limit(deadline, PATIENCE_SECONDS)
+            lambda: self._snapshots.committed >= committed_now, _limit(deadline, PATIENCE_SECONDS)
         ):
-            await self._take_back(wanted)
-        await self._wait(lambda: self._snapshots.committed >= wanted, deadline)
+            await self._take_back(committed_now)
+        await self._wait(lambda: self._snapshots.committed >= committed_now, deadline)
         opened = self._snapshots.open()
         assert opened is not None, "a committed state stays until there is a later one"
         return opened
@@ -153,14 +153,14 @@ class ReadConcernWaiters:
         state = self._state()
         return state.writable and state.commit_point.term < state.term
 
-    async def _take_back(self, wanted: OpTime) -> None:
-        """Make the committed state at `wanted`, if the undo records allow.
+    async def _take_back(self, optime: OpTime) -> None:
+        """Make the committed state at `optime`, if the undo records allow.
 
         Waiting is not enough: the next snapshot may never be committed, as the majority may be gone.
         """
-        state = await _made(self._snapshots.earlier_state(wanted), None)
+        state = await _build_state(self._snapshots.earlier_state(optime), None)
         if state is not None:
-            self._snapshots.keep(wanted, state)
+            self._snapshots.keep(optime, state)
 
     async def open_snapshot(
         self, concern: ReadConcern, deadline: float | None
@@ -218,7 +218,7 @@ class ReadConcernWaiters:
         if entry is None:
             release()
         else:
-            state = await _made(state_before(snapshot, release, entry_optime(entry), at), deadline)
+            state = await _build_state(state_before(snapshot, release, entry_optime(entry), at), deadline)
         if state is None:
             raise CommandError(
                 Code.SnapshotTooOld,
@@ -302,7 +302,7 @@ class ReadConcernWaiters:
             unit.noop(bson.encode({"msg": message}))
             unit.commit()
 
-    async def _wait_committed(self, wanted: OpTime, term: int, deadline: float | None) -> None:
+    async def _wait_committed(self, optime: OpTime, term: int, deadline: float | None) -> None:
         """Wait until an entry written as the primary of `term` is committed.
 
         A later term's commit point does not prove it: the entry may have been rolled back. Errors:
@@ -313,7 +313,7 @@ class ReadConcernWaiters:
         def settled() -> bool:
             nonlocal committed
             state = self._state()
-            committed = committed or (state.term == term and state.commit_point >= wanted)
+            committed = committed or (state.term == term and state.commit_point >= optime)
             return committed or state.term != term or not state.writable
 
         await self._wait(settled, deadline)
@@ -325,7 +325,7 @@ class ReadConcernWaiters:
             raise CommandError(Code.MaxTimeMSExpired, "operation exceeded time limit")
 
 
-async def _made(state: EarlierState | None, deadline: float | None) -> EarlierState | None:
+async def _build_state(state: EarlierState | None, deadline: float | None) -> EarlierState | None:
     """Make the state in slices and return it; None if the undo records are gone. Errors: MaxTimeMSExpired."""
     if state is None:
         return None

@@ -74,15 +74,15 @@ class SnapshotLeases:
 
         If a state of that timestamp exists, it is renewed and the new one released.
         """
-        known = self._leases.pop(at, None)
-        if known is not None:
+        existing_lease = self._leases.pop(at, None)
+        if existing_lease is not None:
             release()
-            known.until = self._clock() + SECONDS
-            self._leases[at] = known
+            existing_lease.until = self._clock() + SECONDS
+            self._leases[at] = existing_lease
             return
         if len(self._leases) == MOST:
             self._leases.pop(next(iter(self._leases))).let_go()
-        large = [known for known, lease in self._leases.items() if lease.size] if size else []
+        large = [timestamp for timestamp, lease in self._leases.items() if lease.size] if size else []
         while large and size + sum(lease.size for lease in self._leases.values()) > MOST_BYTES:
             self._leases.pop(large.pop(0)).let_go()
         self._leases[at] = Lease(snapshot, release, self._clock() + SECONDS, size)
@@ -91,7 +91,7 @@ class SnapshotLeases:
         """Return (the state, its release function, to be called once)."""
         return self._leases[at].hold()
 
-    def kept(self, at: int) -> Lease | None:
+    def lease_at(self, at: int) -> Lease | None:
         """Return the lease of the state at that timestamp, valid until the next await; None if there is none."""
         return self._leases[at] if self.has(at) else None
 

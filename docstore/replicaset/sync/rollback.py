@@ -103,12 +103,12 @@ async def roll_back(
 
 async def _until_undone(store: Store, rollback: Rollback, group: UndoGroup, files: RollbackFiles) -> None:
     """Save the documents that the group removes, then undo it; retry while disk or process lacks space."""
-    kept = not group.removed
+    is_saved = not group.removed
     while True:
         try:
-            if not kept:
+            if not is_saved:
                 await asyncio.to_thread(files.keep, group.removed)
-                kept = True
+                is_saved = True
             await store.write_lock.wait()
             rollback.undo(group)
             return

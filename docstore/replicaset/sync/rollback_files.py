@@ -75,9 +75,9 @@ def _append(path: Path, written: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         end = file.tell()
         try:
-            left = memoryview(written)
-            while left:
-                left = left[file.write(left) :]
+            unwritten = memoryview(written)
+            while unwritten:
+                unwritten = unwritten[file.write(unwritten) :]
             os.fsync(file.fileno())
         except OSError:
             with suppress(OSError):

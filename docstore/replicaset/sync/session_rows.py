@@ -56,7 +56,7 @@ def _log_begin(store: Store) -> OpTime | None:
         # The newest entry is applied too, which needs all entries of its transaction.
         entry = oplog.entry(before.timestamp)
     first = None if needed is None else oplog.entry(needed)
-    return min((entry_optime(each) for each in (entry, first) if each is not None), default=None)
+    return min((entry_optime(candidate) for candidate in (entry, first) if candidate is not None), default=None)
 
 
 async def log_begin(remote: RemoteMember) -> OpTime | None:

@@ -117,9 +117,9 @@ class SyncSourceFollower:
 
         self._replace(tell)
 
-    def hold(self, held: bool) -> None:
-        """Stop applying entries while `held`."""
-        if held:
+    def hold(self, holding: bool) -> None:
+        """Stop applying entries while `holding`."""
+        if holding:
             self._may_apply.clear()
         else:
             self._may_apply.set()

@@ -44,12 +44,12 @@ class ShardState:
 @dataclass(frozen=True, slots=True)
 class Route:
     """The donor and the recipient of a collection's data. `difference`: in bytes between the two; None to empty a
-    shard. `wanted`: the bytes to move at once.
+    shard. `target_bytes`: the bytes to move at once.
     """
 
     donor: str
     to: str
-    wanted: int
+    target_bytes: int
     difference: int | None = None
 
 
@@ -65,14 +65,14 @@ class Transfer:
     upper: bool = False
 
 
-def most_bytes(wanted: int) -> int:
-    """Return the maximal bytes of one transfer where about `wanted` are intended."""
-    return wanted * TOO_BIG_PERCENT // 100
+def most_bytes(target_bytes: int) -> int:
+    """Return the maximal bytes of one transfer where about `target_bytes` are intended."""
+    return target_bytes * TOO_BIG_PERCENT // 100
 
 
-def fits(size: int, wanted: int) -> bool:
-    """True if a chunk may move whole where about `wanted` bytes are intended."""
-    return wanted <= 2 * size and size <= most_bytes(wanted)
+def fits(size: int, target_bytes: int) -> bool:
+    """True if a chunk may move whole where about `target_bytes` bytes are intended."""
+    return target_bytes <= 2 * size and size <= most_bytes(target_bytes)
 
 
 def tolerated_bytes(chunk_count: int, chunk_bytes: int) -> int:
@@ -115,7 +115,7 @@ def at_once(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) 
     """
     if route.difference is not None and len(chunks) < FEW_CHUNKS:
         return None
-    least = 0 if route.difference is None else route.wanted // 2
+    least = 0 if route.difference is None else route.target_bytes // 2
     candidate = next((row for row in sized if row[1] >= least), None)
     return None if candidate is None else _transfer(chunks, route, *candidate)
 
@@ -128,7 +128,7 @@ def best_of(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) 
     difference = route.difference
     if not sized or difference is None:
         return None
-    fitting = [row for row in sized if fits(row[1], route.wanted)]
+    fitting = [row for row in sized if fits(row[1], route.target_bytes)]
     if fitting:
         return Transfer(*min(fitting, key=lambda row: abs(difference - 2 * row[1])))
     chunk, size = max(sized, key=lambda row: row[1])
@@ -138,8 +138,8 @@ def best_of(chunks: ChunkMap, route: Route, sized: Sequence[tuple[Chunk, int]]) 
 
 
 def _transfer(chunks: ChunkMap, route: Route, chunk: Chunk, size: int) -> Transfer:
-    if size <= most_bytes(route.wanted):
+    if size <= most_bytes(route.target_bytes):
         return Transfer(chunk, size)
     at_the_top = chunk.max.key == chunks.key.max.key
     upper = not at_the_top and chunks.chunk_at(chunk.max.key).shard == route.to
-    return Transfer(chunk, size, part_bytes=route.wanted, upper=upper)
+    return Transfer(chunk, size, part_bytes=route.target_bytes, upper=upper)

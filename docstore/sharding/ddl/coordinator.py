@@ -35,7 +35,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Find(Effect):
-    """Look up the participants and the facts for the next phases; answered by `Found`, `NothingToDo` or `Refused`."""
+    """Look up participants and facts for the next phases; answered by `Findings`, `NothingToDo` or `Refused`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Answer(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Findings:
     """`shards` take part."""
 
     shards: tuple[str, ...]
@@ -114,7 +114,7 @@ class Refused:
     error: CommandError
 
 
-Event = Found | NothingToDo | Done | Unreachable | Answered | Refused
+Event = Findings | NothingToDo | Done | Unreachable | Answered | Refused
 
 
 class Coordinator:
@@ -140,8 +140,8 @@ class Coordinator:
         """Return the effects of an event. An unexpected event is an error of the driver."""
         waits, self._waits = self._waits, None
         match waits, event:
-            case Find(), Found(shards, facts):
-                return self._found(shards, facts)
+            case Find(), Findings(shards, facts):
+                return self._add_participants(shards, facts)
             case Find(), NothingToDo(result):
                 return self._nothing_to_do(result)
             case Find() | HoldShards() | Ask() | Commit(), Refused(error) if waits is not None and waits.may_fail:
@@ -162,7 +162,7 @@ class Coordinator:
                 return self._answer()
         raise AssertionError(f"{event} where {waits} is under way")
 
-    def _found(self, shards: tuple[str, ...], facts: Mapping[str, Any]) -> list[Effect]:
+    def _add_participants(self, shards: tuple[str, ...], facts: Mapping[str, Any]) -> list[Effect]:
         operation = self.operation
         new = set(shards) - set(operation.participants)
         participants = tuple(sorted({*operation.participants, *shards}))

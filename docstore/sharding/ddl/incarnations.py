@@ -47,13 +47,13 @@ def is_dropped(routing: Routing, collection: Mapping[str, Any] | None, database:
     return until is not None and collection_routing is not None and collection_routing.timestamp <= until
 
 
-def dropped(name: str, timestamps: Iterable[Timestamp], known: Mapping[str, Any] | None) -> dict[str, Any]:
+def dropped(name: str, timestamps: Iterable[Timestamp], record: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the document that records incarnations up to these timestamps as dropped, in addition to those of
-    `known`.
+    `record`.
     """
     until = [*timestamps]
-    if known is not None and DROPPED_UNTIL in known:
-        until.append(known[DROPPED_UNTIL])
+    if record is not None and DROPPED_UNTIL in record:
+        until.append(record[DROPPED_UNTIL])
     return {"_id": name, DROPPED_UNTIL: max(until)}
 
 

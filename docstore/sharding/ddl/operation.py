@@ -81,7 +81,7 @@ class Operation:
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def begun(cls, identity: bytes, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Operation:
+    def create(cls, identity: bytes, kind: Kind, namespace: str, request: Mapping[str, Any]) -> Operation:
         """A new one; `identity`: 16 bytes unlike all others."""
         return cls(
             id=Binary(identity, 4), kind=kind, namespace=namespace, request=RawBSONDocument(bson.encode(request))
@@ -127,9 +127,9 @@ class Operation:
         )
 
 
-def conflict(one: str, other: str) -> bool:
+def conflict(name: str, other: str) -> bool:
     """True if the namespaces or databases are equal, or one is the database of the other."""
-    return one == other or one.partition(".")[0] == other or other.partition(".")[0] == one
+    return name == other or name.partition(".")[0] == other or other.partition(".")[0] == name
 
 
 class Blocks(Enum):
@@ -185,21 +185,21 @@ class Hold:
         )
 
 
-def taken(standing: Hold | None, over: Hold | None, wanted: Hold) -> Hold:
-    """Return the hold to take for an operation. `standing`: its own hold, if any; `over`: another operation's hold on
-    the namespace. OperationFailed if it was released already; ConflictingOperationInProgress for another operation's
-    hold.
+def hold_to_take(standing: Hold | None, conflicting: Hold | None, requested: Hold) -> Hold:
+    """Return the hold to take for an operation. `standing`: its own hold, if any; `conflicting`: another operation's
+    hold on the namespace. OperationFailed if it was released already; ConflictingOperationInProgress for another
+    operation's hold.
     """
     if standing is not None:
         if standing.released:
-            raise CommandError(Code.OperationFailed, f"the operation on {wanted.namespace} has ended already")
+            raise CommandError(Code.OperationFailed, f"the operation on {requested.namespace} has ended already")
         return standing
-    if over is not None:
-        raise CommandError(Code.ConflictingOperationInProgress, f"{wanted.namespace} is held for another operation")
-    return wanted
+    if conflicting is not None:
+        raise CommandError(Code.ConflictingOperationInProgress, f"{requested.namespace} is held for another operation")
+    return requested
 
 
-def asked(standing: Hold, phase: Phase) -> Hold:
+def enter_phase(standing: Hold, phase: Phase) -> Hold:
     """Return the hold of a participant that is asked for a phase. OperationFailed if the operation has passed that
     phase: the request is late, or of an earlier coordinator.
     """
@@ -210,7 +210,7 @@ def asked(standing: Hold, phase: Phase) -> Hold:
     return replace(standing, phase=phase)
 
 
-def let_go(standing: Hold | None, wanted: Hold) -> Hold:
+def let_go(standing: Hold | None, requested: Hold) -> Hold:
     """Return the record of a released hold, or of one that was never taken and may not be taken later."""
-    hold = standing or wanted
-    return replace(hold, released=True, seconds=wanted.seconds)
+    hold = standing or requested
+    return replace(hold, released=True, seconds=requested.seconds)

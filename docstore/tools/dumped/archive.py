@@ -139,7 +139,7 @@ class ArchiveReader:
 
     def segments(self) -> Iterator[Segment]:
         """Yield the rest of the archive. Errors: ArchiveError, also if the documents differ from those written."""
-        described_keys = {_key(each) for each in self.described}
+        described_keys = {_key(description) for description in self.described}
         sums: dict[tuple[str, str], int] = {}
         ended: set[tuple[str, str]] = set()
         while (header_bytes := self._document(may_end=True)) is not None:
@@ -154,13 +154,19 @@ class ArchiveReader:
             for batch in self._batches():
                 joined = b"".join(batch)
                 sums[key] = crc64.xz(joined, sums[key]) if key in sums else crc64.xz(joined)
-                yield Segment(database, collection, [RawBSONDocument(each, RAW) for each in batch], is_last=False)
+                yield Segment(
+                    database, collection, [RawBSONDocument(document, RAW) for document in batch], is_last=False
+                )
             if is_last:
                 if sums.get(key, 0) != expected % (1 << 64):
                     raise ArchiveError(f"{database}.{collection} is damaged: its checksum is another one")
                 ended.add(key)
                 yield Segment(database, collection, [], is_last=True)
-        if missing := [each for each in self.described if _has_documents(each) and _key(each) not in ended]:
+        if missing := [
+            missing_collection
+            for missing_collection in self.described
+            if _has_documents(missing_collection) and _key(missing_collection) not in ended
+        ]:
             raise ArchiveError(f"the archive ends before {missing[0].database}.{missing[0].collection} does")
 
     def _batches(self) -> Iterator[list[bytes]]:

@@ -75,9 +75,9 @@ class Replay:
         if collection == "system.views":
             self._view(self._database(database), entry)
         elif entry["op"] == "i":
-            self._put(entry["ns"], ReplaceOne({"_id": entry["o"]["_id"]}, entry["o"], upsert=True))
+            self._enqueue(entry["ns"], ReplaceOne({"_id": entry["o"]["_id"]}, entry["o"], upsert=True))
         elif entry["op"] == "d":
-            self._put(entry["ns"], DeleteOne({"_id": entry["o"]["_id"]}))
+            self._enqueue(entry["ns"], DeleteOne({"_id": entry["o"]["_id"]}))
         elif entry["op"] == "u":
             self._update(entry)
         elif entry["op"] == "m":
@@ -88,7 +88,7 @@ class Replay:
     def _update(self, entry: Operation) -> None:
         identity, change = {"_id": entry["o2"]["_id"]}, entry["o"]
         if "$v" not in change:
-            self._put(entry["ns"], ReplaceOne(identity, change))
+            self._enqueue(entry["ns"], ReplaceOne(identity, change))
             return
         if "diff" not in change:
             raise ToolFailed("the oplog is that of a server before 5.0: its updates are not replayed")
@@ -204,7 +204,7 @@ class Replay:
             if error.code not in (codes or (_NAMESPACE_NOT_FOUND, _NAMESPACE_EXISTS)):
                 raise
 
-    def _put(self, namespace: str, change: DeleteOne | ReplaceOne[dict[str, Any]]) -> None:
+    def _enqueue(self, namespace: str, change: DeleteOne | ReplaceOne[dict[str, Any]]) -> None:
         if namespace != self._place or len(self._pending) == _BATCH:
             self._flush()
             self._place = namespace

@@ -163,12 +163,12 @@ class Filling:
     def counts(self) -> Counts:
         return self._workers.counts
 
-    def put(self, documents: Iterable[RawBSONDocument], reached: Callable[[int], object]) -> None:
+    def insert(self, documents: Iterable[RawBSONDocument], reached: Callable[[int], object]) -> None:
         """Insert documents. After each batch `reached` gets the number of bytes handed over so far. Errors: Refused,
         PyMongoError.
         """
         for batch in batches_of(self._checked(documents)):
-            self._workers.put(batch)
+            self._workers.submit(batch)
             self._bytes += sum(len(document.raw) for document in batch)
             reached(self._bytes)
             self._note()

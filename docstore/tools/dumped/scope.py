@@ -25,7 +25,7 @@ class Scope:
     excluded: tuple[str, ...]
     excluded_prefixes: tuple[str, ...]
 
-    def within(self, database: str | None) -> Scope:
+    def limited_to(self, database: str | None) -> Scope:
         """Return the scope within the database that the URI names, where no option does. Errors: click.UsageError."""
         scope = self if self.database is not None else replace(self, database=database)
         if scope.collection is not None and scope.database is None:

@@ -43,7 +43,7 @@ class Choice:
     with_users: bool
     in_natural_order: bool
 
-    def within(self, database: str | None) -> Choice:
+    def limited_to(self, database: str | None) -> Choice:
         """Return the choice limited to the database of the URI, unless an option names one."""
         return self if self.database is not None else replace(self, database=database)
 

@@ -130,11 +130,11 @@ def _document(
                 if form.grace == "skipRow":
                     return None
                 continue
-        _put(document, column.path, value, has_indexes=form.has_indexes)
+        _set_field(document, column.path, value, has_indexes=form.has_indexes)
     return document
 
 
-def _put(document: dict[str, Any], path: tuple[str, ...], value: Any, *, has_indexes: bool) -> None:
+def _set_field(document: dict[str, Any], path: tuple[str, ...], value: Any, *, has_indexes: bool) -> None:
     """Set a field inside of documents, and where names are indexes, of arrays, which are filled from the beginning."""
     target: Any = document
     for name, following in zip(path, (*path[1:], None), strict=True):

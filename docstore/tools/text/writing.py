@@ -34,7 +34,7 @@ class Output(Protocol):
 
     def begin(self) -> None: ...
 
-    def put(self, document: dict[str, Any]) -> None: ...
+    def write(self, document: dict[str, Any]) -> None: ...
 
     def end(self) -> None: ...
 
@@ -54,7 +54,7 @@ class JsonOutput:
         if self._form.is_array:
             self._file.write("[")
 
-    def put(self, document: dict[str, Any]) -> None:
+    def write(self, document: dict[str, Any]) -> None:
         if self._form.is_array and not self._is_first:
             self._file.write(",\n")
         self._is_first = False
@@ -78,7 +78,7 @@ class CsvOutput:
         if self._form.has_header:
             self._rows.writerow(self._form.fields)
 
-    def put(self, document: dict[str, Any]) -> None:
+    def write(self, document: dict[str, Any]) -> None:
         values = (_field_of(document, path) for path in self._form.fields)
         self._rows.writerow([_cell(value, self._form) for value in values])
 

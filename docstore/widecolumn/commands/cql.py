@@ -126,20 +126,20 @@ async def reply_of(result: Result, pause: Pause) -> dict[str, Any]:
     return reply
 
 
-async def _rows_reply(found: Rows, pause: Pause) -> dict[str, Any]:
-    showers = [shower_of(column.type) for column in found.columns]
+async def _rows_reply(result: Rows, pause: Pause) -> dict[str, Any]:
+    showers = [shower_of(column.type) for column in result.columns]
     rows: list[list[Any]] = []
-    for at in range(0, len(found.rows), _SLICE):
+    for at in range(0, len(result.rows), _SLICE):
         if at:
             await pause()
         rows += [
             [None if value is None else show(value) for show, value in zip(showers, row, strict=True)]
-            for row in found.rows[at : at + _SLICE]
+            for row in result.rows[at : at + _SLICE]
         ]
     reply: dict[str, Any] = {
-        "columns": [{"name": column.name, "type": column.type.name} for column in found.columns],
+        "columns": [{"name": column.name, "type": column.type.name} for column in result.columns],
         "rows": rows,
     }
-    if found.paging_state is not None:
-        reply["pagingState"] = found.paging_state
+    if result.paging_state is not None:
+        reply["pagingState"] = result.paging_state
     return reply

@@ -15,7 +15,7 @@ from docstore.commands.requests.inner import carry_out
 from docstore.errors import CommandError
 from docstore.widecolumn.cql.errors import invalid, translated
 from docstore.widecolumn.cql.roles.grammar import is_about_roles, parse
-from docstore.widecolumn.cql.roles.permissions import permissions_of, privilege_of, resource_of, shown
+from docstore.widecolumn.cql.roles.permissions import display_resource, permissions_of, privilege_of, resource_of
 from docstore.widecolumn.cql.roles.statements import (
     AlterRole,
     CreateRole,
@@ -154,7 +154,7 @@ class _Roles:
         roles = (await self._do(rolesInfo=1, showPrivileges=True))["roles"]
         return {role["role"]: role for role in roles if not role["isBuiltin"]}
 
-    async def _asked(self, of: str | None, recursive: bool) -> dict[str, dict[str, Any]]:
+    async def _requested_roles(self, of: str | None, recursive: bool) -> dict[str, dict[str, Any]]:
         """Return all roles, or one with the roles granted to it."""
         every = await self._all()
         if of is None:
@@ -164,7 +164,7 @@ class _Roles:
         return {name: role for name, role in every.items() if name in names}
 
     async def _list_roles(self, statement: ListRoles) -> dict[str, Any]:
-        roles = await self._asked(statement.of, statement.recursive)
+        roles = await self._requested_roles(statement.of, statement.recursive)
         users = {user["user"] for user in (await self._do(usersInfo=1))["users"]}
         rows = [(name, _ROOT in _names(role["inheritedRoles"]), name in users) for name, role in sorted(roles.items())]
         if statement.users:
@@ -172,18 +172,18 @@ class _Roles:
         return _rows(_ROLES, rows)
 
     async def _list_permissions(self, statement: ListPermissions) -> dict[str, Any]:
-        roles = await self._asked(statement.of, statement.recursive)
+        roles = await self._requested_roles(statement.of, statement.recursive)
         resource = None if statement.on is None else resource_of(statement.on, self._in_use)
-        return _rows(_PERMISSIONS, _held(roles, statement.permissions, resource))
+        return _rows(_PERMISSIONS, _granted_permissions(roles, statement.permissions, resource))
 
 
-def _held(
-    roles: dict[str, dict[str, Any]], permissions: tuple[str, ...], wanted: dict[str, str] | None
+def _granted_permissions(
+    roles: dict[str, dict[str, Any]], permissions: tuple[str, ...], resource_filter: dict[str, str] | None
 ) -> Iterator[tuple[str, str, str, str]]:
     for name, role in sorted(roles.items()):
         for privilege in role["privileges"]:
-            resource, resource_name = privilege["resource"], shown(privilege["resource"])
-            if resource_name is not None and wanted in (None, resource):
+            resource, resource_name = privilege["resource"], display_resource(privilege["resource"])
+            if resource_name is not None and resource_filter in (None, resource):
                 for permission in permissions_of(privilege["actions"]):
                     if permission in permissions:
                         yield name, name, resource_name, permission

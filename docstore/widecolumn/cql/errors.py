@@ -64,9 +64,9 @@ def invalid(message: str) -> CqlError:
     return CqlError(INVALID, message, Code.BadValue, "InvalidRequestException")
 
 
-def unsupported(what: str) -> CqlError:
+def unsupported(feature: str) -> CqlError:
     """A part of CQL that is known and not served."""
-    return CqlError(INVALID, f"{what} not supported", Code.NotImplemented, "InvalidRequestException")
+    return CqlError(INVALID, f"{feature} not supported", Code.NotImplemented, "InvalidRequestException")
 
 
 def syntax(line: int, column: int, message: str) -> CqlError:

@@ -49,11 +49,11 @@ _STATEMENTS: dict[str, Callable[[Scanner], Statement]] = {
 
 def parse(text: str) -> Statement:
     """Parse a statement. CqlError for malformed ones, and for known kinds that are not supported."""
-    return _kept(text) if len(text) <= MAX_KEPT_LENGTH else allowing(PAUSED, _parsed, text)
+    return _parse_cached(text) if len(text) <= MAX_KEPT_LENGTH else allowing(PAUSED, _parsed, text)
 
 
 @lru_cache(maxsize=MAX_KEPT)
-def _kept(text: str) -> Statement:
+def _parse_cached(text: str) -> Statement:
     return _parsed(text)
 
 

@@ -358,7 +358,7 @@ class DescribeKind(Enum):
 class Describe:
     """`name` of the kinds from KEYSPACE on; an ELEMENT is of a kind of which there are none; a NAME may be any."""
 
-    what: DescribeKind
+    kind: DescribeKind
     name: str | None = None
     keyspace: str | None = None
 

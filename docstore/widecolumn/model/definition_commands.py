@@ -20,15 +20,15 @@ from docstore.widecolumn.model.storage_conf import Configuration
 _REPLICATION = ("strategy", "replicationFactor")
 
 
-def keyspace_of(name: str, given: Mapping[str, Any]) -> Keyspace:
+def keyspace_of(name: str, options: Mapping[str, Any]) -> Keyspace:
     """The keyspace that createKeyspace describes. ConfigurationException."""
     check_keyspace_name(name)
     keyspace = Keyspace(name=name)
-    if given.get("durableWrites") is not None:
-        keyspace = replace(keyspace, durable_writes=given["durableWrites"])
-    if given.get("partitioner") is not None:
-        keyspace = replace(keyspace, partitioner=partitioner_of(given["partitioner"]))
-    raw = given.get("replication")
+    if options.get("durableWrites") is not None:
+        keyspace = replace(keyspace, durable_writes=options["durableWrites"])
+    if options.get("partitioner") is not None:
+        keyspace = replace(keyspace, partitioner=partitioner_of(options["partitioner"]))
+    raw = options.get("replication")
     if raw is None:
         return keyspace
     replication = document_to_python(raw)
@@ -48,13 +48,13 @@ def keyspace_of(name: str, given: Mapping[str, Any]) -> Keyspace:
     return keyspace
 
 
-def family_options(given: Mapping[str, Any], comment: Value | None) -> dict[str, Any]:
+def family_options(options: Mapping[str, Any], comment: Value | None) -> dict[str, Any]:
     """The options that a command gives. `comment` is a field that every command may have. ConfigurationException."""
     if comment is None or comment[0] in (NULL, UNDEFINED):
-        return dict(given)
+        return dict(options)
     if comment[0] != STRING:
         raise configuration("comment must be a string")
-    return {**given, "comment": text_of(comment)}
+    return {**options, "comment": text_of(comment)}
 
 
 def keyspace_document(keyspace: Keyspace, families: Sequence[StoredFamily]) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def family_absent(name: str) -> CommandError:
     return CommandError(Code.NamespaceNotFound, why, extra={"wcException": "InvalidRequestException", "why": why})
 
 
-def already_exists(what: str, name: str) -> CommandError:
+def already_exists(kind: str, name: str) -> CommandError:
     """A keyspace or a column family has the name already."""
-    why = f"{what} {name} already exists"
+    why = f"{kind} {name} already exists"
     return CommandError(Code.NamespaceExists, why, extra={"wcException": "InvalidRequestException", "why": why})
 
 

@@ -64,7 +64,7 @@ class RecordPage(NamedTuple):
 class ObservedPage(NamedTuple):
     """A read and its result, for a conditional write."""
 
-    wanted: PartitionRead
+    request: PartitionRead
     page: RecordPage
 
 
@@ -129,10 +129,10 @@ class Executor(Protocol):
         """Merge mutations, each row's atomically. Return warnings about rows and values that have become too large."""
 
     async def apply_if(
-        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+        self, writes: Sequence[RowWrite], observed: Sequence[ObservedPage], level: Level
     ) -> list[str] | None:
         """Merge mutations of one row if the reads that were seen still hold at that moment; return None if not."""
 
-    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage: ...
+    async def read(self, request: PartitionRead, level: Level) -> RecordPage: ...
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPage: ...
+    async def scan(self, request: RingScan, level: Level) -> RingPage: ...

@@ -36,9 +36,9 @@ def unpack_rows(data: bytes) -> list[tuple[bytes, list[Stored]]]:
     return rows
 
 
-def seen_document(seen: ObservedPage) -> dict[str, Any]:
+def seen_document(observed: ObservedPage) -> dict[str, Any]:
     """Return the read and its result as a document, without the row's name."""
-    read, page = seen
+    read, page = observed
     return {
         "start": Binary(read.start),
         "end": Binary(read.end),

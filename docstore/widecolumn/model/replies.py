@@ -61,12 +61,12 @@ class ReplyForm:
         remaining_seconds = int.from_bytes(record[9:13], "big") - self._now
         return b"\x10ttl\0" + _INT.pack(remaining_seconds) + b"\0"
 
-    def super_columns(self, found: Iterable[SuperColumn]) -> list[bytes]:
+    def super_columns(self, entries: Iterable[SuperColumn]) -> list[bytes]:
         """Super columns with their columns."""
         comparator, subcomparator = self._family.comparator, self._family.subcomparator
         assert subcomparator is not None, "a Standard family has no super columns"
         documents: list[bytes] = []
-        for name, columns in found:
+        for name, columns in entries:
             code, data = name_value(comparator, name, as_text=self._as_text)
             inner = documents_array(self.columns(columns, subcomparator))
             documents.append(enclosed(b"".join((bytes((code,)), b"name\0", data, b"\x04columns\0", inner))))

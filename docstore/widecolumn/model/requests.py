@@ -64,14 +64,14 @@ class WriteContext:
         return replace(self, default_timestamp=timestamp)
 
 
-def fields_of(what: str, value: Value, allowed: frozenset[str]) -> Fields:
+def fields_of(field: str, value: Value, allowed: frozenset[str]) -> Fields:
     """The fields of a sub-document, null ones left out. InvalidRequest for others than those allowed."""
     if value[0] != OBJECT:
-        raise invalid_request(f"{what} must be a document, not {TYPE_NAMES[value[0]]}")
+        raise invalid_request(f"{field} must be a document, not {TYPE_NAMES[value[0]]}")
     fields: Fields = {name: (code, data) for name, code, data in elements(value[1]) if code not in _ABSENT}
     if not allowed.issuperset(fields):
         unknown = next(name for name in fields if name not in allowed)
-        raise invalid_request(f"{what} has an unknown field '{unknown}'")
+        raise invalid_request(f"{field} has an unknown field '{unknown}'")
     return fields
 
 
@@ -318,12 +318,12 @@ def row_ranges_of(partitioner: Partitioner, raw: bytes | None) -> list[RowRange]
     # The start is exclusive: skip rows with its token.
     first, last = (_token_tail(partitioner, value) for value in tokens if value is not None)
     wraps = last <= first
-    start, end = _behind(first), _behind(last)
+    start, end = _after_token(first), _after_token(last)
     parts = [RowRange(start, b"" if wraps else end)] if start else []
     return [*parts, RowRange(b"", end)] if wraps else parts
 
 
-def _behind(token: bytes) -> bytes:
+def _after_token(token: bytes) -> bytes:
     """Return the row key at which the rows after a token begin; empty if there are none."""
     prefix = token.rstrip(b"\xff")
     return prefix[:-1] + bytes((prefix[-1] + 1,)) if prefix else b""

@@ -91,13 +91,13 @@ Predicate = SliceRange | tuple[bytes, ...]
 """A range of names, or the names themselves."""
 
 
-def check_range(comparator: Comparator, wanted: SliceRange) -> None:
+def check_range(comparator: Comparator, slice_range: SliceRange) -> None:
     """InvalidRequest for bounds in the wrong order and for a negative count."""
-    if wanted.count < 0:
+    if slice_range.count < 0:
         raise invalid_request("get_slice requires non-negative count")
-    if wanted.start and wanted.finish:
-        order = comparator.compare(wanted.start, wanted.finish)
-        if order < 0 if wanted.reversed else order > 0:
+    if slice_range.start and slice_range.finish:
+        order = comparator.compare(slice_range.start, slice_range.finish)
+        if order < 0 if slice_range.reversed else order > 0:
             raise invalid_request("range finish must come after start in the order of traversal")
 
 
@@ -158,7 +158,7 @@ class RowReader:
         return [Column(decode(key, at)[0], record) for key, record in live_records]
 
     def documents(
-        self, wanted: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
+        self, slice_range: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
     ) -> Steps[list[bytes]]:
         """Return the columns of a range as the documents of a reply.
 
@@ -166,14 +166,14 @@ class RowReader:
         """
         base, comparator, deleted = self._level(super_name)
         counts, hidden = self._counts, None if deleted is NOT_DELETED else deleted.timestamp
-        lo, hi = _bounds(base, comparator, wanted)
-        items = iter(self._reader.items(lo, hi, wanted.reversed)) if wanted.count else iter(())
+        lo, hi = _bounds(base, comparator, slice_range)
+        items = iter(self._reader.items(lo, hi, slice_range.reversed)) if slice_range.count else iter(())
         documents: list[bytes] = []
         size = 0
         while True:
             before = len(documents)
             examined, dead, ended = take_columns(
-                form, items, len(base), hidden, self._now, documents, wanted.count, _STEP
+                form, items, len(base), hidden, self._now, documents, slice_range.count, _STEP
             )
             counts.keys_examined += examined
             if dead:
@@ -187,7 +187,7 @@ class RowReader:
     def count_columns(self, super_name: bytes | None = None) -> Steps[int]:
         """Return how many live columns the row, or the super column, has."""
         base, _, deleted = self._level(super_name)
-        columns = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, kept=False)
+        columns = yield from self._live(base, after_part(base), False, deleted, _NO_LIMIT, with_content=False)
         return len(columns)
 
     def super_column(self, name: bytes) -> Steps[SuperColumn | None]:
@@ -240,10 +240,10 @@ class RowReader:
         return Column(name, record)
 
     def _live(
-        self, lo: bytes, hi: bytes, backwards: bool, deleted: Deletion, limit: int, *, kept: bool = True
+        self, lo: bytes, hi: bytes, backwards: bool, deleted: Deletion, limit: int, *, with_content: bool = True
     ) -> Steps[list[tuple[bytes, bytes]]]:
-        """Return (key, record) of the live columns in the range of keys, at most `limit`; without `kept` as many
-        empty ones.
+        """Return (key, record) of the live columns in the range of keys, at most `limit`; without `with_content` as
+        many empty ones.
         """
         counts, now, hidden = self._counts, self._now, deleted.timestamp
         plain = deleted is NOT_DELETED
@@ -256,7 +256,7 @@ class RowReader:
             examined += 1
             record = item[1]
             if (plain and not record[0]) or is_live(record, hidden, now):
-                live_items.append(item if kept else _NOTHING)
+                live_items.append(item if with_content else _NOTHING)
                 if len(live_items) == limit:
                     break
             else:
@@ -319,41 +319,45 @@ class RowReader:
         return SuperColumn(self._family.comparator.decode(standing, at)[0], live)
 
 
-def _bounds(base: bytes, comparator: Comparator, wanted: SliceRange) -> tuple[bytes, bytes]:
+def _bounds(base: bytes, comparator: Comparator, slice_range: SliceRange) -> tuple[bytes, bytes]:
     """The half-open range of keys that a range of names stands for."""
-    lower, upper = (wanted.finish, wanted.start) if wanted.reversed else (wanted.start, wanted.finish)
+    lower, upper = (
+        (slice_range.finish, slice_range.start) if slice_range.reversed else (slice_range.start, slice_range.finish)
+    )
     lo = base + comparator.encode(lower) if lower else base
     hi = after_name(base + comparator.encode(upper)) if upper else after_part(base)
     return lo, hi
 
 
-def _chosen(found: list[Named], comparator: Comparator, wanted: Predicate) -> list[Named]:
+def _chosen(named: list[Named], comparator: Comparator, slice_range: Predicate) -> list[Named]:
     """Return the requested names of a row that is not stored in its comparator's order. Of equal names the newest
     wins.
 
     InvalidRequest if there are too many of them.
     """
-    if len(found) > MAX_UNORDERED_NAMES:
+    if len(named) > MAX_UNORDERED_NAMES:
         raise invalid_request(f"a row sorted by {comparator.name} must not have more than {MAX_UNORDERED_NAMES} names")
-    found = _one_of_each(sorted(found, key=_by_name(comparator)), comparator)
-    if isinstance(wanted, tuple):
-        return [item for item in found if any(comparator.compare(item.name, name) == 0 for name in wanted)]
-    lower, upper = (wanted.finish, wanted.start) if wanted.reversed else (wanted.start, wanted.finish)
+    named = _one_of_each(sorted(named, key=_by_name(comparator)), comparator)
+    if isinstance(slice_range, tuple):
+        return [item for item in named if any(comparator.compare(item.name, name) == 0 for name in slice_range)]
+    lower, upper = (
+        (slice_range.finish, slice_range.start) if slice_range.reversed else (slice_range.start, slice_range.finish)
+    )
     inside = [
         item
-        for item in found
+        for item in named
         if (not lower or comparator.compare(lower, item.name) <= 0)
         and (not upper or comparator.compare(item.name, upper) <= 0)
     ]
-    if wanted.reversed:
+    if slice_range.reversed:
         inside.reverse()
-    return inside[: wanted.count]
+    return inside[: slice_range.count]
 
 
-def _one_of_each(found: list[Named], comparator: Comparator) -> list[Named]:
+def _one_of_each(named: list[Named], comparator: Comparator) -> list[Named]:
     """Return sorted items without duplicates: of equal names the newest."""
     distinct_items: list[Named] = []
-    for item in found:
+    for item in named:
         if distinct_items and comparator.compare(distinct_items[-1].name, item.name) == 0:
             if _newest(item) > _newest(distinct_items[-1]):
                 distinct_items[-1] = item

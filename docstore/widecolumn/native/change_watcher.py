@@ -95,7 +95,7 @@ class ChangeWatcher:
         self._tell_nodes(after.nodes - before.nodes, "NEW_NODE", "UP")
         self._tell_nodes(before.nodes - after.nodes, "REMOVED_NODE", "DOWN")
 
-    def _tell_nodes(self, places: Iterable[tuple[str, int]], topology: str, status: str) -> None:
-        for address, port in places:
+    def _tell_nodes(self, addresses: Iterable[tuple[str, int]], topology: str, status: str) -> None:
+        for address, port in addresses:
             for event, change in ((EventType.TOPOLOGY_CHANGE, topology), (EventType.STATUS_CHANGE, status)):
                 self._tell(event, node_event_body(event.value, change, address, port))

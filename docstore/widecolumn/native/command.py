@@ -18,7 +18,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import AUTHENTICATED, CommandTable, Parameter, Response, Role, Spec, Type
 from docstore.commands.dispatch import Dispatcher
-from docstore.commands.eager_tasks import begun
+from docstore.commands.eager_tasks import start_eagerly
 from docstore.commands.specs.wide_column import CQL
 from docstore.errors import CommandError
 from docstore.widecolumn.native.client import NativeCall, NativeClient
@@ -51,7 +51,7 @@ def dispatcher_of(
         assert isinstance(client, NativeClient), "no other connection has this table"
         call = client.state.calls[arguments["call"]]
         running = _carried_out(service, context, call)
-        return begun(running) if service.may_begin(call) else running
+        return start_eagerly(running) if service.may_begin(call) else running
 
     table = CommandTable(
         (*(command for command in main.services.table if command.name != CQL.name), NATIVE.command(run))
@@ -73,11 +73,11 @@ async def _carried_out(service: StatementService, context: Context, call: Native
 
 def message_of(call: NativeCall, number: int, service: StatementService) -> Message:
     """The command for a call, as if it had been received."""
-    document = {CQL.name: _shown(call, service)[:_SHOWN_TEXT], "call": number, "$db": call.keyspace or _NO_KEYSPACE}
+    document = {CQL.name: _describe(call, service)[:_SHOWN_TEXT], "call": number, "$db": call.keyspace or _NO_KEYSPACE}
     return Message(0, 0, bson.encode(document), {})
 
 
-def _shown(call: NativeCall, service: StatementService) -> str:
+def _describe(call: NativeCall, service: StatementService) -> str:
     request = call.request
     if isinstance(request, BatchRequest):
         return f"BEGIN {request.kind.value} BATCH -- of {len(request.members)} statements"

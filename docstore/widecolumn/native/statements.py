@@ -21,7 +21,7 @@ from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.selection import ResultColumn
 from docstore.widecolumn.cql.plan.write import WritePlan
-from docstore.widecolumn.cql.roles.permissions import permission_with, shown
+from docstore.widecolumn.cql.roles.permissions import display_resource, permission_with
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
@@ -113,12 +113,12 @@ class StatementService:
 
     async def carry_out(self, context: Context, call: NativeCall) -> None:
         """Set the response of a call; the loop is free while a long text is read. Errors: CommandError."""
-        apart = context.services.apart
-        if apart is None or not _is_long(call.request):
+        run_on_thread = context.services.run_on_thread
+        if run_on_thread is None or not _is_long(call.request):
             await self._carry_out(context, call)
             return
         context.progress.apart = True
-        await apart(lambda: self._carry_out(context, call))
+        await run_on_thread(lambda: self._carry_out(context, call))
 
     async def _carry_out(self, context: Context, call: NativeCall) -> None:
         request = call.request
@@ -133,8 +133,8 @@ class StatementService:
         async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> None:
             visible = visible_schema(context, executor)
             schema = self._schema(executor)
-            shown = visible_schema(context, schema)
-            system = SystemExecutor(executor, schema, shown, lambda: self._topology(context))
+            visible_definitions = visible_schema(context, schema)
+            system = SystemExecutor(executor, schema, visible_definitions, lambda: self._topology(context))
             run = _Run(self.ids, context, call, system, SystemSchema(visible), statements, environment, parsed)
             if await run.carry_out():
                 self.schema_changed()
@@ -312,13 +312,13 @@ class _Run:
             if at:
                 await self.environment.pause()
             pieces.append(encode_rows(rows.rows[at : at + _ROWS_AT_ONCE]))
-        shown = RowsMetadata(rows.columns, rows.paging_state, metadata.with_columns, metadata.changed_id)
-        return rows_body(shown, len(rows.rows), pieces)
+        reply_metadata = RowsMetadata(rows.columns, rows.paging_state, metadata.with_columns, metadata.changed_id)
+        return rows_body(reply_metadata, len(rows.rows), pieces)
 
 
 def _unauthorized(context: Context, need: Need) -> CqlError:
     user = "anonymous" if context.owner is None else context.owner.user
-    permission, resource = permission_with(need.action), shown(need.resource.document())
+    permission, resource = permission_with(need.action), display_resource(need.resource.document())
     return CqlError(
         UNAUTHORIZED,
         f"User {user} has no {permission} permission on {resource} or any of its parents",

@@ -116,7 +116,7 @@ class NodeExecutor:
         def unchanged() -> bool:
             # A truncation while the write waited has given the family another ident.
             prefix = family_prefix(family.collection.ident) + row_key
-            return all(same_page(_read_now(self._node, prefix, part.wanted), part.page) for part in seen)
+            return all(same_page(_read_now(self._node, prefix, part.request), part.page) for part in seen)
 
         try:
             return await finish_steps(self._context, write_rows(self._context, self._node, rows, level, unchanged))

@@ -72,12 +72,12 @@ class Settings:
             yield ServerParameter(
                 name=f"wideColumn.{name}",
                 get=partial(getattr, self, attribute),
-                put=partial(self._put, f"wideColumn.{name}", attribute),
+                assign=partial(self._put, f"wideColumn.{name}", attribute),
             )
         yield ServerParameter(
             name="wideColumn.comparatorModules",
             get=lambda: ",".join(self.comparator_modules),
-            put=self._load,
+            assign=self._load,
             startup_only=True,
         )
 

@@ -82,7 +82,7 @@ class TombstoneCollector(PeriodicTask):
         row: _Row | None = None
         name_end = name_end_of(found)
         shard_filter = node.shard_filter
-        owned = None if shard_filter is None else await shard_filter.known(found.collection.ns)
+        owned = None if shard_filter is None else await shard_filter.ownership_of(found.collection.ns)
         while True:
             node.replication.check_write()
             snapshot = node.engine.snapshot()

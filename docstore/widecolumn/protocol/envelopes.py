@@ -60,10 +60,10 @@ class EnvelopeBuffer:
 
     def take_rest(self) -> bytes:
         """Remove and return what has come and not been read."""
-        rest = bytes(self._buffer)
+        remaining = bytes(self._buffer)
         self._buffer.clear()
         self._length = None
-        return rest
+        return remaining
 
     def next_envelope(self) -> Envelope | None:
         """Return the next complete request; None if there is none. Errors: FramingViolation, OversizedRequest."""

@@ -69,16 +69,16 @@ _INVALID = frozenset(
 
 def failure_of(error: CommandError, *, level: Level, write_type: str | None) -> Failure:
     """The contents of the ERROR for an error of a request. `write_type`: None for a read."""
-    known = translated(error)
-    extra = known.extra
+    request_error = translated(error)
+    extra = request_error.extra
     code = extra.get("cqlCode")
-    message = known.message
+    message = request_error.message
     if code is None:
-        code = _code_of(known, write_type)
+        code = _code_of(request_error, write_type)
         if code == ErrorCode.UNAVAILABLE:
             message = f"Cannot achieve consistency level {level.value}"
         elif code in (ErrorCode.WRITE_TIMEOUT, ErrorCode.READ_TIMEOUT):
-            message = f"Operation timed out - received only 0 responses. ({known.message})"
+            message = f"Operation timed out - received only 0 responses. ({request_error.message})"
     named = extra.get("consistency")
     return Failure(
         code=code,
@@ -87,8 +87,8 @@ def failure_of(error: CommandError, *, level: Level, write_type: str | None) -> 
         required=extra.get("required", 1),
         received=extra.get("alive", extra.get("received", 0)),
         write_type=write_type or "SIMPLE",
-        keyspace=known.keyspace if isinstance(known, CqlError) else "",
-        table=known.table if isinstance(known, CqlError) else "",
+        keyspace=request_error.keyspace if isinstance(request_error, CqlError) else "",
+        table=request_error.table if isinstance(request_error, CqlError) else "",
     )
 
 

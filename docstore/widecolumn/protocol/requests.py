@@ -179,9 +179,9 @@ def _prepare_keyspace(reader: Reader, version: int) -> str | None:
     return reader.string() if flags & _PREPARE_KEYSPACE else None
 
 
-def _check_flags(flags: int, known: int) -> None:
-    if flags & ~known:
-        raise ProtocolViolation(f"Unknown flags {flags & ~known:#x}")
+def _check_flags(flags: int, allowed: int) -> None:
+    if flags & ~allowed:
+        raise ProtocolViolation(f"Unknown flags {flags & ~allowed:#x}")
 
 
 def _parameters(reader: Reader, version: int) -> QueryParameters:

@@ -28,9 +28,9 @@ class EvalSwitch:
         self.on = False
 
     def parameter(self) -> ServerParameter:
-        return ServerParameter(name="enableEval", get=lambda: self.on, put=self._put)
+        return ServerParameter(name="enableEval", get=lambda: self.on, assign=self._assign)
 
-    def _put(self, value: object) -> None:
+    def _assign(self, value: object) -> None:
         self.on = truth(value)
 
     def command(self) -> Command:

@@ -162,7 +162,7 @@ async def _into_collection(mapping: _Mapping, output: Output, *, bypass: bool) -
         results.close()
 
 
-async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResults, sink: Sink) -> None:
+async def _reduce_with_target(mapping: _Mapping, output: Output, results: KeptResults, sink: Sink) -> None:
     node = node_of(mapping.context)
     assert node.workers is not None, "a process that serves mapReduce has workers"
     target = node.store.collection(output.namespace)
@@ -175,7 +175,7 @@ async def _reduce_with_target(mapping: _Mapping, output: Output, kept: KeptResul
         return [None if record is None else record[1] for record in records]
 
     job = replace(mapping.job, collation=None if target is None else target.collation)
-    counts = await reduce_with_existing(node.workers, job, kept, existing, sink)
+    counts = await reduce_with_existing(node.workers, job, results, existing, sink)
     mapping.counts += replace(counts, output=0)
 
 

@@ -32,7 +32,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
         sizes.append(await finish_steps(context, range_bytes(node, collection, key, bounds)))
         if arguments["enough"] and sizes[-1] >= arguments["enough"]:
             break
-    metadata = await shard.shard_filter.known(arguments.value)
+    metadata = await shard.shard_filter.ownership_of(arguments.value)
     routed = None if metadata is None else metadata.routing.collection
     orphans = 0
     for deletion in shard.records.deletions():

@@ -28,7 +28,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
             id=arguments["migrationId"],
             number=arguments["number"],
             documents=arguments["documents"],
-            gone=deleted_ids,
+            removed_ids=deleted_ids,
             clone=arguments["clone"],
             majority=arguments["majority"],
             namespace=arguments["ns"],

@@ -103,7 +103,7 @@ class CloneSource(ABC):
     def take_changes(self) -> list[CollectionChanges]:
         """Return some captured changes, at most once for each collection. Errors: CommandError."""
 
-    def left(self) -> int:
+    def unsent_count(self) -> int:
         """Return how many captured changes have not been sent. Errors: those of `take_changes`."""
         self._check()
         return len(self._changes)

@@ -78,9 +78,9 @@ class Cloning:
         batches = self._source.take_changes()
         await self._recipient.push_collections(self._source.new_definitions())
         await self._send_history()
-        if majority or any(batch.documents or batch.gone for batch in batches):
+        if majority or any(batch.documents or batch.removed_ids for batch in batches):
             await self._push(batches, majority=majority)
-        return self._source.left()
+        return self._source.unsent_count()
 
     async def _push(self, batches: list[CollectionChanges], *, majority: bool) -> None:
         if isinstance(self._migration, DatabaseMigration):

@@ -190,7 +190,7 @@ class DonorDriver:
             case SendChanges(majority):
                 remaining = await cloning.send_changes(majority=majority)
                 return ChangesSent(
-                    remaining, statements=majority and not await self._turn.comes(few=remaining <= STEADY_CHANGES)
+                    remaining, statements=majority and not await self._turn.comes(is_ready=remaining <= STEADY_CHANGES)
                 )
             case BlockWrites():
                 self._turn.check()
@@ -238,10 +238,10 @@ class DonorDriver:
         self._section = self._shard.shard_filter.sections.begin(
             self.migration.namespace, self.migration.concerns, reads=reads
         )
-        self._turn.over()
+        self._turn.end()
 
     def _unblock(self) -> None:
-        self._turn.over()
+        self._turn.end()
         if self._section is not None:
             self._shard.shard_filter.sections.end(self.migration.namespace, self._section)
             self._section = None

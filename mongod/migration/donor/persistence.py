@@ -100,7 +100,9 @@ async def forget(shard: ShardParts, migration: AnyMigration, decision: Decision)
     changes: list[tuple[str, Any]] = [(COORDINATORS, migration.id)]
     if isinstance(migration, DatabaseMigration):
         if committed:
-            changes.insert(0, (DATABASE_DELETIONS, _left_behind(shard, migration).written_at(seconds).document()))
+            changes.insert(
+                0, (DATABASE_DELETIONS, _deletion_of_remainder(shard, migration).written_at(seconds).document())
+            )
     else:
         deletion = RangeDeletion.of(migration, pending=False, delayed=True, seconds=seconds).document()
         changes.insert(0, (RANGE_DELETIONS, deletion if committed else migration.id))
@@ -112,7 +114,7 @@ async def forget(shard: ShardParts, migration: AnyMigration, decision: Decision)
     shard.deleter.changed()
 
 
-def _left_behind(shard: ShardParts, migration: DatabaseMigration) -> DatabaseDeletion:
+def _deletion_of_remainder(shard: ShardParts, migration: DatabaseMigration) -> DatabaseDeletion:
     """Return the deletion of all unsharded collections, temporary ones too."""
     uuids = frozenset(
         collection.uuid.bytes

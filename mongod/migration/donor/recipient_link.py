@@ -87,8 +87,8 @@ class RecipientLink:
         """
         command = self._numbered("_recvChunkDocuments") | {"majority": majority, "ns": changes.namespace}
         raw = bson.encode(command)
-        if changes.gone:
-            raw = append_fields(raw, b"\x04deleted\0" + array_from(changes.gone))
+        if changes.removed_ids:
+            raw = append_fields(raw, b"\x04deleted\0" + array_from(changes.removed_ids))
         await self._ask(raw, sequences={"documents": list(changes.documents)} if changes.documents else None)
 
     async def push_database_changes(self, changes: Sequence[CollectionChanges], *, majority: bool) -> None:
@@ -96,7 +96,7 @@ class RecipientLink:
         listed = []
         for change in changes:
             head = bson.encode({"ns": change.namespace, "documents": len(change.documents)})
-            listed.append(append_fields(head, b"\x04deleted\0" + array_from(change.gone)))
+            listed.append(append_fields(head, b"\x04deleted\0" + array_from(change.removed_ids)))
         sequences = {"collections": listed, "documents": [raw for change in changes for raw in change.documents]}
         command = self._numbered("_recvDatabaseChanges") | {"majority": majority}
         await self._ask(command, sequences={name: some for name, some in sequences.items() if some} or None)

@@ -40,7 +40,9 @@ async def replace(node: DataNode, replacements: Sequence[ReplaceDocuments]) -> N
     """
     for replacement in replacements:
         migration = replacement.migration
-        await _store(node, migration.namespace, _replace(node, migration, replacement.documents, replacement.gone))
+        await _store(
+            node, migration.namespace, _replace(node, migration, replacement.documents, replacement.removed_ids)
+        )
 
 
 async def merge(node: DataNode, migration: Migration, entries: Sequence[bytes]) -> None:
@@ -85,8 +87,10 @@ def _insert(node: DataNode, migration: Migration, documents: Sequence[bytes]) ->
         yield
 
 
-def _replace(node: DataNode, migration: Migration, documents: Sequence[bytes], gone: Sequence[Value]) -> Iterator[None]:
-    yield from _remove_all(node, migration, gone, keep_outside=True)
+def _replace(
+    node: DataNode, migration: Migration, documents: Sequence[bytes], removed_ids: Sequence[Value]
+) -> Iterator[None]:
+    yield from _remove_all(node, migration, removed_ids, keep_outside=True)
     if migration.epoch == ZERO_EPOCH:
         try:
             yield from _replace_in_place(node, migration, documents)

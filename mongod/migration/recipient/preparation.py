@@ -61,7 +61,7 @@ async def _read_database(shard: ShardParts, work: ReadRouting, migration: Databa
     if work.anew:
         shard.shard_filter.forget(about)
     routing = (await shard.shard_filter.refresh(about)).routing
-    hold = shard.shard_filter.holds.over(migration.namespace)
+    hold = shard.shard_filter.holds.conflicting(migration.namespace)
     is_held = hold is not None and hold.operation == migration.operation
     return DatabaseRead(work, routing.database, routing.primary, is_held)
 
@@ -124,13 +124,18 @@ async def hold_collections(
 async def _persist_deletion(
     shard: ShardParts, migration: DatabaseMigration, coming: Sequence[CollectionDefinition]
 ) -> None:
-    known = shard.records.deletion(migration.id)
-    uuids = known.uuids if isinstance(known, DatabaseDeletion) else frozenset()
-    wanted = uuids.union(bytes(each.uuid) for each in coming)
-    if wanted == uuids:
+    record = shard.records.deletion(migration.id)
+    uuids = record.uuids if isinstance(record, DatabaseDeletion) else frozenset()
+    all_uuids = uuids.union(bytes(definition.uuid) for definition in coming)
+    if all_uuids == uuids:
         return
     deletion = DatabaseDeletion(
-        id=migration.id, namespace=migration.namespace, uuids=wanted, donor=migration.donor, pending=True, delayed=False
+        id=migration.id,
+        namespace=migration.namespace,
+        uuids=all_uuids,
+        donor=migration.donor,
+        pending=True,
+        delayed=False,
     ).written_at(int(shard.node.wall_clock()))
     await shard.records.committed(shard.records.write((DATABASE_DELETIONS, deletion.document())))
 
@@ -150,13 +155,13 @@ async def build_indexes(shard: ShardParts, migration: Migration, definition: Def
     others and takes over the donor's options: an old TTL index would delete incoming documents.
     """
     node, collection = shard.node, collection_of(shard.node, migration)
-    wanted = [parse_index_spec(raw) for raw in definition.indexes]
+    specs = [parse_index_spec(raw) for raw in definition.indexes]
     routing = (await shard.shard_filter.refresh(migration.namespace)).collection
     if routing is None or shard.name not in routing.chunks.shards:
         node.replication.check_write()
-        follow_definition(node, collection, wanted, parse_options(definition.options))
+        follow_definition(node, collection, specs, parse_options(definition.options))
     missing = [
-        spec for spec in wanted if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
+        spec for spec in specs if not any(index.spec.holds_the_same(spec) for index in collection.indexes.values())
     ]
     if not missing:
         return
@@ -179,13 +184,13 @@ async def build_indexes(shard: ShardParts, migration: Migration, definition: Def
 
 
 def follow_definition(
-    node: DataNode, collection: Collection, wanted: list[IndexSpec], options: CollectionOptions
+    node: DataNode, collection: Collection, specs: list[IndexSpec], options: CollectionOptions
 ) -> None:
-    """Drop indexes that differ from those of `wanted`, and take over the options that can change."""
+    """Drop indexes that differ from those of `specs`, and take over the options that can change."""
     obsolete_names = [
         index.name
         for index in collection.indexes.values()
-        if not index.is_id and not any(_same(index.spec, spec) for spec in wanted)
+        if not index.is_id and not any(_same(index.spec, spec) for spec in specs)
     ]
     validation: dict[str, Value] = {
         "validator": (OBJECT, EMPTY_DOCUMENT),
@@ -212,9 +217,9 @@ def _validation(options: CollectionOptions) -> tuple[Value | None, str, str, boo
     return get_field(options.raw, "validator"), options.level, options.action, options.pre_images
 
 
-def _same(one: IndexSpec, other: IndexSpec) -> bool:
-    alike = one.holds_the_same(other) and one.name == other.name and one.other_options == other.other_options
-    return alike and (one.expire_after, one.hidden) == (other.expire_after, other.hidden)
+def _same(spec: IndexSpec, other: IndexSpec) -> bool:
+    alike = spec.holds_the_same(other) and spec.name == other.name and spec.other_options == other.other_options
+    return alike and (spec.expire_after, spec.hidden) == (other.expire_after, other.hidden)
 
 
 async def sweep(node: DataNode, migration: Migration) -> None:

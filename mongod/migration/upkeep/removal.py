@@ -48,9 +48,9 @@ class RemovalWatch(ShardTask):
             for hold in stood:
                 LOG.info("Hold ended: this shard was removed", ns=hold.namespace)
                 holds.release(shard.records, hold)
-            for each in received:
+            for migration in received:
                 # Were it ours, no removal would have ended before the chunk had gone again.
-                LOG.info("Migration ended: this shard was removed", ns=each.namespace, range=str(each))
-                await self._recipient.resolve(each.id, each.namespace, Decision.ABORTED)
+                LOG.info("Migration ended: this shard was removed", ns=migration.namespace, range=str(migration))
+                await self._recipient.resolve(migration.id, migration.namespace, Decision.ABORTED)
         except CommandError as error:
             LOG.info("What is held here stays for now", reason=error.message)

@@ -15,7 +15,7 @@ from docstore.widecolumn.node.schema_changes import change_schema
 
 async def run(context: Context, arguments: Arguments) -> Result:
     family_store = wide_of(node_of(context)).existing(context.db, arguments.value, context.command.name)
-    family = altered(family_store.definition, family_options(arguments.given(), context.comment))
+    family = altered(family_store.definition, family_options(arguments.sent_values(), context.comment))
     return await change_schema(context, lambda schema: schema.alter_family(context.db, family))
 
 

@@ -7,7 +7,7 @@ import os
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response
-from docstore.commands.eager_tasks import begun
+from docstore.commands.eager_tasks import start_eagerly
 from docstore.commands.specs.wide_column import CQL
 from docstore.node.node import node_of
 from docstore.widecolumn.commands.cql import run_statement
@@ -25,7 +25,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     running = run_statement(executor_of(context), statements, surroundings_of(context), context, arguments)
     if node.shard_filter is None and arguments["consistency"] == "ONE":
         # Statements that read or write rows wait only by a pause or a lock; all others pause first.
-        return begun(running)
+        return start_eagerly(running)
     return running
 
 

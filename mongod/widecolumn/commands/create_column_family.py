@@ -17,7 +17,9 @@ from mongod.widecolumn.shard_column_family import change_spread
 async def run(context: Context, arguments: Arguments) -> Result:
     wide = wide_of(node_of(context))
     keyspace = wide.existing_keyspace(context.db, context.command.name)
-    family = column_family(arguments.value, family_options(arguments.given(), context.comment), wide.settings.registry)
+    family = column_family(
+        arguments.value, family_options(arguments.sent_values(), context.comment), wide.settings.registry
+    )
 
     def act(schema: SchemaChange) -> None:
         schema.create_family(context.db, family)

@@ -15,7 +15,7 @@ from docstore.widecolumn.node.schema_changes import change_schema
 async def run(context: Context, arguments: Arguments) -> Result:
     if arguments["ifNotExists"] and wide_of(node_of(context)).is_keyspace(arguments.value):
         return {}
-    keyspace = keyspace_of(arguments.value, arguments.given())
+    keyspace = keyspace_of(arguments.value, arguments.sent_values())
     return await change_schema(context, lambda schema: schema.create_keyspace(keyspace))
 
 

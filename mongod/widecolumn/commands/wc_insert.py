@@ -28,7 +28,9 @@ def run(context: Context, arguments: Arguments) -> Response:
     key = partition_key_of(arguments["key"])
     super_name = super_column_of(family, arguments)
     check_path(family.definition, super_name, given(arguments["column"]), whole_super=False)
-    fields = {name: value for name, value in arguments.given().items() if name in _FIELDS and given(value) is not None}
+    fields = {
+        name: value for name, value in arguments.sent_values().items() if name in _FIELDS and given(value) is not None
+    }
     entry = insert_entry(family.definition, super_name, fields, write_context_of(node), name_field="column")
     hint = parse_hint_origin(arguments["hint"])
     return run_steps(context, write_row(context, node, RowChange(family, key, (entry,)), level, hint))

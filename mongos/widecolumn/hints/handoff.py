@@ -95,7 +95,7 @@ class Hints:
             yield ServerParameter(
                 name=f"wideColumn.{name}",
                 get=partial(getattr, self, attribute),
-                put=partial(self._put, f"wideColumn.{name}", attribute),
+                assign=partial(self._put, f"wideColumn.{name}", attribute),
             )
 
     def _put(self, name: str, attribute: str, value: Any) -> None:

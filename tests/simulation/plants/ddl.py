@@ -27,7 +27,7 @@ PLANTS = (
         "the next primary does not take up what was coordinated",
         "drops-deaths",
         "mongod.ddl.coordinators:Coordinators._take_up",
-        "found.append((bytes(operation.id), Driver(self._shard, self._peers, operation)))",
+        "drivers.append((bytes(operation.id), Driver(self._shard, self._peers, operation)))",
         "pass",
     ),
     Plant(

@@ -23,8 +23,8 @@ PLANTS = (
         "writes go on while a database changes hands",
         "primaries",
         "mongod.migration.critical_section:CriticalSections.of",
-        "found = self.get(namespace) or self.get(split_namespace(namespace)[0])",
-        "found = self.get(namespace)",
+        "section = self.get(namespace) or self.get(split_namespace(namespace)[0])",
+        "section = self.get(namespace)",
     ),
     Plant(
         "a database goes under an open transaction",
@@ -86,7 +86,7 @@ PLANTS = (
         "an unfinished copy of a database is forgotten",
         "primaries-unfinished",
         "mongod.migration.recipient.preparation:_persist_deletion",
-        "if wanted == uuids:",
+        "if all_uuids == uuids:",
         "if True:",
     ),
     Plant(

@@ -62,7 +62,7 @@ PLANTS = (
         "catch-up skipped",
         "catch-up",
         "docstore.replication.leadership:_catch_up",
-        "if progress.newest(ahead, state.applied) <= state.applied:",
+        "if progress.newest(positions, state.applied) <= state.applied:",
         "if True:",
     ),
     Plant(
@@ -160,8 +160,8 @@ PLANTS = (
         "majority reads show what is not committed",
         "deposed",
         "docstore.replicaset.read.majority_snapshots:MajoritySnapshots.open",
-        "held = self._kept[0]",
-        "held = self._kept[-1]",
+        "shared = self._kept[0]",
+        "shared = self._kept[-1]",
     ),
     Plant(
         "a causal read does not wait for its time",
@@ -230,8 +230,8 @@ PLANTS = (
         "runs of one request have each other's statement ids",
         "elections",
         "docstore.commands.requests.bulk_write:Run.request",
-        "places = range(self.first, self.first + len(self.statements))",
-        "places = range(len(self.statements))",
+        "operation_numbers = range(self.first, self.first + len(self.statements))",
+        "operation_numbers = range(len(self.statements))",
     ),
     Plant(
         "a member in maintenance of its copy says it is ready",

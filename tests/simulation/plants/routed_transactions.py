@@ -78,9 +78,10 @@ PLANTS = (
         "what is prepared is given up when its time is over",
         "routed-transactions-steps",
         f"{_REGISTRY}.expire",
-        "    for transaction in [each for each in self.sessions.open if each.activity.expires <= now]:\n",
-        "    unended = self.sessions._by_session.values()\n"
-        "    for transaction in [each for each in unended if each.activity.expires <= now]:\n"
+        "[candidate for candidate in self.sessions.open if candidate.activity.expires <= now]:\n",
+        "[\n"
+        "        candidate for candidate in self.sessions._by_session.values() if candidate.activity.expires <= now\n"
+        "    ]:\n"
         "        if transaction.state is State.PREPARED and not transaction.busy:\n"
         "            self.sessions.decide(transaction, None)\n",
     ),

@@ -11,8 +11,8 @@ PLANTS = (
         "what a rollback takes away is not kept",
         "deposed",
         "docstore.replicaset.sync.rollback:_until_undone",
-        "kept = not group.removed",
-        "kept = True",
+        "is_saved = not group.removed",
+        "is_saved = True",
     ),
     Plant(
         "rollback files are not brought to disk",

@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 from docstore.backup.chain import chain_to
 from docstore.backup.failures import OutOfReach
 from docstore.backup.manifest import Manifest, Part, Span
-from docstore.backup.retention import kept
+from docstore.backup.retention import select_retained
 from docstore.optime import OpTime
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -82,28 +82,28 @@ def test_what_does_not_go_together() -> None:
 
 
 def test_backups_are_kept_by_number() -> None:
-    assert kept(ROW, count=1, since=None) == ROW[3:]
-    assert kept(ROW, count=2, since=None) == ROW[1:]
-    assert kept(ROW, count=9, since=None) == ROW
+    assert select_retained(ROW, count=1, since=None) == ROW[3:]
+    assert select_retained(ROW, count=2, since=None) == ROW[1:]
+    assert select_retained(ROW, count=9, since=None) == ROW
 
 
 @pytest.mark.parametrize("seconds", range(10, 41))
 def test_what_a_time_needs_is_kept(seconds: int) -> None:
     """A time is reached from what is kept as from all."""
-    remaining = kept(ROW, count=None, since=datetime.fromtimestamp(seconds, UTC))
+    remaining = select_retained(ROW, count=None, since=datetime.fromtimestamp(seconds, UTC))
     at = Timestamp(seconds, 0)
     assert chain_to(remaining, None, at) == chain_to(ROW, None, at)
     assert remaining[0] == chain_to(ROW, None, at).base
 
 
 def test_times_before_the_first_backup_need_all() -> None:
-    assert kept(ROW, count=None, since=datetime.fromtimestamp(1, UTC)) == ROW
+    assert select_retained(ROW, count=None, since=datetime.fromtimestamp(1, UTC)) == ROW
 
 
 def test_what_a_node_held_is_known_at_the_end_of_its_backup() -> None:
     row = [replace(each, kind="node", point=None, content="full") for each in ROW]
-    assert kept(row, count=None, since=NOON + timedelta(hours=3, minutes=30)) == row[1:]
-    assert kept(row, count=None, since=NOON + timedelta(hours=5)) == row[3:]
+    assert select_retained(row, count=None, since=NOON + timedelta(hours=3, minutes=30)) == row[1:]
+    assert select_retained(row, count=None, since=NOON + timedelta(hours=5)) == row[3:]
 
 
 def test_the_log_of_another_set_continues_nothing() -> None:

@@ -66,7 +66,7 @@ STATEMENT = declared(
 def outcome(fields: dict) -> int | dict:
 
     try:
-        return dict(parse_fields("delete.deletes", bson.encode(fields), STATEMENT).given())
+        return dict(parse_fields("delete.deletes", bson.encode(fields), STATEMENT).sent_values())
     except CommandError as error:
         return error.code
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from docstore.commands.eager_tasks import Begun, begun
+from docstore.commands.eager_tasks import StartedCoroutine, start_eagerly
 
 
 async def at_once(number: int) -> int:
@@ -18,9 +18,9 @@ async def refused() -> int:
 
 
 def test_what_does_not_wait_is_done_at_once() -> None:
-    assert begun(at_once(1)) == 2
+    assert start_eagerly(at_once(1)) == 2
     with pytest.raises(ValueError, match="no"):
-        begun(refused())
+        start_eagerly(refused())
 
 
 def test_what_waits_goes_on_where_it_is_awaited() -> None:
@@ -39,16 +39,16 @@ def test_what_waits_goes_on_where_it_is_awaited() -> None:
 
     async def told() -> None:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        left = begun(work(future))
-        assert isinstance(left, Begun)
+        left = start_eagerly(work(future))
+        assert isinstance(left, StartedCoroutine)
         assert steps == ["begun"]
         asyncio.get_running_loop().call_soon(future.set_result, "given")
         assert await left == "done"
         assert steps == ["begun", "slept", "given", "given"]
         steps.clear()
         failing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        left = begun(work(failing))
-        assert isinstance(left, Begun)
+        left = start_eagerly(work(failing))
+        assert isinstance(left, StartedCoroutine)
         failing.set_exception(KeyError())
         assert await left == "done"
         assert steps == ["begun", "slept", "failed", "-"]
@@ -63,8 +63,8 @@ def test_a_wait_that_is_the_first_thing_is_kept() -> None:
         async def work() -> int:
             return await future
 
-        left = begun(work())
-        assert isinstance(left, Begun)
+        left = start_eagerly(work())
+        assert isinstance(left, StartedCoroutine)
         asyncio.get_running_loop().call_soon(future.set_result, 7)
         assert await left == 7
 
@@ -81,8 +81,8 @@ def test_it_hears_of_being_cancelled() -> None:
             heard.append(True)
 
     async def told() -> None:
-        left = begun(work())
-        assert isinstance(left, Begun)
+        left = start_eagerly(work())
+        assert isinstance(left, StartedCoroutine)
 
         async def waiting() -> None:
             await left

@@ -57,7 +57,7 @@ def dispatcher_of(
     ticks = iter(range(1_000_000_000))
     services: Services = replace(
         services_of(commands, clock=lambda: float(next(ticks))),
-        apart=partial(Turns, scripts=None), supervised_pause=partial(wait_on_thread, pause), **parts,
+        run_on_thread=partial(Turns, scripts=None), supervised_pause=partial(wait_on_thread, pause), **parts,
     )  # fmt: skip
     return Dispatcher(services)
 
@@ -241,7 +241,7 @@ def test_what_is_not_read_yet_shows_nothing_of_what_was_sent(pad: bytes) -> None
         whole = bson.encode({"take": 1, "secret": LONG, "$db": "test"})[4:-1] + pad
         dispatcher, pending = begun((len(whole) + 5).to_bytes(4, "little") + whole + b"\0")
         (operation,) = dispatcher.services.operations
-        shown = bson.decode(operation.context.shown)
+        shown = bson.decode(operation.context.redacted_request)
         assert shown in ({"take": 1, "$db": "test"}, {"take": 1})
         reply = await pending.finish()
         assert isinstance(reply, bytes)

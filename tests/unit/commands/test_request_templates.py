@@ -116,7 +116,7 @@ def opened(body: bytes, connection: ClientConnection) -> Any:
     except CommandError as error:
         return error.code, error.message
     seen = {name: getattr(context, name) for name in (*RequestFields.__annotations__, "started", "exhaust")}
-    return seen, arguments.given(), arguments.value
+    return seen, arguments.sent_values(), arguments.value
 
 
 def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
@@ -129,7 +129,7 @@ def test_a_request_like_one_before_it_is_read_as_if_it_were_the_first() -> None:
         for _ in range(3):
             fields = altered(fields, rng)
             body = encoded(fields)
-            taken += templates_of(connection).again(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
+            taken += templates_of(connection).bind(Message(1, 0, body), 7.0) is not None if is_sound(body) else 0
             assert opened(body, connection) == opened(body, peer()), fields
             agreed += 1
     assert taken > agreed / 10, "hardly any request was read by the shape of another"
@@ -141,7 +141,7 @@ def test_reads_that_differ_in_their_time_are_of_one_shape() -> None:
         for second in (1, 2):
             concern = {**level, "afterClusterTime": Timestamp(second, 1)}
             body = encoded([("find", "c"), ("readConcern", concern), ("$db", "test")])
-            assert (templates_of(connection).again(Message(1, 0, body), 7.0) is not None) is (second == 2)
+            assert (templates_of(connection).bind(Message(1, 0, body), 7.0) is not None) is (second == 2)
             opened(body, connection)
 
 
@@ -169,7 +169,7 @@ def test_requests_that_begin_a_transaction_and_that_go_on_with_it_are_both_remem
             starts = [("startTransaction", True)] if begins else []
             body = encoded([("insert", "c"), *session, ("txnNumber", Int64(number)), *starts, ("$db", "test")])
             if number > 1:
-                assert templates_of(connection).again(Message(1, 0, body), 7.0) is not None
+                assert templates_of(connection).bind(Message(1, 0, body), 7.0) is not None
             assert opened(body, connection) == opened(body, peer())
     assert len(templates_of(connection)) == 2
 
@@ -194,7 +194,7 @@ def test_what_is_kept_for_a_connection_is_bounded() -> None:
     assert len(templates_of(connection)) <= 24
     opened(encoded([("find", "c"), ("filter", {"a": "x" * 2000}), ("$db", "test")]), connection)
     assert (
-        templates_of(connection).again(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0)
+        templates_of(connection).bind(Message(1, 0, encoded([("find", "c"), ("filter", {"a": "y" * 2000})])), 7.0)
         is None
     )
 

@@ -300,7 +300,7 @@ def test_a_released_lease_keeps_its_fence(catalog: Catalog) -> None:
 
 def test_records_come_back_as_they_were(catalog: Catalog) -> None:
     record = catalog.sharded()
-    raw = catalog.tables.one(COLLECTIONS, "test.test")
+    raw = catalog.tables.document(COLLECTIONS, "test.test")
     assert raw is not None
     assert CollectionRecord.from_raw(raw) == record
     chunk = next(catalog.tables.all(CHUNKS))

@@ -273,7 +273,7 @@ def test_a_drop_ends_a_migration_and_none_begins_meanwhile() -> None:
             await made.network.comes("_recvChunkDocuments")
             dropping = asyncio.ensure_future(made.ask("shard1", drop_collection(NAMESPACE, made.uuid)))
             holds = made.members["shard1"].shard.shard_filter.holds
-            await made.network.until(lambda: holds.over(NAMESPACE) is not None)
+            await made.network.until(lambda: holds.conflicting(NAMESPACE) is not None)
             held.set()
             assert (await dropping)["dropped"]
             assert await code_of(moving) in (Code.OperationFailed, Code.StaleEpoch)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docstore.js import confinement
-from docstore.js.confinement import Held
+from docstore.js.confinement import EnforcedLimits
 
 ROOT = Path(__file__).parents[3]
 
@@ -102,9 +102,12 @@ def test_a_worker_has_its_spill_directory_and_nothing_else(tmp_path: Path) -> No
     assert [rows[name] for name in ("name", "own limits", "data")] == ["done"] * 3
 
 
-@pytest.mark.parametrize("offer", [Held(files=True, calls=True), Held(files=True, calls=False), Held(False, False)])
+@pytest.mark.parametrize(
+    "offer",
+    [EnforcedLimits(files=True, calls=True), EnforcedLimits(files=True, calls=False), EnforcedLimits(False, False)],
+)
 def test_what_stands_open_is_told_at_the_start(
-    offer: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    offer: EnforcedLimits, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(confinement, "offered", lambda: offer)
     confinement.warn_where_scripts_are_free()

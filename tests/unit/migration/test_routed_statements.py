@@ -322,26 +322,26 @@ def test_statements_over_many_documents_wait_for_a_move_that_does_not_catch_up(m
             running.check_begin(NAMESPACE)
             return running.begin(NAMESPACE, known, "a", None, lambda: known)
 
-        assert not await turn.comes(few=False)
+        assert not await turn.comes(is_ready=False)
         begin().close()
         now += 0.6
-        assert not await turn.comes(few=False)
+        assert not await turn.comes(is_ready=False)
         with pytest.raises(MustWait):
             begin()
         now += statements.STATEMENT_SECONDS
-        assert not await turn.comes(few=False)
+        assert not await turn.comes(is_ready=False)
         begin().close()
-        assert await turn.comes(few=True)
+        assert await turn.comes(is_ready=True)
         with pytest.raises(MustWait):
             begin()
-        turn.over()
+        turn.end()
         begin().close()
         following = statements.MovesTurn(running, SCOPE)
-        assert await following.comes(few=True)
-        turn.over()
+        assert await following.comes(is_ready=True)
+        turn.end()
         with pytest.raises(MustWait):
             begin()
-        following.over()
+        following.end()
         begin().close()
 
     asyncio.run(test())

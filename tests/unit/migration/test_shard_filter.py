@@ -51,7 +51,7 @@ def test_an_operation_with_a_known_version_is_let_in_without_waiting() -> None:
             try:
                 shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=False)
             except MustWait as first:
-                await first.over()
+                await first.wait()
             assert shard_filter.check_version(NAMESPACE, encoded(version(made, "shard1")), write=True) is None
             await made.move("5", "shard2")
             await shard_filter.refresh(NAMESPACE)
@@ -91,7 +91,7 @@ def test_one_request_serves_all_who_wait_for_the_routing() -> None:
             for _ in range(20):
                 with pytest.raises(MustWait) as wait:
                     shard_filter.check_version(NAMESPACE, shard1, write=True)
-                waiting.append(wait.value.over())
+                waiting.append(wait.value.wait())
             await asyncio.gather(*waiting)
             assert made.network.seen.count(("config:1", "_configsvrGetRouting")) == before + 1
 

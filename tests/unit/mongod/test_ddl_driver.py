@@ -50,7 +50,7 @@ def test_a_shard_that_is_not_shown_is_gone_only_where_that_is_certain(
         config = ConfigServers(removed=removed)
         records = SimpleNamespace(may_write=lambda: True)
         shard = cast(Shard, SimpleNamespace(records=records, config_servers=lambda: config))
-        operation = Operation.begun(bytes(16), Kind.DROP_COLLECTION, "test.c", {})
+        operation = Operation.create(bytes(16), Kind.DROP_COLLECTION, "test.c", {})
         driving = Driver(shard, cast(Peers, SimpleNamespace(command=command)), operation)
         reply = await driving._ask_until("two", {"drop": "c"}, 1.0, may_fail=False)
         assert (reply, len(asked)) == (({}, 0) if removed else ({"done": True}, 1))

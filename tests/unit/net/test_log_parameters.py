@@ -39,23 +39,23 @@ def test_all_components_follow_the_log_until_they_have_a_verbosity_of_their_own(
         "initialSync": {"verbosity": -1},
         "rollback": {"verbosity": -1},
     }
-    was = table.put(NAME, {"verbosity": 1, "command": {"verbosity": 0}})
+    was = table.assign(NAME, {"verbosity": 1, "command": {"verbosity": 0}})
     assert was == shown
     assert (shows_debug("NETWORK"), shows_debug("COMMAND"), table.get("logLevel")) == (True, False, 1)
-    table.put("logLevel", 0)
+    table.assign("logLevel", 0)
     assert (shows_debug("NETWORK"), table.get(NAME)["verbosity"]) == (False, 0)
 
 
 def test_what_is_below_a_component_follows_it(table: ParameterTable) -> None:
-    table.put(NAME, {"replication": {"verbosity": 2, "rollback": 0}})
+    table.assign(NAME, {"replication": {"verbosity": 2, "rollback": 0}})
     assert [shows_debug(name) for name in ("REPL", "INITSYNC", "ROLLBACK", "STORAGE")] == [True, True, False, False]
     assert table.get(NAME)["replication"]["verbosity"] == 2
-    table.put(NAME, {"replication": {"verbosity": -1, "rollback": {"verbosity": -1}}})
+    table.assign(NAME, {"replication": {"verbosity": -1, "rollback": {"verbosity": -1}}})
     assert not any(shows_debug(name) for name in ("REPL", "INITSYNC", "ROLLBACK"))
 
 
 def test_levels_are_brought_into_their_range(table: ParameterTable) -> None:
-    table.put(NAME, {"command": {"verbosity": 9}, "network": {"verbosity": -7}})
+    table.assign(NAME, {"command": {"verbosity": 9}, "network": {"verbosity": -7}})
     shown = table.get(NAME)
     assert (shown["command"]["verbosity"], shown["network"]["verbosity"]) == (5, -1)
 
@@ -75,6 +75,6 @@ def test_levels_are_brought_into_their_range(table: ParameterTable) -> None:
 def test_what_means_nothing_here_is_refused_and_changes_nothing(table: ParameterTable, value: Any, code: int) -> None:
     before = table.get(NAME)
     with pytest.raises(CommandError) as refused:
-        table.put(NAME, value)
+        table.assign(NAME, value)
     assert refused.value.code == code
     assert table.get(NAME) == before

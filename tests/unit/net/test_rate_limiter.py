@@ -45,7 +45,7 @@ class Gate:
         return timer
 
     def put(self, name: str, value: Any) -> None:
-        self.parameters.put(PREFIX + name, value)
+        self.parameters.assign(PREFIX + name, value)
 
     def come(self, name: str, remote: str = CLIENT) -> Admission:
         return self.limiter.ask(name, remote, lambda: self.let_in.append(name))
@@ -174,8 +174,8 @@ def test_a_connection_that_waits_is_answered_when_its_turn_comes() -> None:
             first = await BareClient.connect(listener)
             assert (await first.ask({"ping": 1}))["ok"] == 1.0
             for name, value in (("RatePerSec", 1), ("BurstCapacitySecs", 1), ("MaxQueueDepth", 1)):
-                parameters.put(PREFIX + name, value)
-            parameters.put(f"{PREFIX}RateLimiterEnabled", True)
+                parameters.assign(PREFIX + name, value)
+            parameters.assign(f"{PREFIX}RateLimiterEnabled", True)
             second, third = await BareClient.connect(listener), await BareClient.connect(listener)
             await second.send({"ping": 1})
             assert (await second.receive()).body
@@ -185,7 +185,7 @@ def test_a_connection_that_waits_is_answered_when_its_turn_comes() -> None:
             assert await (await BareClient.connect(listener)).closed()
             assert (await first.ask({"ping": 1}))["ok"] == 1.0
             assert listener.statistics().requests == requests + 1
-            parameters.put(f"{PREFIX}RateLimiterEnabled", False)
+            parameters.assign(f"{PREFIX}RateLimiterEnabled", False)
             assert (await third.receive()).body
             for client in (first, second, third):
                 await client.close()
@@ -198,8 +198,8 @@ def test_a_queued_connection_that_goes_is_forgotten() -> None:
         async with serving(PING) as listener:
             parameters = listener.dispatcher.services.parameters
             for name, value in (("RatePerSec", 1), ("BurstCapacitySecs", 1), ("MaxQueueDepth", 1)):
-                parameters.put(PREFIX + name, value)
-            parameters.put(f"{PREFIX}RateLimiterEnabled", True)
+                parameters.assign(PREFIX + name, value)
+            parameters.assign(f"{PREFIX}RateLimiterEnabled", True)
             first, second = await BareClient.connect(listener), await BareClient.connect(listener)
             limiter = listener.statistics().rate_limiter
             await until(lambda: limiter.connections_document()["queuedForEstablishment"] == 1)

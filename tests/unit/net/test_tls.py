@@ -340,7 +340,7 @@ def test_a_certificate_that_ends_soon_is_told_of(
     path = authority.issue("server", days=days)
     certificates = tls_certificates(options(authority, certificate_key_file=path))
     assert certificates is not None
-    put = certificates.parameter().put
+    put = certificates.parameter().assign
     assert put is not None
     if threshold is not None:
         put(threshold)

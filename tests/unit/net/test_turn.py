@@ -46,11 +46,11 @@ def test_what_is_put_in_a_turn_is_sent_behind_it_in_order() -> None:
         watched = Watched()
         frames = [(watched.a, b"1"), (watched.b, b"2"), (watched.a, b"3")]
         for each in frames:
-            watched.turn.put(*each)
+            watched.turn.enqueue(*each)
         assert not watched.sent
         await asyncio.sleep(0)
         assert watched.sent == [("a", b"1"), ("b", b"2"), ("a", b"3")]
-        watched.turn.put(watched.b, b"4")
+        watched.turn.enqueue(watched.b, b"4")
         await asyncio.sleep(0)
         assert watched.sent[3:] == [("b", b"4")]
 
@@ -60,15 +60,15 @@ def test_what_is_put_in_a_turn_is_sent_behind_it_in_order() -> None:
 def test_a_long_turn_or_a_long_frame_is_not_waited_for() -> None:
     async def work() -> None:
         watched = Watched()
-        watched.turn.put(watched.a, b"1")
-        watched.turn.put(watched.b, b"2")
+        watched.turn.enqueue(watched.a, b"1")
+        watched.turn.enqueue(watched.b, b"2")
         watched.now += MOST_SECONDS
-        watched.turn.put(watched.a, b"3")
+        watched.turn.enqueue(watched.a, b"3")
         assert [frame for _, frame in watched.sent] == [b"1", b"2", b"3"]
-        watched.turn.put(watched.a, b"4")
-        watched.turn.put(watched.b, bytes(MOST_BYTES + 1))
+        watched.turn.enqueue(watched.a, b"4")
+        watched.turn.enqueue(watched.b, bytes(MOST_BYTES + 1))
         assert len(watched.sent) == 5
-        watched.turn.put(watched.a, b"6")
+        watched.turn.enqueue(watched.a, b"6")
         await asyncio.sleep(0)
         assert watched.sent[5:] == [("a", b"6")]
 
@@ -78,8 +78,8 @@ def test_a_long_turn_or_a_long_frame_is_not_waited_for() -> None:
 def test_what_is_for_a_closed_transport_is_dropped() -> None:
     async def work() -> None:
         watched = Watched()
-        watched.turn.put(watched.a, b"1")
-        watched.turn.put(watched.b, b"2")
+        watched.turn.enqueue(watched.a, b"1")
+        watched.turn.enqueue(watched.b, b"2")
         watched.a.closed = True
         watched.turn.send()
         assert watched.sent == [("b", b"2")]
@@ -95,7 +95,7 @@ def test_what_comes_in_a_turn_is_handled_in_order_and_answered_together() -> Non
 
         def answer(frame: bytes) -> None:
             watched.sent.append(("handled", frame))
-            watched.turn.put(watched.a, frame)
+            watched.turn.enqueue(watched.a, frame)
 
         one, other = Client(answer), Client(answer)
         watched.turn.take(one, b"1")
@@ -123,9 +123,9 @@ def test_a_failure_is_no_matter_of_the_others() -> None:
         def fail(frame: bytes) -> None:
             raise RuntimeError(frame)
 
-        watched.turn.take(Client(lambda frame: watched.turn.put(watched.a, frame)), b"1")
+        watched.turn.take(Client(lambda frame: watched.turn.enqueue(watched.a, frame)), b"1")
         watched.turn.take(Client(fail), b"2")
-        watched.turn.take(Client(lambda frame: watched.turn.put(watched.b, frame)), b"3")
+        watched.turn.take(Client(lambda frame: watched.turn.enqueue(watched.b, frame)), b"3")
         for _ in range(2):
             await asyncio.sleep(0)
         assert watched.sent == [("a", b"1"), ("b", b"3")]

@@ -19,7 +19,7 @@ class ScriptedHold:
         self.owned = shard_filter.owned
         self._filter = shard_filter
 
-    def kept(self) -> bool:
+    def still_owns(self) -> bool:
         unknown = self._filter.unknown
         if unknown is not None and not unknown.is_set():
             raise MustWait(unknown.wait)

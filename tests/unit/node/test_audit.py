@@ -29,7 +29,7 @@ def told(story: Story, *, wanted: Predicate | None = None, replicated: bool = Fa
     messages: list[dict[str, Any]] = []
 
     async def run() -> None:
-        log = AuditLog(lambda raw: messages.append(bson.decode(raw)), lambda: 1000.0, PROCESS, wanted=wanted)
+        log = AuditLog(lambda raw: messages.append(bson.decode(raw)), lambda: 1000.0, PROCESS, predicate=wanted)
         await story(LocalNode(audit=log, replicated=replicated), log)
 
     loop(run())
@@ -67,7 +67,7 @@ def test_a_login_that_fails_or_is_left_is_told_of() -> None:
         await node.reply({**start, "mechanism": "PLAIN"}, "admin")
         await node.reply({"authenticate": 1, "mechanism": "MONGODB-X509"}, "$external")
         await node.reply({**start, "mechanism": "SCRAM-SHA-1"}, "admin")
-        log.left(node.peer)
+        log.disconnected(node.peer)
 
     root = {"user": "root", "db": "admin", "mechanism": "SCRAM-SHA-1"}
     assert brief(told(story))[-5:] == [
@@ -86,7 +86,7 @@ def test_a_logout_says_who_is_left() -> None:
         await node.run({"logout": 1}, "admin")
         await node.run({"logout": 1}, "admin")
         await log_in(node, "root", "secret", mechanism="SCRAM-SHA-1")
-        log.left(node.peer)
+        log.disconnected(node.peer)
 
     root = [{"user": "root", "db": "admin"}]
     logouts = [param for kind, param, _ in brief(told(story)) if kind == "logout"]

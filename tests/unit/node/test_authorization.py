@@ -135,7 +135,7 @@ def test_without_the_localhost_exception_nobody_makes_the_first_user() -> None:
     async def scenario() -> None:
         node = LocalNode()
         parameters = ParameterTable(node.services.access.parameters())
-        parameters.put("enableLocalhostAuthBypass", "false", starting=True)
+        parameters.assign("enableLocalhostAuthBypass", "false", starting=True)
         node.services.access.enabled = True
         another_client(node)
         assert (await node.reply(ROOT, "admin"))["code"] == Code.Unauthorized

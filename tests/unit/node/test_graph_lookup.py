@@ -102,15 +102,15 @@ def test_what_is_known_comes_in_the_order_of_a_query(monkeypatch: pytest.MonkeyP
 def test_what_is_forgotten_for_want_of_room_is_not_looked_for_ahead_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each document of a large graph is read about once by the look ahead, and once by the search."""
     size, calls = 400, 0
-    node_of = graph_search.Known.node
+    node_of = graph_search.NodeCache.node
 
-    def counted(self: graph_search.Known, document: bytes) -> graph_search.Node:
+    def counted(self: graph_search.NodeCache, document: bytes) -> graph_search.Node:
         nonlocal calls
         calls += 1
         return node_of(self, document)
 
     monkeypatch.setattr(graph_search, "_KNOWN_BYTES", 100_000)
-    monkeypatch.setattr(graph_search.Known, "node", counted)
+    monkeypatch.setattr(graph_search.NodeCache, "node", counted)
     rows = [{"_id": number, "next": [(number * 7 + step) % size for step in (0, 13, 26)]} for number in range(size)]
 
     async def work() -> None:

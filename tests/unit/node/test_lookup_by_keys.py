@@ -9,7 +9,7 @@ import pytest
 from bson import Decimal128, Regex
 
 from docstore.aggregation.stages import join
-from docstore.aggregation.stages.graph_search import Known
+from docstore.aggregation.stages.graph_search import NodeCache
 from docstore.aggregation.stages.lookup_result import LookupResult
 from tests.unit.node.local import LocalNode, loop
 
@@ -82,7 +82,7 @@ def test_searched_in_what_is_known_and_by_queries(
         rng = random.Random(f"{options}{index}")
         node = LocalNode()
         known: list[bool] = []
-        reached = Known.reached
+        reached = NodeCache.reached
         for case in range(12):
             leads: list[Any] = [*range(case * 20 + 8), "a", "A", 3.0]
             if case % 3 == 0:
@@ -98,16 +98,16 @@ def test_searched_in_what_is_known_and_by_queries(
             pipeline = [{"$graphLookup": stage | options}, {"$graphLookup": stage | options | {"startWith": ["$g", 3]}}]
             command = {"aggregate": name, "cursor": {"batchSize": 1_000_000}, "pipeline": pipeline}
 
-            def noted(self: Known, document: bytes) -> list[bytes] | None:
+            def noted(self: NodeCache, document: bytes) -> list[bytes] | None:
                 found = reached(self, document)
                 known.append(found is not None)
                 return found
 
             with monkeypatch.context() as patch:
-                patch.setattr(Known, "reached", noted)
+                patch.setattr(NodeCache, "reached", noted)
                 by_known = await node.run(command)
             with monkeypatch.context() as patch:
-                patch.setattr(Known, "reached", lambda _, __: None)
+                patch.setattr(NodeCache, "reached", lambda _, __: None)
                 assert await node.run(command) == by_known
         assert any(known)
 

@@ -140,7 +140,7 @@ def request(name: str) -> tuple[str, dict[str, Any]]:
 
 async def filled() -> LocalNode:
     node = LocalNode()
-    node.node.parameters.add([ServerParameter(name="pace", get=lambda: 1, put=lambda _: None)])
+    node.node.parameters.add([ServerParameter(name="pace", get=lambda: 1, assign=lambda _: None)])
     await node.insert("c", {"_id": 1, "x": 1}, {"_id": 2, "x": 2})
     return node
 

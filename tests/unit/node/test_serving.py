@@ -56,7 +56,7 @@ def test_a_node_passes_for_the_version_that_it_is_told(name: str, wire: int, kno
 
 def test_parameters_from_the_command_line_take_effect() -> None:
     seen: list[object] = []
-    table = ParameterTable([ServerParameter(name="size", get=lambda: 1, put=seen.append)])
+    table = ParameterTable([ServerParameter(name="size", get=lambda: 1, assign=seen.append)])
     set_parameters(table, Options(parameters={"size": "5"}))
     assert seen == [5]
 

@@ -63,7 +63,7 @@ def takes(server: ClusterKeys, client: ClusterKeys, index: int = 0) -> bool:
     answering = ServerConversation(ClientFirst(talking.first, SYSTEM.db), first, PRETENDED, b"other nonce", others)
     salt, iterations = talking.challenged(answering.challenge)
     proof = answering.prove(talking.proof(client.derive(index, salt, iterations)))
-    assert client.known(index, salt, iterations) is client.derive(index, salt, iterations)
+    assert client.cached(index, salt, iterations) is client.derive(index, salt, iterations)
     if proof is None:
         return False
     talking.verify(proof)

@@ -27,8 +27,8 @@ from docstore.sharding.ddl.coordinator import (
     Effect,
     Event,
     Find,
+    Findings,
     Forget,
-    Found,
     HoldShards,
     NothingToDo,
     Persist,
@@ -37,7 +37,17 @@ from docstore.sharding.ddl.coordinator import (
     Unreachable,
 )
 from docstore.sharding.ddl.incarnations import dropped, is_dropped
-from docstore.sharding.ddl.operation import Blocks, Hold, Kind, Operation, Phase, asked, conflict, let_go, taken
+from docstore.sharding.ddl.operation import (
+    Blocks,
+    Hold,
+    Kind,
+    Operation,
+    Phase,
+    conflict,
+    enter_phase,
+    hold_to_take,
+    let_go,
+)
 from docstore.sharding.ddl.plans import PLANS
 from docstore.sharding.routing import Routing
 from docstore.sharding.version import DatabaseVersion
@@ -65,7 +75,7 @@ class World:
         if self.document is not None:
             self.core = Coordinator(Operation.from_raw(self.document))
             return self.core.resume()
-        self.core = Coordinator(Operation.begun(bytes(16), self.kind, "db.c", {"uuid": UUID}))
+        self.core = Coordinator(Operation.create(bytes(16), self.kind, "db.c", {"uuid": UUID}))
         return self.core.start()
 
     def carry_out(self, effect: Effect) -> Event | None:
@@ -73,7 +83,7 @@ class World:
         operation = self.core.operation
         match effect:
             case Find():
-                return Found(self.shards, {"primary": "a", "uuid": UUID, "from": "a", "to": "b"})
+                return Findings(self.shards, {"primary": "a", "uuid": UUID, "from": "a", "to": "b"})
             case Persist():
                 self.document = bson.encode(operation.document())
             case HoldShards():
@@ -187,29 +197,29 @@ def test_a_database_is_moved_by_its_old_primary_shard_or_not_at_all_wherever_the
 
 def test_changes_of_definitions_wait_where_a_database_goes_and_not_where_it_comes() -> None:
     operation = replace(
-        Operation.begun(bytes(16), Kind.MOVE_PRIMARY, "db", {"to": "b"}), facts={"from": "a", "to": "b"}
+        Operation.create(bytes(16), Kind.MOVE_PRIMARY, "db", {"to": "b"}), facts={"from": "a", "to": "b"}
     )
     assert requests.hold(operation, "a")["blocks"] == Blocks.CHANGES.value
     assert requests.hold(operation, "b")["blocks"] == Blocks.NOTHING.value
 
 
 def test_what_is_so_already_is_answered_without_holding_anyone() -> None:
-    core = Coordinator(Operation.begun(bytes(16), Kind.DROP_COLLECTION, "db.c", {}))
+    core = Coordinator(Operation.create(bytes(16), Kind.DROP_COLLECTION, "db.c", {}))
     assert core.start() == [Find(may_fail=True)]
     assert core.receive(NothingToDo({"dropped": False})) == [Answer()]
     assert core.operation.result == {"dropped": False}
 
 
 def test_shards_that_came_to_it_meanwhile_are_held_too() -> None:
-    core = Coordinator(Operation.begun(bytes(16), Kind.CREATE_INDEXES, "db.c", {}))
+    core = Coordinator(Operation.create(bytes(16), Kind.CREATE_INDEXES, "db.c", {}))
     core.start()
-    core.receive(Found(("a",), {}))
+    core.receive(Findings(("a",), {}))
     core.receive(Done())
     core.receive(Done())
-    assert core.receive(Found(("a", "b"), {})) == [Persist()]
+    assert core.receive(Findings(("a", "b"), {})) == [Persist()]
     assert core.receive(Done()) == [HoldShards(may_fail=True)]
     core.receive(Done())
-    core.receive(Found(("a",), {}))
+    core.receive(Findings(("a",), {}))
     assert core.operation.phase is Phase.PREPARING
     assert core.operation.participants == ("a", "b")
 
@@ -230,38 +240,40 @@ def test_whoever_asked_does_not_wait_for_a_shard_that_cannot_be_let_go() -> None
 
 
 def test_documents_come_back_as_they_were() -> None:
-    operation = Operation.begun(bytes(16), Kind.DROP_INDEXES, "db.c", {"request": {"dropIndexes": "c", "index": "*"}})
+    operation = Operation.create(bytes(16), Kind.DROP_INDEXES, "db.c", {"request": {"dropIndexes": "c", "index": "*"}})
     assert Operation.from_raw(bson.encode(operation.document())) == operation
     assert operation.same_as(Kind.DROP_INDEXES, "db.c", {"request": {"dropIndexes": "c", "index": "*"}})
     for indexes in (None, ("_id_", "a_1")):
         hold = Hold(operation=UUID, namespace="db.c", blocks=Blocks.EVERYTHING, indexes=indexes, seconds=5)
-        assert Hold.from_raw(bson.encode(asked(hold, Phase.UNDOING).document())) == asked(hold, Phase.UNDOING)
+        assert Hold.from_raw(bson.encode(enter_phase(hold, Phase.UNDOING).document())) == enter_phase(
+            hold, Phase.UNDOING
+        )
         assert Hold.from_raw(bson.encode(hold.document())) == hold
 
 
 def test_a_hold_is_taken_once_and_never_again_after_its_release() -> None:
     wanted = Hold(operation=UUID, namespace="db.c", blocks=Blocks.NOTHING, seconds=7)
-    assert taken(None, None, wanted) == wanted
-    assert taken(wanted, wanted, wanted) == wanted
+    assert hold_to_take(None, None, wanted) == wanted
+    assert hold_to_take(wanted, wanted, wanted) == wanted
     other = Hold(operation=Binary(b"1" * 16, 4), namespace="db", blocks=Blocks.EVERYTHING)
     with pytest.raises(CommandError) as caught:
-        taken(None, other, wanted)
+        hold_to_take(None, other, wanted)
     assert caught.value.code == Code.ConflictingOperationInProgress
     released = let_go(None, wanted)
     with pytest.raises(CommandError) as caught:
-        taken(released, None, wanted)
+        hold_to_take(released, None, wanted)
     assert caught.value.code == Code.OperationFailed
 
 
 def test_a_participant_goes_back_to_no_phase() -> None:
     hold = Hold(operation=UUID, namespace="db.c", blocks=Blocks.NOTHING)
-    prepared = asked(hold, Phase.PREPARING)
-    assert asked(prepared, Phase.PREPARING) == prepared
+    prepared = enter_phase(hold, Phase.PREPARING)
+    assert enter_phase(prepared, Phase.PREPARING) == prepared
     for later in (Phase.UNDOING, Phase.APPLYING):
-        gone_on = asked(prepared, later)
-        assert asked(gone_on, later) == gone_on
+        gone_on = enter_phase(prepared, later)
+        assert enter_phase(gone_on, later) == gone_on
         with pytest.raises(CommandError) as caught:
-            asked(gone_on, Phase.PREPARING)
+            enter_phase(gone_on, Phase.PREPARING)
         assert caught.value.code == Code.OperationFailed
 
 

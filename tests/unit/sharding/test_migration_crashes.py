@@ -258,7 +258,12 @@ class World:
         gone = [(INT32, number.to_bytes(4, "little")) for number, value in rows.items() if value is None]
         self.tell(
             TakeDocuments(
-                token=2, id=bytes(MIGRATION.id), number=self.batches, documents=documents, gone=gone, majority=True
+                token=2,
+                id=bytes(MIGRATION.id),
+                number=self.batches,
+                documents=documents,
+                removed_ids=gone,
+                majority=True,
             )
         )
 

@@ -162,7 +162,7 @@ class Stress:
                 )
 
     def taken(self) -> int:
-        return self.core._incoming.taken if self.core._incoming is not None else 0
+        return self.core._incoming.admitted if self.core._incoming is not None else 0
 
     def end(self) -> None:
         for effect in self.core.receive(Interrupted("the end"), self.now):

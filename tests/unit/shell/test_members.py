@@ -50,4 +50,4 @@ def test_the_choice(members: list[Member], preference: dict[str, Any], name: str
 
 def test_a_member_tells_of_the_others() -> None:
     hello = {"hosts": ["a:1", "b:2"], "passives": ["c:3"], "primary": "[::1]:4", "arbiters": ["d:5"]}
-    assert list(member("x", **hello).others()) == [("a", 1), ("b", 2), ("c", 3), ("::1", 4)]
+    assert list(member("x", **hello).known_addresses()) == [("a", 1), ("b", 2), ("c", 3), ("::1", 4)]

@@ -36,6 +36,6 @@ def describe(scan: Scanner) -> Describe:
     return _named(scan, DescribeKind.ELEMENT if scan.accept(*_ELEMENTS) else DescribeKind.NAME)
 
 
-def _named(scan: Scanner, what: DescribeKind) -> Describe:
+def _named(scan: Scanner, kind: DescribeKind) -> Describe:
     table = table_name(scan)
-    return Describe(what, table.name, table.keyspace)
+    return Describe(kind, table.name, table.keyspace)

@@ -40,11 +40,11 @@ def _count() -> Aggregate:
     return Aggregate("count", BIGINT, lambda state, value: (state or 0) + 1, lambda state: BIGINT.serialise(state or 0))
 
 
-def _extreme(name: str, kind: CqlType, wanted: int) -> Aggregate:
+def _extreme(name: str, kind: CqlType, sign: int) -> Aggregate:
     def add(state: bytes | None, value: bytes) -> bytes:
         if state is None:
             return value
-        return state if kind.order(state, value) * wanted >= 0 else value
+        return state if kind.order(state, value) * sign >= 0 else value
 
     return Aggregate(name, kind, add, lambda state: state)
 

@@ -44,7 +44,7 @@ class ExecutionTime:
     micros: int
     seconds: int
     rng: Callable[[int], bytes]
-    _made: int = field(default=0, init=False)
+    _issued: int = field(default=0, init=False)
     _node: bytes = field(default=b"", init=False)
 
     def time_uuid(self) -> bytes:
@@ -54,8 +54,8 @@ class ExecutionTime:
             drawn[0] = drawn[0] & 0x3F | 0x80
             drawn[2] |= _MULTICAST
             self._node = bytes(drawn)
-        self._made += 1
-        return time_uuid_bytes(self.micros * 10 + self._made - 1, self._node)
+        self._issued += 1
+        return time_uuid_bytes(self.micros * 10 + self._issued - 1, self._node)
 
     def random_uuid(self) -> bytes:
         drawn = bytearray(self.rng(16))
@@ -64,11 +64,11 @@ class ExecutionTime:
         return bytes(drawn)
 
 
-def time_uuid_bytes(unix_ticks: int, rest: bytes) -> bytes:
-    """The version 1 UUID of a time in units of 100 ns since 1970; `rest`: its last eight bytes."""
+def time_uuid_bytes(unix_ticks: int, tail: bytes) -> bytes:
+    """The version 1 UUID of a time in units of 100 ns since 1970; `tail`: its last eight bytes."""
     ticks = (unix_ticks + _GREGORIAN_TICKS) & ((1 << 60) - 1)
     time = ticks.to_bytes(8, "big")
-    return time[4:8] + time[2:4] + bytes((time[0] | 0x10, time[1])) + rest
+    return time[4:8] + time[2:4] + bytes((time[0] | 0x10, time[1])) + tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,17 @@ class Bindings:
     time: ExecutionTime
 
 
-def bind(variables: Sequence[Variable], given: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime) -> Bindings:
+def bind(
+    variables: Sequence[Variable], bound_values: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime
+) -> Bindings:
     """Values for all markers: in their order, or by name. Each is validated against its type."""
-    if isinstance(given, Mapping):
-        missing = [variable for variable in variables if (variable.marker or variable.name) not in given]
+    if isinstance(bound_values, Mapping):
+        missing = [variable for variable in variables if (variable.marker or variable.name) not in bound_values]
         if missing:
             raise invalid("Invalid amount of bind variables")
-        values = [given[variable.marker or variable.name] for variable in variables]
+        values = [bound_values[variable.marker or variable.name] for variable in variables]
     else:
-        values = list(given)
+        values = list(bound_values)
     if len(values) != len(variables):
         raise invalid("Invalid amount of bind variables")
     return Bindings({variable.position: value for variable, value in zip(variables, values, strict=True)}, time)

@@ -33,12 +33,12 @@ Slice = ColumnCondition | TupleSlice
 @dataclass(frozen=True, slots=True)
 class ClusteringRanges:
     """The rows of a partition that some conditions select. `consumed`: the conditions that make up `region`, and no
-    others. `whole`: they name all clustering columns, so a range is one row.
+    others. `is_complete`: they name all clustering columns, so a range is one row.
     """
 
     region: Callable[[Bindings], Region]
     consumed: tuple[RowCondition, ...]
-    whole: bool
+    is_complete: bool
 
 
 def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRanges:

@@ -77,22 +77,22 @@ class ConditionalPlan:
     exists: bool | None
     conditions: tuple[Condition, ...]
 
-    def met(self, found: CurrentRow, bindings: Bindings) -> bool:
+    def is_met(self, row: CurrentRow, bindings: Bindings) -> bool:
         """True if the row meets the statement's conditions."""
         if self.exists is not None:
-            return found.exists == self.exists
-        return all(condition.test(found.value(condition.column), bindings) for condition in self.conditions)
+            return row.exists == self.exists
+        return all(condition.test(row.value(condition.column), bindings) for condition in self.conditions)
 
-    def refused(self, found: CurrentRow) -> Rows:
+    def refused(self, row: CurrentRow) -> Rows:
         """Return the result of a statement whose conditions failed."""
         columns: Sequence[Column] = ()
-        if found.exists and self.exists is not None:
+        if row.exists and self.exists is not None:
             columns = self.table.columns
-        elif found.exists or found.statics:
+        elif row.exists or row.statics:
             names = {condition.column.name for condition in self.conditions}
             columns = [column for column in self.table.columns if column.name in names]
-        values = [found.value(column) for column in columns]
-        return Rows((self._applied, *map(self._shown, columns)), [(BOOLEAN.serialise(False), *values)])
+        values = [row.value(column) for column in columns]
+        return Rows((self._applied, *map(self._result_column, columns)), [(BOOLEAN.serialise(False), *values)])
 
     def applied(self, warnings: Sequence[str]) -> Rows:
         return Rows((self._applied,), [(BOOLEAN.serialise(True),)], warnings=tuple(warnings))
@@ -101,7 +101,7 @@ class ConditionalPlan:
     def _applied(self) -> ResultColumn:
         return ResultColumn(self.table.keyspace.name, self.table.name, "[applied]", BOOLEAN)
 
-    def _shown(self, column: Column) -> ResultColumn:
+    def _result_column(self, column: Column) -> ResultColumn:
         return ResultColumn(self.table.keyspace.name, self.table.name, column.name, column.type)
 
 
@@ -164,7 +164,7 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
         terms = [preparation.term(item, receiver) for item in relation.value.items]
 
         def among(current: Value, bindings: Bindings) -> bool:
-            return any(_is_equal(column, current, _given(term(bindings))) for term in terms)
+            return any(_is_equal(column, current, _checked_bound(term(bindings))) for term in terms)
 
         return Condition(column, among)
     if operator.is_slice and "duration" in column.type.name:
@@ -172,7 +172,7 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
     term = preparation.term(relation.value, receiver)
 
     def test(current: Value, bindings: Bindings) -> bool:
-        operand = _given(term(bindings))
+        operand = _checked_bound(term(bindings))
         if operator in (Operator.EQ, Operator.NE):
             return _is_equal(column, current, operand) == (operator is Operator.EQ)
         if operand is None:
@@ -190,17 +190,17 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
     return Condition(column, test)
 
 
-def _given(bound: object) -> Value:
+def _checked_bound(bound: object) -> Value:
     if bound is UNSET:
         raise invalid("Invalid 'unset' value in condition")
     assert bound is None or isinstance(bound, bytes), "a bound value is bytes or null"
     return bound
 
 
-def _is_equal(column: Column, current: Value, wanted: Value) -> bool:
-    if current is None or wanted is None:
-        return current is wanted
-    return column.type.order(current, wanted) == 0
+def _is_equal(column: Column, current: Value, expected: Value) -> bool:
+    if current is None or expected is None:
+        return current is expected
+    return column.type.order(current, expected) == 0
 
 
 def read_value(row: Row, column: Column) -> Value:
@@ -227,8 +227,8 @@ async def carry_out(
     assembly = RowAssembler(plan.table, bindings.time.seconds, ReadCounts(_NO_LIMIT))
     for _ in range(_ATTEMPTS):
         pages = await _read(executor, plan.table, target)
-        current_row = _found(assembly, target, pages)
-        if not plan.met(current_row, bindings):
+        current_row = _current_row(assembly, target, pages)
+        if not plan.is_met(current_row, bindings):
             return plan.refused(current_row)
         at = min(max(executor.timestamp(), _newest(pages) + 1), _LAST)
         writes = plan.write.writes(WriteContext(bindings, at, max_value))
@@ -261,19 +261,19 @@ async def _read(executor: Executor, table: Table, target: RowTarget) -> list[Obs
         start = page.entries[-1][0] + b"\0"
 
 
-def _found(assembly: RowAssembler, target: RowTarget, seen: Sequence[ObservedPage]) -> CurrentRow:
-    head = assembly.head(seen[0].page.head)
+def _current_row(assembly: RowAssembler, target: RowTarget, pages: Sequence[ObservedPage]) -> CurrentRow:
+    head = assembly.head(pages[0].page.head)
     if target.clustering_key is None:
         row = assembly.static_row(target.key, head)
         return CurrentRow(row, head.statics, bool(head.statics))
-    records = [stored for part in seen for stored in part.page.entries]
+    records = [stored for part in pages for stored in part.page.entries]
     live_row = assembly.row(target.key, head, target.clustering_key, records)
     return CurrentRow(live_row, head.statics, live_row is not None)
 
 
-def _newest(seen: Sequence[ObservedPage]) -> int:
+def _newest(pages: Sequence[ObservedPage]) -> int:
     """Return the highest timestamp that was read."""
-    records = [record for part in seen for _, record in (*part.page.head, *part.page.entries)]
+    records = [record for part in pages for _, record in (*part.page.head, *part.page.entries)]
     stamps = [
         unpack_deletion(record).timestamp if record[0] & WHOLE else unpack_cell(record).timestamp for record in records
     ]

@@ -66,8 +66,8 @@ def _millis_of_date(data: bytes) -> int:
     return (int.from_bytes(data, "big") - _DATE_ZERO) * _DAY_MS
 
 
-def _edge(rest: bytes, last_tick: int) -> Callable[[Sequence[bytes], ExecutionTime], bytes]:
-    return lambda values, time: time_uuid_bytes(_long(values[0]) * 10_000 + last_tick, rest)
+def _edge(tail: bytes, last_tick: int) -> Callable[[Sequence[bytes], ExecutionTime], bytes]:
+    return lambda values, time: time_uuid_bytes(_long(values[0]) * 10_000 + last_tick, tail)
 
 
 def _from_millis(name: str, result: CqlType, make: Callable[[int], bytes]) -> list[Function]:

@@ -206,13 +206,13 @@ def check_slice_is_last(table: Table, restrictions: Restrictions) -> None:
             sliced = first
 
 
-def _add_column(preparation: Preparation, table: Table, relation: Relation, found: Restrictions) -> None:
+def _add_column(preparation: Preparation, table: Table, relation: Relation, restrictions: Restrictions) -> None:
     column = table.column(relation.column)
     operator = relation.operator
     _check_operator(operator, relation.column)
-    if any(isinstance(condition, TupleSlice | TupleIn) for condition in found.on_any((column,))):
+    if any(isinstance(condition, TupleSlice | TupleIn) for condition in restrictions.on_any((column,))):
         raise _mixed()
-    restriction = found.open_column(column)
+    restriction = restrictions.open_column(column)
     if operator is Operator.IN:
         restriction.add_among(_several(preparation, relation.value, column))
         return
@@ -274,7 +274,7 @@ def _several(preparation: Preparation, term: Term, column: Column) -> Several:
     return listed
 
 
-def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, found: Restrictions) -> None:
+def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, restrictions: Restrictions) -> None:
     columns = [table.column(name) for name in relation.columns]
     if tuple(columns) != table.partition:
         if {column.name for column in columns} == {column.name for column in table.partition}:
@@ -282,9 +282,9 @@ def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, 
             raise invalid(f"The token function arguments must be in the partition key order: {names}")
         raise invalid("The token() function must be applied to all partition key components or none of them")
     _check_operator(relation.operator, "token")
-    if found.token is None:
-        found.token = TokenCondition(table.partition, Restriction(f"token({', '.join(relation.columns)})"))
-        found.conditions.append(found.token)
+    if restrictions.token is None:
+        restrictions.token = TokenCondition(table.partition, Restriction(f"token({', '.join(relation.columns)})"))
+        restrictions.conditions.append(restrictions.token)
     kind = token_type(table.keyspace.partitioner)
     evaluate = preparation.term(relation.value, Receiver("partition key token", kind))
 
@@ -294,10 +294,10 @@ def _add_token(preparation: Preparation, table: Table, relation: TokenRelation, 
             raise invalid("Invalid null token value for column partition key token")
         return bound
 
-    found.token.restriction.add(relation.operator, value)
+    restrictions.token.restriction.add(relation.operator, value)
 
 
-def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, found: Restrictions) -> None:
+def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, restrictions: Restrictions) -> None:
     columns = tuple(table.column(name) for name in relation.columns)
     written = ", ".join(relation.columns)
     for column in columns:
@@ -313,32 +313,32 @@ def _add_tuple(preparation: Preparation, table: Table, relation: TupleRelation, 
             "Clustering columns may not be skipped in multi-column relations. They should appear in the PRIMARY KEY "
             f"order. Got ({written}) {relation.operator.value}"
         )
-    if any(column.name in found.columns for column in columns):
+    if any(column.name in restrictions.columns for column in columns):
         raise _mixed()
     _check_operator(relation.operator, written)
     if relation.operator is Operator.IN:
         tuple_in = TupleIn(columns, _several_tuples(preparation, relation.value, columns))
-        _check_overlap(found, tuple_in)
-        found.conditions.append(tuple_in)
+        _check_overlap(restrictions, tuple_in)
+        restrictions.conditions.append(tuple_in)
         return
     values = _tuple_values(preparation, relation.value, columns)
     if relation.operator is Operator.EQ:
-        _check_overlap(found, TupleIn(columns, lambda bindings: []))
+        _check_overlap(restrictions, TupleIn(columns, lambda bindings: []))
         for column, value in zip(columns, values, strict=True):
-            found.open_column(column).add(Operator.EQ, value)
+            restrictions.open_column(column).add(Operator.EQ, value)
     else:
         tuple_slice = TupleSlice(columns, relation.operator, values)
-        _check_overlap(found, tuple_slice)
-        found.conditions.append(tuple_slice)
+        _check_overlap(restrictions, tuple_slice)
+        restrictions.conditions.append(tuple_slice)
 
 
 def _mixed() -> CqlError:
     return invalid("Mixing single column relations and multi column relations on clustering columns is not allowed")
 
 
-def _check_overlap(found: Restrictions, added: TupleSlice | TupleIn) -> None:
+def _check_overlap(restrictions: Restrictions, added: TupleSlice | TupleIn) -> None:
     """CqlError for tuples that share columns, unless they are the two bounds of one range."""
-    for other in found.on_any(added.columns):
+    for other in restrictions.on_any(added.columns):
         names = ", ".join(column.name for column in other.columns)
         if isinstance(added, TupleIn) or not isinstance(other, TupleSlice):
             raise invalid(f"{names} cannot be restricted by more than one relation if it includes a IN")
@@ -360,15 +360,15 @@ def _tuple_values(preparation: Preparation, term: Term, columns: tuple[Column, .
     kind = TupleType(tuple(column.type for column in columns))
     evaluate = preparation.term(term, Receiver(f"({','.join(column.name for column in columns)})", kind))
 
-    def part(place: int) -> Required:
+    def part(position: int) -> Required:
         def value(bindings: Bindings) -> bytes:
             bound = evaluate(bindings)
             parts = kind.parts(bound) if isinstance(bound, bytes) else [None] * len(columns)
-            return present(parts[place], columns[place])
+            return present(parts[position], columns[position])
 
         return value
 
-    return tuple(part(place) for place in range(len(columns)))
+    return tuple(part(position) for position in range(len(columns)))
 
 
 def _several_tuples(preparation: Preparation, term: Term, columns: tuple[Column, ...]) -> Tuples:

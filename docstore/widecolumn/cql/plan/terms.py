@@ -197,10 +197,10 @@ def as_value(bound: Bound, name: str) -> Value:
     return bound
 
 
-def assignable(given: CqlType, wanted: CqlType) -> bool:
+def assignable(source: CqlType, target: CqlType) -> bool:
     """True if values of one type are valid values of the other without conversion."""
-    names = (given.name, wanted.name)
-    return given is wanted or names in (("timeuuid", "uuid"), ("ascii", "text")) or wanted.name == "blob"
+    names = (source.name, target.name)
+    return source is target or names in (("timeuuid", "uuid"), ("ascii", "text")) or target.name == "blob"
 
 
 def constant_bytes(constant: Constant, receiver: Receiver) -> bytes:

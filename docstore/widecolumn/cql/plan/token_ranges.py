@@ -20,7 +20,7 @@ def ring_range(partitioner: Partitioner, token: Restriction | None, bindings: Bi
     end: bytes | None = b""
     if token.equal is not None:
         value = token.equal(bindings)
-        return _joined(_edge(partitioner, value, behind=False), _edge(partitioner, value, behind=True))
+        return _joined(_edge(partitioner, value, is_end=False), _edge(partitioner, value, is_end=True))
     if token.lower is not None:
         start = _end(partitioner, token.lower, bindings, lower=True)
     if token.upper is not None:
@@ -38,17 +38,17 @@ def _joined(start: bytes | None, end: bytes | None) -> tuple[bytes, bytes] | Non
 
 
 def _end(partitioner: Partitioner, end: RangeEnd, bindings: Bindings, *, lower: bool) -> bytes | None:
-    return _edge(partitioner, end.value(bindings), behind=end.inclusive != lower)
+    return _edge(partitioner, end.value(bindings), is_end=end.inclusive != lower)
 
 
-def _edge(partitioner: Partitioner, value: bytes, *, behind: bool) -> bytes | None:
-    """Return the start of a token's partitions, or their end with `behind`. Empty: before everything. None: behind
+def _edge(partitioner: Partitioner, value: bytes, *, is_end: bool) -> bytes | None:
+    """Return the start of a token's partitions, or their end with `is_end`. Empty: before everything. None: behind
     everything.
     """
     if partitioner.name not in (MURMUR3, RANDOM):
-        return escape(value) + (b"\xff" if behind else b"")
+        return escape(value) + (b"\xff" if is_end else b"")
     lowest, highest = (MIN_TOKEN, MAX_TOKEN) if partitioner.name == MURMUR3 else (0, _RANDOM_MAX)
-    token = int.from_bytes(value, "big", signed=True) + (1 if behind else 0)
+    token = int.from_bytes(value, "big", signed=True) + (1 if is_end else 0)
     if token > highest:
         return None
     return b"" if token <= lowest else partitioner.bytes_of(token)

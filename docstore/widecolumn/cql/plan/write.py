@@ -164,10 +164,10 @@ def _row_write(table: Table, key: bytes, entries: Sequence[Entry]) -> list[RowWr
     return [RowWrite(table.keyspace.name, table.name, key, folded(entries))] if entries else []
 
 
-def _check_present(columns: Sequence[Column], given: Sequence[str], what: str) -> None:
-    missing = [column.name for column in columns if column.name not in given]
+def _check_present(columns: Sequence[Column], names: Sequence[str], key_part: str) -> None:
+    missing = [column.name for column in columns if column.name not in names]
     if missing:
-        raise invalid(f"Some {what} are missing: {', '.join(missing)}")
+        raise invalid(f"Some {key_part} are missing: {', '.join(missing)}")
 
 
 def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
@@ -248,7 +248,7 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
     if not of_statics:
         restricted = [column.name for column in where.restrictions.restricted(table.clustering)]
         _check_present(table.clustering, restricted, "clustering keys")
-        if not where.rows.whole:
+        if not where.rows.is_complete:
             raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
@@ -353,7 +353,7 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
     times = _times(preparation, table, statement.using)
     where = _where(preparation, table, statement)
     of_statics = _is_of_statics(table, columns, statement, where.restrictions)
-    if columns and not of_statics and not where.rows.whole:
+    if columns and not of_statics and not where.rows.is_complete:
         raise invalid("Range deletions are not supported for specific columns")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
@@ -379,7 +379,7 @@ def _deletions(rows: ClusteringRanges, bindings: Bindings, deletion: Deletion) -
     """Return the deletion of the partition, or those of single rows or ranges of rows."""
     if not rows.consumed:
         return [row_deletion_entry(deletion)]
-    if rows.whole:
+    if rows.is_complete:
         return [row_deletion(clustering_key, deletion) for clustering_key, _ in rows.region(bindings)]
     return [range_deletion(start, end, deletion) for start, end in rows.region(bindings)]
 

@@ -204,5 +204,5 @@ def _list(scan: Scanner) -> ListRoles | ListPermissions:
     return ListPermissions(permissions, on, of, scan.accept("norecursive") is None)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise unsupported(what)
+def _refuse(feature: str) -> NoReturn:
+    raise unsupported(feature)

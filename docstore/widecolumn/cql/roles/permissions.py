@@ -41,7 +41,7 @@ def permissions_of(actions: Iterable[str]) -> list[str]:
     return [name for name, needed in ACTIONS.items() if granted_actions.issuperset(needed)]
 
 
-def shown(resource: Mapping[str, Any]) -> str | None:
+def display_resource(resource: Mapping[str, Any]) -> str | None:
     """A resource as LIST names it; None for one that CQL has no name for."""
     if "db" not in resource or (not resource["db"] and resource["collection"]):
         return None

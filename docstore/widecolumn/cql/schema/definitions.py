@@ -70,9 +70,9 @@ def altered_keyspace(keyspace: Keyspace, properties: Properties) -> Keyspace:
     return _with_options(keyspace, options)
 
 
-def _check_options(options: Mapping[str, PropertyValue], known: Sequence[str]) -> None:
+def _check_options(options: Mapping[str, PropertyValue], allowed: Sequence[str]) -> None:
     for name in options:
-        if name not in known:
+        if name not in allowed:
             raise invalid(f"Unknown property '{name}'")
 
 

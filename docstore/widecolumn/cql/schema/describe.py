@@ -41,7 +41,7 @@ Element = tuple[str, str, str, str]
 
 async def describe(schema: SchemaReader, statement: Describe, in_use: str | None) -> Rows:
     """Return the rows of a DESCRIBE. CqlError if the named element does not exist."""
-    kind = statement.what
+    kind = statement.kind
     if kind is DescribeKind.CLUSTER:
         return await _cluster(schema, in_use)
     if kind is DescribeKind.KEYSPACES:
@@ -51,24 +51,26 @@ async def describe(schema: SchemaReader, statement: Describe, in_use: str | None
     if kind is DescribeKind.TABLES:
         names = await _keyspaces(schema) if in_use is None else [in_use]
         return _listed([(name, "table", table.name) for name in names for table in await _tables(schema, name)])
-    return _shown(await _elements(schema, statement, in_use))
+    return _statement_rows(await _elements(schema, statement, in_use))
 
 
 async def _elements(schema: SchemaReader, statement: Describe, in_use: str | None) -> list[Element]:
-    kind, name = statement.what, statement.name
+    kind, name = statement.kind, statement.name
     if kind is DescribeKind.SCHEMA:
         return [
-            element for keyspace_name in await _keyspaces(schema) for element in await _whole(schema, keyspace_name)
+            element
+            for keyspace_name in await _keyspaces(schema)
+            for element in await _keyspace_elements(schema, keyspace_name)
         ]
     if kind is DescribeKind.KEYSPACE:
         target_keyspace = name or in_use
         if target_keyspace is None:
             raise invalid("No keyspace specified and no current keyspace")
-        return await _whole(schema, target_keyspace)
+        return await _keyspace_elements(schema, target_keyspace)
     if kind is DescribeKind.NAME and statement.keyspace is None:
         assert name is not None, "the statement names something"
         if await schema.keyspace(name) is not None:
-            return await _whole(schema, name)
+            return await _keyspace_elements(schema, name)
         if in_use is None:
             raise invalid(f"'{name}' not found in keyspaces")
     space = statement.keyspace or in_use
@@ -85,7 +87,7 @@ async def _elements(schema: SchemaReader, statement: Describe, in_use: str | Non
     raise invalid(f"'{name}' not found in keyspace '{space}'")
 
 
-async def _whole(schema: SchemaReader, name: str) -> list[Element]:
+async def _keyspace_elements(schema: SchemaReader, name: str) -> list[Element]:
     """Return the rows of a keyspace and its elements."""
     keyspace = await schema.keyspace(name)
     if keyspace is None:
@@ -114,7 +116,7 @@ def _listed(rows: Sequence[tuple[str, ...]]) -> Rows:
     return _rows(_NAMED, rows)
 
 
-def _shown(elements: Sequence[Element]) -> Rows:
+def _statement_rows(elements: Sequence[Element]) -> Rows:
     return _rows((*_NAMED, "create_statement"), elements)
 
 

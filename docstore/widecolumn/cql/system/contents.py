@@ -173,13 +173,13 @@ def table_rows(schema: Schema) -> list[Row]:
 
 def _properties(table: Table) -> Row:
     """The kept options of a table that the row has a column for, in the type of the column."""
-    shown: Row = {}
+    row: Row = {}
     columns = TABLES[SCHEMA, "tables"].by_name
     for name, value in table.properties.items():
         column = columns.get(name)
         if column is not None:
-            shown[name] = _converted(column, value)
-    return shown
+            row[name] = _converted(column, value)
+    return row
 
 
 def _converted(column: Column, value: Any) -> Any:

@@ -92,11 +92,11 @@ def _table(keyspace: Keyspace, line: str) -> Table:
     match = _LINE.fullmatch(line)
     assert match is not None, line
     keys = [(part["name"], part["type"]) for part in _COLUMN.finditer(match["key"])]
-    others = [(part["name"], part["type"]) for part in _COLUMN.finditer(match["columns"].strip())]
-    kinds = [ColumnKind.PARTITION, *[ColumnKind.CLUSTERING] * (len(keys) - 1), *[ColumnKind.REGULAR] * len(others)]
+    regular = [(part["name"], part["type"]) for part in _COLUMN.finditer(match["columns"].strip())]
+    kinds = [ColumnKind.PARTITION, *[ColumnKind.CLUSTERING] * (len(keys) - 1), *[ColumnKind.REGULAR] * len(regular)]
     columns = [
         Column(name, stored_type(kind or "text", keyspace.name), role, 0 if at == 0 else max(at - 1, 0), at + 1)
-        for at, ((name, kind), role) in enumerate(zip((*keys, *others), kinds, strict=True))
+        for at, ((name, kind), role) in enumerate(zip((*keys, *regular), kinds, strict=True))
     ]
     name = match["name"]
     return Table(

@@ -138,35 +138,35 @@ class SystemExecutor(SystemSchema):
         return await self._executor.apply(writes, level)
 
     async def apply_if(
-        self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
+        self, writes: Sequence[RowWrite], observed: Sequence[ObservedPage], level: Level
     ) -> list[str] | None:
         for write in writes:
             _check(write.keyspace)
-        return await self._executor.apply_if(writes, seen, level)
+        return await self._executor.apply_if(writes, observed, level)
 
-    async def read(self, wanted: PartitionRead, level: Level) -> RecordPage:
-        if wanted.keyspace not in KEYSPACES:
-            return await self._executor.read(wanted, level)
-        table = TABLES[wanted.keyspace, wanted.family]
-        row_key = encode_row_key(table.keyspace.partitioner, wanted.key)
+    async def read(self, request: PartitionRead, level: Level) -> RecordPage:
+        if request.keyspace not in KEYSPACES:
+            return await self._executor.read(request, level)
+        table = TABLES[request.keyspace, request.family]
+        row_key = encode_row_key(table.keyspace.partitioner, request.key)
         rows = await self._rows(table)
         at = bisect_left(rows, row_key, key=lambda row: row[0])
         records = rows[at][1] if at < len(rows) and rows[at][0] == row_key else []
-        entries = [stored for stored in records if wanted.start <= stored[0] < wanted.end]
-        if wanted.reverse:
+        entries = [stored for stored in records if request.start <= stored[0] < request.end]
+        if request.reverse:
             entries.reverse()
-        return RecordPage(entries[: wanted.limit], len(entries) > wanted.limit)
+        return RecordPage(entries[: request.limit], len(entries) > request.limit)
 
-    async def scan(self, wanted: RingScan, level: Level) -> RingPage:
-        if wanted.keyspace not in KEYSPACES:
-            return await self._executor.scan(wanted, level)
+    async def scan(self, request: RingScan, level: Level) -> RingPage:
+        if request.keyspace not in KEYSPACES:
+            return await self._executor.scan(request, level)
         rows: _Rows = []
-        remaining = wanted.limit
-        for row_key, records in await self._rows(TABLES[wanted.keyspace, wanted.family]):
-            if row_key < wanted.start or (wanted.end and row_key >= wanted.end):
+        remaining = request.limit
+        for row_key, records in await self._rows(TABLES[request.keyspace, request.family]):
+            if row_key < request.start or (request.end and row_key >= request.end):
                 continue
-            if wanted.after is not None:
-                records = [stored for stored in records if (row_key, stored[0]) > wanted.after]
+            if request.after is not None:
+                records = [stored for stored in records if (row_key, stored[0]) > request.after]
             if not records:
                 continue
             if not remaining:
@@ -181,15 +181,15 @@ class SystemExecutor(SystemSchema):
     async def _rows(self, table: Table) -> _Rows:
         """The records of a table, made once for a request."""
         name = table.keyspace.name, table.name
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = records_of(table, rows_of(*name, await self._facts()))
-        return made
+        records = self._made.get(name)
+        if records is None:
+            records = self._made[name] = records_of(table, rows_of(*name, await self._facts()))
+        return records
 
     async def _facts(self) -> SystemFacts:
         visible: Schema = await schema_of(self._visible)
-        whole = visible if self._visible is self._schema else await schema_of(self._schema)
-        return SystemFacts(await self._topology(), visible, schema_version(whole))
+        full_schema = visible if self._visible is self._schema else await schema_of(self._schema)
+        return SystemFacts(await self._topology(), visible, schema_version(full_schema))
 
 
 def records_of(table: Table, rows: Iterable[Row]) -> _Rows:

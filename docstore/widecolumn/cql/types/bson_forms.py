@@ -81,42 +81,42 @@ def _uuid_of(raw: bytes) -> bytes:
     return data
 
 
-def _python(kind: CqlType, thing: Any) -> Any:
+def _python(kind: CqlType, value: Any) -> Any:
     """Return the Python value that `serialise` takes. TypeError, ValueError."""
     if isinstance(kind, ListType | SetType):
-        return [_python(kind.element, item) for item in _array(thing)]
+        return [_python(kind.element, item) for item in _array(value)]
     if isinstance(kind, TupleType):
-        items = [*_array(thing), *[None] * len(kind.elements)][: max(len(kind.elements), len(thing))]
+        items = [*_array(value), *[None] * len(kind.elements)][: max(len(kind.elements), len(value))]
         return [
             None if item is None else _python(element, item) for element, item in zip(kind.elements, items, strict=True)
         ]
     if isinstance(kind, MapType):
-        pairs = thing.items() if isinstance(thing, dict) else _array(thing)
+        pairs = value.items() if isinstance(value, dict) else _array(value)
         return {_python(kind.key, key): _python(kind.value, item) for key, item in pairs}
     assert isinstance(kind, NativeType), "there are no other types"
-    return _native(kind, thing)
+    return _native(kind, value)
 
 
-def _array(thing: Any) -> list[Any]:
-    if not isinstance(thing, list):
-        raise TypeError(thing)
-    return thing
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
 
 
-def _native(kind: NativeType, thing: Any) -> Any:
-    if isinstance(thing, str):
-        return kind.read(thing) if kind.name in _READ else thing.encode() if kind.name == "blob" else thing
-    if isinstance(thing, Decimal128):
-        number = thing.to_decimal()
-        return _whole(number) if kind.name == "varint" else number
-    if isinstance(thing, DatetimeMS):
-        millis = int(thing)
+def _native(kind: NativeType, value: Any) -> Any:
+    if isinstance(value, str):
+        return kind.read(value) if kind.name in _READ else value.encode() if kind.name == "blob" else value
+    if isinstance(value, Decimal128):
+        number = value.to_decimal()
+        return _to_integer(number) if kind.name == "varint" else number
+    if isinstance(value, DatetimeMS):
+        millis = int(value)
         return millis if kind.name == "timestamp" else _date(kind, millis)
-    if isinstance(thing, Binary):
-        return bytes(thing)
-    if isinstance(thing, float) and (kind.name in _INTEGERS or kind.name == "varint"):
-        return _whole(Decimal(thing))
-    return thing
+    if isinstance(value, Binary):
+        return bytes(value)
+    if isinstance(value, float) and (kind.name in _INTEGERS or kind.name == "varint"):
+        return _to_integer(Decimal(value))
+    return value
 
 
 def _date(kind: NativeType, millis: int) -> int:
@@ -125,7 +125,7 @@ def _date(kind: NativeType, millis: int) -> int:
     return millis // _DAY_MS
 
 
-def _whole(number: Decimal) -> int:
+def _to_integer(number: Decimal) -> int:
     if not number.is_finite() or number != number.to_integral_value():
         raise ValueError(number)
     return int(number)

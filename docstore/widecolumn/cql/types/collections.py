@@ -77,8 +77,8 @@ def _in_order(kind: CqlType, values: Iterable[bytes]) -> list[bytes]:
 
 def _order_of_parts(kinds: Iterable[CqlType], first: Sequence[bytes | None], second: Sequence[bytes | None]) -> int:
     """Decide by the first parts that differ, null before all others, then by the number of parts."""
-    for kind, one, other in zip(kinds, first, second, strict=False):
-        order = (one is not None) - (other is not None) if one is None or other is None else kind.order(one, other)
+    for kind, part, other in zip(kinds, first, second, strict=False):
+        order = (part is not None) - (other is not None) if part is None or other is None else kind.order(part, other)
         if order:
             return order
     return len(first) - len(second)
@@ -88,7 +88,7 @@ def _named(name: str, frozen: bool) -> str:
     return f"frozen<{name}>" if frozen else name
 
 
-def _shown(kind: CqlType, data: bytes) -> str:
+def _format_literal(kind: CqlType, data: bytes) -> str:
     text = kind.format(data)
     if kind.name in ("ascii", "text", "timestamp", "date", "time", "inet"):
         return "'" + text.replace("'", "''") + "'"
@@ -132,7 +132,7 @@ class ListType:
         return self.packed([self.element.serialise(item) for item in value])
 
     def format(self, data: bytes) -> str:
-        return "[" + ", ".join(_shown(self.element, part) for part in _parts(data, 1)) + "]"
+        return "[" + ", ".join(_format_literal(self.element, part) for part in _parts(data, 1)) + "]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class SetType:
         return self.packed([self.element.serialise(item) for item in value])
 
     def format(self, data: bytes) -> str:
-        return "{" + ", ".join(_shown(self.element, part) for part in _parts(data, 1)) + "}"
+        return "{" + ", ".join(_format_literal(self.element, part) for part in _parts(data, 1)) + "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,9 @@ class MapType:
         return self.packed({self.key.serialise(key): self.value.serialise(item) for key, item in value.items()})
 
     def format(self, data: bytes) -> str:
-        pairs = (f"{_shown(self.key, key)}: {_shown(self.value, value)}" for key, value in self.pairs(data))
+        pairs = (
+            f"{_format_literal(self.key, key)}: {_format_literal(self.value, value)}" for key, value in self.pairs(data)
+        )
         return "{" + ", ".join(pairs) + "}"
 
 
@@ -273,7 +275,7 @@ class TupleType:
 
     def format(self, data: bytes) -> str:
         texts = (
-            "null" if part is None else _shown(element, part)
+            "null" if part is None else _format_literal(element, part)
             for element, part in zip(self.elements, self.parts(data), strict=True)
         )
         return "(" + ", ".join(texts) + ")"

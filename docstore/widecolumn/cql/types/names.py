@@ -17,7 +17,7 @@ _FREEZABLE = (*_PARAMETERS, "tuple")
 def type_of(name: TypeName, keyspace: str) -> CqlType:
     """The type of a column that is being defined. CqlError for one that is unknown or not served."""
     if name.name in _PARAMETERS and name.parameters:
-        raise unsupported(f"Collection types ({shown(name)}) are")
+        raise unsupported(f"Collection types ({notation_of(name)}) are")
     return _resolved(name, keyspace, frozen=False)
 
 
@@ -51,7 +51,8 @@ def _resolved(name: TypeName, keyspace: str, *, frozen: bool) -> CqlType:
     if kind == "frozen" and len(parameters) == 1:
         if parameters[0].name not in _FREEZABLE or not parameters[0].parameters:
             raise invalid(
-                f"frozen<> is only allowed on collections, tuples, and user-defined types (got {shown(parameters[0])})"
+                "frozen<> is only allowed on collections, tuples, and user-defined types "
+                f"(got {notation_of(parameters[0])})"
             )
         return _resolved(parameters[0], keyspace, frozen=True)
     if kind == "tuple" and parameters:
@@ -61,22 +62,22 @@ def _resolved(name: TypeName, keyspace: str, *, frozen: bool) -> CqlType:
         if kind == "list":
             return ListType(elements[0], frozen)
         if elements[0].name == "duration":
-            what = "inside sets" if kind == "set" else "as map keys"
-            raise invalid(f"Durations are not allowed {what}: {shown(name)}")
+            position = "inside sets" if kind == "set" else "as map keys"
+            raise invalid(f"Durations are not allowed {position}: {notation_of(name)}")
         return SetType(elements[0], frozen) if kind == "set" else MapType(elements[0], elements[1], frozen)
     raise _refusal(name, keyspace)
 
 
 def _refusal(name: TypeName, keyspace: str) -> CqlError:
     if name.name == "vector" and name.parameters:
-        return unsupported(f"The type {shown(name)} is")
+        return unsupported(f"The type {notation_of(name)} is")
     if name.name.startswith("'"):
         return unsupported(f"Custom types ({name.name}) are")
     return invalid(f"Unknown type {keyspace}.{name.name}")
 
 
-def shown(name: TypeName) -> str:
+def notation_of(name: TypeName) -> str:
     """Return the type's notation."""
     if not name.parameters:
         return name.name
-    return f"{name.name}<{', '.join(shown(parameter) for parameter in name.parameters)}>"
+    return f"{name.name}<{', '.join(notation_of(parameter) for parameter in name.parameters)}>"

@@ -114,12 +114,12 @@ _TEXTS = frozenset(("ascii", "text", "blob"))
 
 def _fixed(width: int) -> Callable[[Any], bytes]:
     def serialise(value: Any) -> bytes:
-        return _whole(value).to_bytes(width, "big", signed=True)
+        return _check_integer(value).to_bytes(width, "big", signed=True)
 
     return serialise
 
 
-def _whole(value: Any) -> int:
+def _check_integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(value)
     return value
@@ -131,7 +131,7 @@ def _signed(data: bytes) -> int:
 
 def integer_bytes(value: Any) -> bytes:
     """The shortest two's complement."""
-    number = _whole(value)
+    number = _check_integer(value)
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
@@ -243,7 +243,7 @@ def _inet_bytes(value: Any) -> bytes:
 
 
 def _date_bytes(value: Any) -> bytes:
-    return (_whole(value) + _DATE_ZERO).to_bytes(4, "big")
+    return (_check_integer(value) + _DATE_ZERO).to_bytes(4, "big")
 
 
 def _read_date(text: str) -> int:
@@ -286,7 +286,7 @@ def _duration(data: bytes) -> text_forms.Duration:
 
 def _duration_bytes(value: Any) -> bytes:
     months, days, nanos = value
-    return b"".join(_vint(_whole(part)) for part in (months, days, nanos))
+    return b"".join(_vint(_check_integer(part)) for part in (months, days, nanos))
 
 
 def _check_duration(data: bytes) -> None:

@@ -99,7 +99,7 @@ class MemoryExecutor:
         self, writes: Sequence[RowWrite], seen: Sequence[ObservedPage], level: Level
     ) -> list[str] | None:
         for part in seen:
-            if await self.read(part.wanted, level) != part.page:
+            if await self.read(part.request, level) != part.page:
                 return None
         return await self.apply(writes, level)
 

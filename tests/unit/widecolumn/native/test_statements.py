@@ -194,7 +194,7 @@ def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
             client = await server.client()
             await client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
             monkeypatch.setattr(parser, "_parsed", counted)
-            parser._kept.cache_clear()
+            parser._parse_cached.cache_clear()
             for size in (5_000, 100_000):
                 parsed.clear()
                 await client.query(f"INSERT INTO ks.t (k, v) VALUES (1, '{'x' * size}')")
@@ -393,7 +393,7 @@ def test_a_request_is_an_operation_that_can_be_killed(monkeypatch: pytest.Monkey
             stream = client.send(BatchRequest(BatchKind.UNLOGGED, (member,) * 200, ONE))
             await held.wait()
             [operation] = [one for one in server.node.services.operations if one.context.command.name == "cql"]
-            shown = bson.decode(operation.context.shown)
+            shown = bson.decode(operation.context.redacted_request)
             assert shown["cql"] == "BEGIN UNLOGGED BATCH -- of 200 statements"
             # Others of the connection go on meanwhile.
             assert (await client.rows("SELECT * FROM ks.t")).rows == []
@@ -409,7 +409,7 @@ def test_passwords_are_not_shown() -> None:
         async with native_server() as server:
             client = await server.client()
             shown: list[bytes] = []
-            server.node.services.observers.append(lambda context, _body: shown.append(context.shown))
+            server.node.services.observers.append(lambda context, _body: shown.append(context.redacted_request))
             await client.query("CREATE ROLE ann WITH PASSWORD = 'secret' AND LOGIN = true")
             await client.query("SELECT * FROM system.local")
             listed = await client.rows("LIST ROLES")

@@ -47,18 +47,18 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SeriesConditions:
     """The parsed conditions of a filter shape.
 
     * `moved`: conditions on the metadata, under its name in buckets.
     * `free`: conditions on single fields.
-    * `rest`: all others, which read `fields` (None: any).
+    * `residual`: all others, which read `fields` (None: any).
     * `bounds`: comparisons of measured fields, as (path, operator, position of the value).
     """
 
     moved: Tests | None
     free: tuple[FreeTest, ...]
-    rest: Tests | None
+    residual: Tests | None
     fields: frozenset[str] | None
     bounds: tuple[tuple[str, Op, int], ...]
 
@@ -88,7 +88,7 @@ class Asked:
                 least = max(least, time) if op in _AT_LEAST else least
                 greatest = min(greatest, time) if op in _AT_MOST else greatest
         buckets = None if not parts else parts[0] if len(parts) == 1 else And(parts)
-        predicate = None if self.rest is None else self.rest.predicate(values)
+        predicate = None if self.residual is None else self.residual.predicate(values)
         return Bound(buckets, begun_between(least, greatest, definition.span_seconds), tests, predicate)
 
 
@@ -110,18 +110,18 @@ class _Sample:
         return isinstance(other, _Sample) and self._own == other._own
 
 
-def asked_of(raw: bytes, meta_field: str | None) -> tuple[Asked, list[Value], bytes] | None:
+def asked_of(raw: bytes, meta_field: str | None) -> tuple[SeriesConditions, list[Value], bytes] | None:
     """Return (the conditions of a filter, its values, its shape); None if its shape cannot be cached."""
     formed = form_of(raw)
     if formed is None:
         return None
     form, values = formed
-    conditions = _asked(_Sample(form, meta_field, raw, values))
+    conditions = _parse_conditions(_Sample(form, meta_field, raw, values))
     return None if conditions is None else (conditions, values, form)
 
 
 @lru_cache(maxsize=256)
-def _asked(sample: _Sample) -> Asked | None:
+def _parse_conditions(sample: _Sample) -> SeriesConditions | None:
     positions: dict[int, int] = {}
     moved: list[Filter] = []
     residuals: list[Filter] = []
@@ -157,7 +157,7 @@ def _asked(sample: _Sample) -> Asked | None:
     document_tests = Tests(tests.constant, (), tests.either, tests.of_elements)
     has_rest = document_tests.constant is not None or bool(document_tests.either or document_tests.of_elements)
     fields = fields_of_filter(conjunction(residuals)) if has_rest else set[str]()
-    return Asked(
+    return SeriesConditions(
         tests_of(moved, positions) if moved else None,
         tests.free,
         document_tests if has_rest else None,

@@ -21,57 +21,57 @@ _PER_ENTRY = 512
 """Work units charged for an entry of a list."""
 
 
-def _is_text(given: Any) -> bool:
+def _is_text(value: Any) -> bool:
     """True if a value is a string. Code decodes to a subclass of str."""
-    return isinstance(given, str) and not isinstance(given, JavaScript)
+    return isinstance(value, str) and not isinstance(value, JavaScript)
 
 
-def _pair(what: str, given: Any, db: str, fields: tuple[str, str]) -> tuple[str, str]:
-    if _is_text(given):
-        return given, db
-    if not isinstance(given, Mapping):
-        raise CommandError(Code.BadValue, f"{what} must be either a string or an object")
+def _pair(type_name: str, value: Any, db: str, fields: tuple[str, str]) -> tuple[str, str]:
+    if _is_text(value):
+        return value, db
+    if not isinstance(value, Mapping):
+        raise CommandError(Code.BadValue, f"{type_name} must be either a string or an object")
     for field in fields:
-        if not _is_text(given.get(field)):
-            raise CommandError(Code.BadValue, f"{what} must contain a field named: {field}")
-    return given[fields[0]], given[fields[1]]
+        if not _is_text(value.get(field)):
+            raise CommandError(Code.BadValue, f"{type_name} must contain a field named: {field}")
+    return value[fields[0]], value[fields[1]]
 
 
-def user_name(given: Any, db: str) -> UserName:
+def user_name(value: Any, db: str) -> UserName:
     """Errors: BadValue."""
-    return UserName(*_pair("UserName", given, db, ("user", "db")))
+    return UserName(*_pair("UserName", value, db, ("user", "db")))
 
 
-def role_name(given: Any, db: str) -> RoleName:
+def role_name(value: Any, db: str) -> RoleName:
     """Errors: BadValue."""
-    return RoleName(*_pair("RoleName", given, db, ("role", "db")))
+    return RoleName(*_pair("RoleName", value, db, ("role", "db")))
 
 
-def each_name(what: str, value: Value) -> Iterator[Any]:
-    """Yield the names in an argument of usersInfo (`what`: UserName) or rolesInfo (RoleName), decoded: the members of
-    an array, or the value itself.
+def each_name(type_name: str, value: Value) -> Iterator[Any]:
+    """Yield the names in an argument of usersInfo (`type_name`: UserName) or rolesInfo (RoleName), decoded: the
+    members of an array, or the value itself.
 
     Errors: BadValue for a name with a field twice, as decoding would keep one of the two.
     """
     for code, data in each_value(value[1]) if value[0] == ARRAY else (value,):
-        seen: set[str] = set()
+        field_names: set[str] = set()
         for name, _, _ in elements(data) if code == OBJECT else ():
-            if name in seen:
-                raise CommandError(Code.BadValue, f"{what} has more than one field named: {name}")
-            seen.add(name)
+            if name in field_names:
+                raise CommandError(Code.BadValue, f"{type_name} has more than one field named: {name}")
+            field_names.add(name)
         yield to_python((code, data))
 
 
-def names_argument(what: str, value: Value) -> Any:
+def names_argument(type_name: str, value: Value) -> Any:
     """Return the argument of usersInfo or rolesInfo, decoded. Errors: as of `each_name`."""
-    names = list(each_name(what, value))
+    names = list(each_name(type_name, value))
     return names if value[0] == ARRAY else names[0]
 
 
-def role_list(given: Iterable[Any], db: str) -> list[RoleName]:
+def role_list(members: Iterable[Any], db: str) -> list[RoleName]:
     """The roles of a list, each once. Errors: BadValue."""
     roles: dict[RoleName, None] = {}
-    for role in given:
+    for role in members:
         spend(_PER_ENTRY)
         if not isinstance(role, str | Mapping):
             raise CommandError(Code.BadValue, "Role name must be either a document or string")
@@ -79,31 +79,31 @@ def role_list(given: Iterable[Any], db: str) -> list[RoleName]:
     return list(roles)
 
 
-def mechanism_list(given: Sequence[Any] | None) -> tuple[str, ...] | None:
+def mechanism_list(names: Sequence[Any] | None) -> tuple[str, ...] | None:
     """Mechanisms for which credentials are kept. Errors: BadValue."""
-    if given is None:
+    if names is None:
         return None
-    if not given:
+    if not names:
         raise CommandError(Code.BadValue, "mechanisms field must not be empty")
-    for name in given:
+    for name in names:
         if name not in MECHANISMS:
             raise CommandError(Code.BadValue, f"Unknown auth mechanism '{name}'")
-    return tuple(name for name in MECHANISMS if name in given)
+    return tuple(name for name in MECHANISMS if name in names)
 
 
-def _resource(given: Mapping[str, Any]) -> Resource:
-    db, name = given.get("db"), given.get("collection")
-    buckets = given.get("system_buckets")
+def _resource(document: Mapping[str, Any]) -> Resource:
+    db, name = document.get("db"), document.get("collection")
+    buckets = document.get("system_buckets")
     if buckets is None and (db is None) != (name is None):
         raise _unparsable("resource must set both db and collection or neither, but not exactly one.")
-    kinds = [field for field in ("cluster", "anyResource", "system_buckets") if given.get(field) is not None]
+    kinds = [field for field in ("cluster", "anyResource", "system_buckets") if document.get(field) is not None]
     if len(kinds) + (name is not None) != 1:
         raise _unparsable(
             "resource must have exactly db and collection set, or have only cluster set  or have only anyResource set"
         )
     for field in ("cluster", "anyResource"):
         if field in kinds:
-            if given[field] is not True:
+            if document[field] is not True:
                 raise _unparsable(f"{field} must be true when specified")
             return Resource(Kind.CLUSTER if field == "cluster" else Kind.EVERYTHING)
     collection_name = buckets if name is None else name
@@ -112,10 +112,10 @@ def _resource(given: Mapping[str, Any]) -> Resource:
     return Resource(Kind.BUCKETS if name is None else Kind.NAMESPACE, db or "", collection_name)
 
 
-def privilege_list(given: Iterable[Mapping[str, Any]]) -> Privileges:
+def privilege_list(documents: Iterable[Mapping[str, Any]]) -> Privileges:
     """Parse a list of privileges. Errors: FailedToParse, BadValue for an unknown action."""
     privileges = Privileges()
-    for privilege in given:
+    for privilege in documents:
         spend(_PER_ENTRY)
         actions = privilege.get("actions")
         if not isinstance(actions, list) or not actions:
@@ -162,11 +162,11 @@ def _check_addresses(path: str, addresses: Any) -> None:
             raise CommandError(Code.TypeMismatch, text)
 
 
-def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+def restriction_list(command: str, restrictions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
     """Return `authenticationRestrictions` in the stored form. Errors: 40415, CollectionIsEmpty, BadValue."""
-    if given is None:
+    if restrictions is None:
         return None
-    for restriction in given:
+    for restriction in restrictions:
         spend(_PER_ENTRY)
         for field in restriction:
             if field not in ("clientSource", "serverAddress"):
@@ -180,7 +180,7 @@ def restriction_list(command: str, given: Iterable[Mapping[str, Any]] | None) ->
             Restriction.parsed(restriction)
         except ValueError:
             raise CommandError(Code.BadValue, "Invalid IP address in CIDR string") from None
-    return [dict(restriction) for restriction in given]
+    return [dict(restriction) for restriction in restrictions]
 
 
 def _unparsable(message: str) -> CommandError:
