@@ -32,7 +32,7 @@ from docstore.sharding.migration import (
     Migration,
     RangeDeletion,
 )
-from mongod.migration.ranges import RangeRemoval
+from mongod.migration.range_operations import RangeRemoval
 from mongod.migration.records import MigrationRecords
 from mongod.migration.shard_filter import RangeShardFilter
 from mongod.migration.tunables import Tunables

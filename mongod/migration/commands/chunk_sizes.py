@@ -15,7 +15,7 @@ from docstore.commands.context import Context
 from docstore.commands.declaration import INTERNAL, Command, Parameter, Role, Type
 from docstore.node.slices import finish_steps
 from docstore.sharding.key import ShardKey, raw_field
-from mongod.migration.ranges import range_bytes
+from mongod.migration.range_operations import range_bytes
 from mongod.migration.shard import shard_of
 
 

@@ -21,7 +21,6 @@ from docstore.sharding.migration import AnyMigration, Migration
 from docstore.sharding.recipient_messages import CollectionChanges, CollectionDefinition
 from mongod.migration.donor.capture import Capture
 from mongod.migration.limits import BATCH_BYTES, BATCH_DOCUMENTS, CHANGES_AT_ONCE
-from mongod.migration.range_cloner import cloner_of
 from mongod.migration.ranges import documents, in_range, key_index
 
 _DOCUMENTS_PER_LOOK = 32
@@ -142,13 +141,6 @@ class DocumentSource(CloneSource):
             else:
                 deleted_ids.append(identity)
         return [CollectionChanges(migration.namespace, present, deleted_ids)]
-
-
-def range_source(node: DataNode, migration: Migration) -> CloneSource:
-    """The source of a chunk. NamespaceNotFound, IndexNotFound."""
-    collection = collection_of(node, migration)
-    cloner = cloner_of(node, collection)
-    return DocumentSource(node, migration) if cloner is None else cloner.source(migration, collection)
 
 
 def collection_of(node: DataNode, migration: Migration) -> Collection:

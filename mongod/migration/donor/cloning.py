@@ -6,9 +6,9 @@ import asyncio
 
 from docstore.node.node import DataNode
 from docstore.sharding.donor import RecipientPrepares
-from docstore.sharding.migration import AnyMigration, DatabaseMigration
+from docstore.sharding.migration import AnyMigration, DatabaseMigration, Migration
 from docstore.sharding.recipient_messages import CollectionChanges
-from mongod.migration.donor.clone_source import CloneBatch, CloneSource, collection_of, range_source
+from mongod.migration.donor.clone_source import CloneBatch, CloneSource, DocumentSource, collection_of
 from mongod.migration.donor.database_source import DatabaseSource
 from mongod.migration.donor.recipient_link import RecipientLink
 from mongod.migration.range_cloner import cloner_of
@@ -42,7 +42,7 @@ class Cloning:
         if isinstance(migration, DatabaseMigration):
             self._source = DatabaseSource(node, migration)
         else:
-            self._source = range_source(node, migration)
+            self._source = _range_source(node, migration)
 
     def stop_capture(self) -> None:
         """Stop the capture. Idempotent."""
@@ -95,3 +95,10 @@ class Cloning:
         while has_more:
             statements, has_more = await read_batch(self._node, lambda: self._history.next_page(until))
             await self._recipient.push_statements(statements)
+
+
+def _range_source(node: DataNode, migration: Migration) -> CloneSource:
+    """Return the source of a chunk. Errors: NamespaceNotFound, IndexNotFound."""
+    collection = collection_of(node, migration)
+    cloner = cloner_of(node, collection)
+    return DocumentSource(node, migration) if cloner is None else cloner.source(migration, collection)

@@ -25,7 +25,7 @@ from docstore.sharding.move_request import (
     Split,
     SplitDone,
 )
-from mongod.migration.ranges import part_of, range_bytes
+from mongod.migration.range_operations import part_of, range_bytes
 
 if TYPE_CHECKING:
     from mongod.migration.shard import Shard

@@ -31,7 +31,7 @@ from docstore.sharding.recipient_messages import (
 )
 from mongod.migration.donor.clone_source import collection_of
 from mongod.migration.range_cloner import registered_cloner
-from mongod.migration.ranges import RangeRemoval
+from mongod.migration.range_operations import RangeRemoval
 
 if TYPE_CHECKING:
     from mongod.migration.shard_parts import ShardParts

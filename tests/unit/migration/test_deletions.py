@@ -17,7 +17,7 @@ from docstore.log import JsonFormatter
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from docstore.storage import Reader
 from mongod.migration import ranges
-from mongod.migration.ranges import RangeRemoval
+from mongod.migration.range_operations import RangeRemoval
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, turns
 
 IDS = [f"{number:03}" for number in range(100)]
