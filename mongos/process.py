@@ -29,7 +29,7 @@ from docstore.net.access.exposure import check_exposure
 from docstore.net.errors import as_command_error
 from docstore.net.process import Process, StartError, cannot_listen
 from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
-from docstore.net.services import apply_options, security_of, services_of
+from docstore.net.services import RequestExecution, apply_options, security_of, services_of
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.options import Options
 from docstore.sharding import requests
@@ -103,9 +103,8 @@ async def serve(process: Process, options: Options) -> None:
             TABLE,
             router,
             parameters,
-            carry_out=run_scripts,
+            RequestExecution(carry_out=run_scripts, transactions=router.transactions),
             parts=parts,
-            transactions=router.transactions,
             users=router.users,
             security=security,
         )

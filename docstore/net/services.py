@@ -61,6 +61,15 @@ class ProcessSecurity:
 NO_SECURITY = ProcessSecurity()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestExecution:
+    """How a process executes requests; see the fields of `Services`. Without `operations` it gets a new registry."""
+
+    carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]]
+    transactions: Transactions
+    operations: OperationRegistry | None = None
+
+
 def security_of(process: Process, options: Options) -> ProcessSecurity:
     """Return the security that the options ask for. Errors: StartError."""
     return ProcessSecurity(
@@ -72,11 +81,9 @@ def services_of(
     table: CommandTable,
     host: Host,
     parameters: ParameterTable,
-    operations: OperationRegistry | None = None,
-    carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]] | None = None,
+    execution: RequestExecution,
     *,
     parts: Parts,
-    transactions: Transactions | None = None,
     users: UserDirectory,
     security: ProcessSecurity,
 ) -> Services:
@@ -94,7 +101,7 @@ def services_of(
         host=host,
         sessions=ClientSessions(monotonic, lambda: uuid.uuid4().bytes),
         cursors=CursorRegistry(monotonic, lambda: secrets.randbits(64)),
-        operations=operations or OperationRegistry(monotonic),
+        operations=execution.operations or OperationRegistry(monotonic),
         clock=monotonic,
         wall_clock=time,
         parts=parts,
@@ -104,8 +111,8 @@ def services_of(
         audit=audit,
         observers=[] if audit is None else [audit.observe],
         fail_points=FailPoints(asyncio.sleep, random.random),
-        transactions=transactions,
-        carry_out=carry_out,
+        transactions=execution.transactions,
+        carry_out=execution.carry_out,
         run_on_thread=partial(Turns, scripts=None),
         supervised_pause=partial(wait_on_thread, parts[Scheduler].pause),
         memory=resident_bytes,

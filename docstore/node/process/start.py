@@ -32,7 +32,7 @@ from docstore.log import component
 from docstore.net.listener import MAX_CONNECTIONS, Listener
 from docstore.net.pool import Pool
 from docstore.net.scheduling.scheduler import Scheduler, socket_readiness
-from docstore.net.services import NO_SECURITY, ProcessSecurity, services_of
+from docstore.net.services import NO_SECURITY, ProcessSecurity, RequestExecution, services_of
 from docstore.net.sockets import bind
 from docstore.node.backups import OpenBackups
 from docstore.node.commands import COMMANDS
@@ -242,10 +242,8 @@ class NodeProcess:
             table,
             replication,
             self.node.parameters,
-            operations,
-            self._carry_out,
+            RequestExecution(carry_out=self._carry_out, transactions=transactions_of(self.node), operations=operations),
             parts=self.node.parts,
-            transactions=transactions_of(self.node),
             users=self.node.users,
             security=self._security,
         )
