@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from docstore.kernel.columns.encoding import escape
+from docstore.widecolumn.limits import MAX_SHORT_INTEGER_BYTES
 from docstore.widecolumn.model.errors import MarshalError
 
 _ESCAPED_ZERO = b"\x00\xff"
@@ -204,8 +205,6 @@ def _check_boolean(value: bytes) -> None:
 
 # Whole numbers of any width
 
-_LONGEST_SHORT = 119
-
 
 def minimal_integer(value: bytes) -> bytes:
     """Two's complement without the leading bytes that only repeat the sign."""
@@ -223,7 +222,7 @@ def _encode_integer(value: bytes) -> bytes:
     value = minimal_integer(value)
     length = len(value)
     negative = value[0] >= 0x80
-    if length <= _LONGEST_SHORT:
+    if length <= MAX_SHORT_INTEGER_BYTES:
         return bytes((0x80 - length if negative else 0x80 + length,)) + value
     counted = struct.pack(">I", length)
     return (b"\x08" + invert(counted) if negative else b"\xf8" + counted) + value

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from docstore.widecolumn.limits import MIN_COMPRESSED_BODY_BYTES
 from docstore.widecolumn.protocol.compression import BODY_COMPRESSIONS, LZ4, BodyCompression
 from docstore.widecolumn.protocol.envelopes import Envelope, EnvelopeBuffer, encode_envelope
 from docstore.widecolumn.protocol.errors import DamagedSegment, ProtocolViolation
@@ -21,8 +22,6 @@ from docstore.widecolumn.protocol.segments import SegmentBuffer, encode_segments
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_STRANGER_BODY_BYTES = 64 * 1024
 """The maximal length of a body before the client has logged in."""
-_SMALL_BODY_BYTES = 1024
-"""Smaller bodies are sent as they are: compression does not pay."""
 
 
 class Response(NamedTuple):
@@ -124,6 +123,6 @@ class ServerCodec:
 
     def _envelope(self, response: Response, version: int) -> bytes:
         body, flags = response.body, response.flags
-        if self._body_compression is not None and len(body) >= _SMALL_BODY_BYTES:
+        if self._body_compression is not None and len(body) >= MIN_COMPRESSED_BODY_BYTES:
             body, flags = self._body_compression.deflate(body), flags | EnvelopeFlag.COMPRESSED
         return encode_envelope(version, response.stream, response.opcode, body, flags)

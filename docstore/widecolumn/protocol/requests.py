@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from docstore.bson.limits import LONG_MIN
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.statements import BatchKind
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, Level
@@ -21,7 +22,6 @@ _BATCH_FLAGS_V4 = QueryFlag.SERIAL_LEVEL | QueryFlag.TIMESTAMP
 _BATCH_FLAGS_V5 = _BATCH_FLAGS_V4 | QueryFlag.KEYSPACE | QueryFlag.NOW_IN_SECONDS
 _COMMON_FLAGS = _BATCH_FLAGS_V5
 _PREPARE_KEYSPACE = 0x01
-_LEAST_TIMESTAMP = -(1 << 63)
 
 
 class EventType(Enum):
@@ -224,10 +224,9 @@ def _with_common_parts(reader: Reader, flags: int, parameters: QueryParameters) 
             raise ProtocolViolation(f"Serial consistency must be SERIAL or LOCAL_SERIAL, and is {serial_level.value}")
     if flags & QueryFlag.TIMESTAMP:
         timestamp = reader.long()
-        if timestamp == _LEAST_TIMESTAMP:
+        if timestamp == LONG_MIN:
             raise ProtocolViolation(
-                f"Out of bound timestamp, must be in [{_LEAST_TIMESTAMP + 1}, {-_LEAST_TIMESTAMP - 1}] "
-                f"(got {timestamp})"
+                f"Out of bound timestamp, must be in [{LONG_MIN + 1}, {-LONG_MIN - 1}] (got {timestamp})"
             )
     keyspace = reader.string() if flags & QueryFlag.KEYSPACE else None
     now = reader.integer() if flags & QueryFlag.NOW_IN_SECONDS else None

@@ -26,6 +26,7 @@ from docstore.widecolumn.cql.roles.statements import (
     RoleOptions,
     RoleStatement,
 )
+from docstore.widecolumn.limits import MAX_OPENING_CHARACTERS
 
 
 class _Scanner(Scanner):
@@ -39,8 +40,6 @@ class _Scanner(Scanner):
 
 
 _BEGIN = re.compile(r"(?:(?:CREATE|ALTER|DROP)\s+(?:ROLE|USER)|GRANT|REVOKE|LIST)\b", re.IGNORECASE | re.ASCII)
-_LONGEST_BEGIN = 4096
-"""Characters among which the first words of a statement stand."""
 _ALL = "all"
 _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
 
@@ -48,7 +47,7 @@ _LISTED = ("roles", "users", "permissions", _ALL, *map(str.lower, PERMISSIONS))
 def is_about_roles(text: str) -> bool:
     """True if the statement begins like one about roles."""
     at = allowing(PAUSED, after_blanks, text)
-    return _BEGIN.match(text, at, at + _LONGEST_BEGIN) is not None
+    return _BEGIN.match(text, at, at + MAX_OPENING_CHARACTERS) is not None
 
 
 def parse(text: str) -> RoleStatement:

@@ -10,13 +10,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from docstore.sharding.partitioners import MIN_TOKEN
+
 RELEASE = "5.0.0"
 CQL_VERSION = "3.4.7"
 DATA_CENTER = "datacenter1"
 RACK = "rack1"
 PARTITIONER = "org.apache.cassandra.dht.Murmur3Partitioner"
 TOKENS_PER_NODE = 16
-_LEAST_TOKEN = -(1 << 63)
 _RING = 1 << 64
 
 
@@ -48,7 +49,7 @@ def with_tokens(nodes: Iterable[Node]) -> list[Node]:
     """Share the ring among the nodes, evenly and in an order that all processes agree on."""
     ordered = sorted(nodes, key=lambda node: node.host_id)
     count = len(ordered) * TOKENS_PER_NODE
-    ends = [str(_LEAST_TOKEN + _RING * at // count) for at in range(count)]
+    ends = [str(MIN_TOKEN + _RING * at // count) for at in range(count)]
     return [
         Node(node.host_id, node.address, node.port, tuple(ends[at :: len(ordered)])) for at, node in enumerate(ordered)
     ]

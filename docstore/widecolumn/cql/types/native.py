@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from docstore.widecolumn.cql.statements import ConstantKind
 from docstore.widecolumn.cql.types import text_forms
+from docstore.widecolumn.limits import MAX_DECIMAL_ZEROS
 from docstore.widecolumn.model import comparators
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.errors import MarshalError
@@ -31,7 +32,6 @@ EXACT = Context(
     prec=MAX_SUM_DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow]
 )
 """The arithmetic of decimals, which rounds nothing."""
-_MAX_SHOWN_ZEROS = 10_000
 
 
 class CqlType(Protocol):
@@ -189,7 +189,7 @@ def _show_whole(number: int) -> str:
 
 def _show_decimal(number: Decimal) -> str:
     """Without an exponent, unless that takes many zeros."""
-    return f"{number:f}" if abs(number.adjusted()) < _MAX_SHOWN_ZEROS else str(number)
+    return f"{number:f}" if abs(number.adjusted()) < MAX_DECIMAL_ZEROS else str(number)
 
 
 def _read_decimal(text: str) -> Decimal:
