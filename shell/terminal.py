@@ -40,7 +40,7 @@ class History(FileHistory):
 
 
 def terminal_lines(session: Session) -> Lines:
-    """Yield the lines typed at a terminal. Pasted lines are taken one by one, as if typed."""
+    """Yield the lines typed at a terminal. Pasted lines are taken as if typed."""
     prompts: PromptSession[str] = PromptSession(
         history=History(str(HISTORY.expanduser())),
         completer=Names(session),

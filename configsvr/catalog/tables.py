@@ -3,7 +3,7 @@
 Changes go into a write unit that the caller commits without awaiting in between. Reads of the same step are therefore
 still true when the unit commits: compare-and-set.
 
-A unit is one batch on this node, but its oplog entries reach other members one by one, and a failover can keep a
+A unit is one batch on this node, but its oplog entries reach other members separately, and a failover can keep a
 prefix of them. A caller that writes several documents in a unit therefore orders them so that every prefix leaves a
 sound catalog.
 """

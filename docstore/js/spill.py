@@ -19,7 +19,7 @@ READ_SIZE = 256 * 1024
 
 
 def read_documents(source: IO[bytes]) -> Iterator[bytes]:
-    """The documents of a file, one by one."""
+    """Yield the documents of a file."""
     while head := source.read(4):
         yield head + source.read(int.from_bytes(head, "little") - 4)
 

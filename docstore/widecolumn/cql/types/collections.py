@@ -19,7 +19,7 @@ from docstore.widecolumn.model.errors import MarshalError
 
 _COUNT = struct.Struct(">i")
 MAX_COLLECTION_BYTES = 1024 * 1024
-"""The maximal length of a collection: its elements are looked at one by one, while others wait."""
+"""The maximal length of a collection, whose elements are read without yielding to other tasks."""
 
 
 def _read(data: bytes, at: int) -> tuple[bytes | None, int]:
