@@ -7,7 +7,7 @@ number, a cluster time. The other parsed fields are reused, and each differing v
 - The outcome is that of parsing the whole document. Fields are checked independently, and their order does not matter
   unless one is refused. The few rules that join fields (API version, transactions, concerns) concern fields that must
   be equal here, or whose new value cannot break them.
-- In any doubtful case `again` returns None.
+- In any doubtful case `bind` returns None.
 """
 
 from __future__ import annotations

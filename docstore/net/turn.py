@@ -5,9 +5,9 @@ A send wakes its receiver, which competes for processors with the rest of the tu
 and request work finds cold caches. With 32 connections of one client that cost a tenth of an insert and more. Frames
 sent after the first one find the client awake.
 
-- Frames are handled in order of arrival and sent in the order of `put`.
-- Nothing waits beyond the turn. Within one, the next `put` also sends frames that have waited for `MOST_SECONDS`, so
-  that client and server work in parallel.
+- Frames are handled in order of arrival and sent in the order of `enqueue`.
+- Nothing waits beyond the turn. Within one, the next `enqueue` also sends frames that have waited for `MOST_SECONDS`,
+  so that client and server work in parallel.
 - If the previous frame came from the same connection, which waits for each reply, no other frame is expected: it is
   handled at once.
 - Call `send` before writing to a transport directly, or closing it.

@@ -19,7 +19,7 @@ from docstore.sharding.targeting import KeyRanges
 
 
 class MustWait(Exception):
-    """The operation cannot enter yet: await `over()`, then enter again."""
+    """The operation cannot enter yet: await `wait()`, then enter again."""
 
     def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
         super().__init__("the operation must wait")

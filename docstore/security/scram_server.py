@@ -43,7 +43,7 @@ class ServerConversation:
     """The server's side, from a client's first message to the server's proof. `challenge` answers the first message.
 
     `credential` None: the user does not exist, or has none for the mechanism; `prove` then refuses every proof.
-    `others`: further accepted credentials of the user, with the same salt and iterations.
+    `alternatives`: further accepted credentials of the user, with the same salt and iterations.
     """
 
     def __init__(

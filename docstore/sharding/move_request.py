@@ -86,7 +86,7 @@ class ReadRouting:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Measure the bytes in a range, up to a little more than `most`; answered by `Measured`."""
+    """Measure the bytes in a range, up to a little more than `max_bytes`; answered by `Measured`."""
 
     routed: CollectionRouting
     range: KeyRange

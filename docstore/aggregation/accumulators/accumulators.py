@@ -106,7 +106,7 @@ class AverageState:
 
 
 class ExtremeState:
-    """`$min` (`wanted` -1) and `$max` (1) in the order of all types; ignores null and missing values.
+    """`$min` (`winning_sign` -1) and `$max` (1) in the order of all types; ignores null and missing values.
 
     Of equal values it keeps the first, or with `last` the last.
     """

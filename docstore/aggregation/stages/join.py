@@ -71,7 +71,7 @@ class Keyed:
 class BatchJoin:
     """Joins documents with their partners in batches.
 
-    The output of `rest` for one document is reused for others of the batch, if it depends only on the partners.
+    The output of `remainder` for one document is reused for others of the batch, if it depends only on the partners.
     """
 
     def __init__(self, result: LookupResult, keyed: Keyed, source: Stream, environment: Environment) -> None:
@@ -183,7 +183,7 @@ class BatchJoin:
         return self._found
 
     def _run_over(self, document: bytes, partners: list[bytes], deadline: float) -> list[bytes] | None:
-        """Return the output of `rest` for the partners of the current document; None while it is incomplete."""
+        """Return the output of `remainder` for the partners of the current document; None while it is incomplete."""
         keyed = self._keyed
         join_values = tuple(self._join_values_of(self._at))
         if self._inner is None:

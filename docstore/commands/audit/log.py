@@ -37,7 +37,7 @@ _SUCCESS = "auditAuthorizationSuccess"
 
 
 class AuditLog:
-    """`write` takes a message, as BSON. `wanted`: the filter of messages; None: all. `rotate` starts a new log.
+    """`write` takes a message, as BSON. `predicate`: the filter of messages; None: all. `rotate` starts a new log.
 
     `authorization_success`: successful authorizations are audited too.
     """

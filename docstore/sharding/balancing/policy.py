@@ -5,7 +5,7 @@ they differ by three chunk sizes or more. The chunks of a young collection still
 (`docstore.sharding.split`), and it is spread early: half of its current chunk size is enough there. Of the four
 chunks that 26 MB make, no shard of two then keeps more than two thirds.
 
-A transfer takes about half of the difference, and at most a chunk's size (`wanted`). It is a whole chunk of about
+A transfer takes about half of the difference, and at most a chunk's size (`target_bytes`). It is a whole chunk of about
 that size (`fits`), else a part of a larger one, which the donor splits off (`Transfer.part_bytes`), else the largest
 chunk. If there are few chunks, all are compared. If there are many, the first suitable one is taken, beginning where
 the donor's range adjoins the receiver's, so that ranges stay together. Jumbo chunks stay.
