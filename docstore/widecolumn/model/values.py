@@ -20,6 +20,7 @@ from docstore.kernel.columns.encoding import (
     ColumnForm,
 )
 from docstore.kernel.columns.encoding import plain_bytes as bytes_of
+from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 from docstore.query.value.values import TYPE_NAMES, integral_of, text_of
 from docstore.widecolumn.model import comparators
 from docstore.widecolumn.model.comparators import (
@@ -39,7 +40,6 @@ from docstore.widecolumn.model.comparators import (
 )
 from docstore.widecolumn.model.errors import MarshalError, invalid_request
 
-MAX_KEY_BYTES = 65535
 _LENGTH = struct.Struct("<i")
 _LONG = struct.Struct("<q")
 _WIDTHS = {LONG.name: 8, TIMESTAMP.name: 8, comparators.INT32.name: 4}
@@ -83,8 +83,8 @@ def partition_key_of(value: Value) -> bytes:
         raise invalid_request(f"a row key must be a string or binary data, not {TYPE_NAMES[value[0]]}")
     if not data:
         raise invalid_request("Key may not be empty")
-    if len(data) > MAX_KEY_BYTES:
-        raise invalid_request(f"Key length of {len(data)} is longer than maximum of {MAX_KEY_BYTES}")
+    if len(data) > MAX_COLUMN_KEY_BYTES:
+        raise invalid_request(f"Key length of {len(data)} is longer than maximum of {MAX_COLUMN_KEY_BYTES}")
     return data
 
 
@@ -98,8 +98,8 @@ def name_bytes(comparator: Comparator, value: Value, kind: str = "column") -> by
     data = bound_bytes(comparator, value)
     if not data:
         raise invalid_request(f"{kind} name must not be empty")
-    if len(data) > MAX_KEY_BYTES:
-        raise invalid_request(f"{kind} name length must not be greater than {MAX_KEY_BYTES}")
+    if len(data) > MAX_COLUMN_KEY_BYTES:
+        raise invalid_request(f"{kind} name length must not be greater than {MAX_COLUMN_KEY_BYTES}")
     return data
 
 

@@ -25,7 +25,7 @@ from docstore.widecolumn.cql.roles.permissions import display_resource, permissi
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
 from docstore.widecolumn.cql.run.prepare import Prepared
-from docstore.widecolumn.cql.run.prepared_cache import MAX_LENGTH, PreparedCache
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache, parse_long
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.shapes import statement_of
 from docstore.widecolumn.cql.schema.describe import SchemaReader
@@ -126,8 +126,7 @@ class StatementService:
         if text is not None and is_about_roles(text):
             await self._run_about_roles(context, call, text)
             return
-        # Only a long text is parsed for itself, and once; a short one shares a statement with others of its shape.
-        parsed = parse(text) if text is not None and len(text) > MAX_LENGTH else None
+        parsed = None if text is None else parse_long(text)
         needs = self._needs(call, parsed)
 
         async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> None:

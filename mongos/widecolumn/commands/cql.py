@@ -14,9 +14,8 @@ from docstore.commands.context import Context
 from docstore.commands.specs.wide_column import CQL
 from docstore.widecolumn.commands.cql import run_statement
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
-from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.run.execution import Environment
-from docstore.widecolumn.cql.run.prepared_cache import MAX_LENGTH, PreparedCache
+from docstore.widecolumn.cql.run.prepared_cache import PreparedCache, parse_long
 from docstore.widecolumn.cql.run.shapes import statement_of
 from docstore.widecolumn.cql.statements import Describe, SchemaChange, Select, Use
 from docstore.widecolumn.model.consistency import SERIAL_LEVELS, level_named
@@ -33,8 +32,7 @@ def run(context: Context, args: Arguments) -> Awaitable[dict[str, Any]]:
 
 
 async def _carried_out(context: Context, args: Arguments) -> dict[str, Any]:
-    # Only a long text is parsed for itself, and once; a short one shares a statement with others of its shape.
-    parsed = parse(args.value) if len(args.value) > MAX_LENGTH else None
+    parsed = parse_long(args.value)
     statement = parsed or statement_of(args.value)
 
     async def work(executor: Executor, statements: PreparedCache, environment: Environment) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.plan.bindings import Bindings
 from docstore.widecolumn.cql.plan.restrictions import (
@@ -21,7 +22,6 @@ from docstore.widecolumn.cql.plan.restrictions import (
 )
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, Table
-from docstore.widecolumn.model.values import MAX_KEY_BYTES
 
 Range = tuple[bytes, bytes]
 Region = list[Range]
@@ -96,8 +96,8 @@ def _slices_at(table: Table, restrictions: Restrictions, position: int) -> list[
 
 
 def _encoded(column: Column, value: bytes) -> bytes:
-    if len(value) > MAX_KEY_BYTES:
-        raise invalid(f"The sum of all clustering columns is too long ({len(value)} > {MAX_KEY_BYTES})")
+    if len(value) > MAX_COLUMN_KEY_BYTES:
+        raise invalid(f"The sum of all clustering columns is too long ({len(value)} > {MAX_COLUMN_KEY_BYTES})")
     return column.comparator.encode(value)
 
 

@@ -24,7 +24,7 @@ from docstore.widecolumn.cql.run.rows import Row, RowAssembler
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
 from docstore.widecolumn.cql.statements import Insert, Modification, Operator, Relation, TupleTerm
-from docstore.widecolumn.cql.types.native import BOOLEAN
+from docstore.widecolumn.cql.types.native import BOOLEAN, has_durations
 from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.executor import Executor, ObservedPage, PartitionRead
@@ -167,7 +167,7 @@ def _condition(preparation: Preparation, table: Table, relation: Relation) -> Co
             return any(_is_equal(column, current, _checked_bound(term(bindings))) for term in terms)
 
         return Condition(column, among)
-    if operator.is_slice and "duration" in column.type.name:
+    if operator.is_slice and has_durations(column.type):
         raise invalid(f"Slice conditions ( {operator.value} ) are not supported on {column.type.name} columns")
     term = preparation.term(relation.value, receiver)
 

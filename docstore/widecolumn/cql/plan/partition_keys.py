@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 from docstore.sharding.partitioners import MURMUR3, RANDOM, Partitioner
 from docstore.widecolumn.cql.errors import invalid
 from docstore.widecolumn.cql.schema.tables import Table
 from docstore.widecolumn.cql.types.native import BIGINT, BLOB, VARINT, CqlType
-from docstore.widecolumn.model.values import MAX_KEY_BYTES
 
 _LENGTH = struct.Struct(">H")
 
@@ -32,8 +32,8 @@ def joined(values: Sequence[bytes]) -> bytes:
 
 
 def _check_length(key: bytes) -> None:
-    if len(key) > MAX_KEY_BYTES:
-        raise invalid(f"Key length of {len(key)} is longer than maximum of {MAX_KEY_BYTES}")
+    if len(key) > MAX_COLUMN_KEY_BYTES:
+        raise invalid(f"Key length of {len(key)} is longer than maximum of {MAX_COLUMN_KEY_BYTES}")
 
 
 def split(table: Table, key: bytes) -> tuple[bytes, ...]:

@@ -27,6 +27,7 @@ from docstore.widecolumn.cql.statements import (
     TupleTerm,
 )
 from docstore.widecolumn.cql.types.collections import ListType, TupleType
+from docstore.widecolumn.cql.types.native import has_durations
 
 Required = Callable[[Bindings], bytes]
 """A value that cannot be null."""
@@ -216,7 +217,7 @@ def _add_column(preparation: Preparation, table: Table, relation: Relation, rest
     if operator is Operator.IN:
         restriction.add_among(_several(preparation, relation.value, column))
         return
-    if operator.is_slice and "duration" in column.type.name:
+    if operator.is_slice and has_durations(column.type):
         raise invalid(f"Slice restrictions are not supported on {column.type.name} columns")
     restriction.add(operator, required(preparation, relation.value, column))
 

@@ -8,25 +8,28 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from docstore.widecolumn.cql.errors import CqlError
+from docstore.widecolumn.cql.parser import parse
 from docstore.widecolumn.cql.run.prepare import Prepared, TableAccess, prepare
 from docstore.widecolumn.cql.run.shapes import literal_values, shape_of
 from docstore.widecolumn.cql.statements import Statement
+from docstore.widecolumn.limits import (
+    MAX_KEPT_CHARACTERS,
+    MAX_KEPT_STATEMENTS,
+    MAX_LASTING_CHARACTERS,
+    MAX_LASTING_TEXTS,
+)
 from docstore.widecolumn.model.executor import Executor
 
-MAX_KEPT = 10_000
-MAX_LENGTH = 4096
-"""The maximal length of a cached text: longer ones rarely repeat."""
 
-
-MAX_LONG_LENGTH = 64 * 1024
-MAX_LONG_TEXTS = 1000
-"""Of statements that clients prepare by themselves."""
+def parse_long(text: str) -> Statement | None:
+    """Parse a text that is too long to share a statement with others of its shape; None for a shorter one. CqlError."""
+    return parse(text) if len(text) > MAX_KEPT_CHARACTERS else None
 
 
 class PreparedCache:
     """The prepared statements of one process. Evicts the least recently used."""
 
-    def __init__(self, limit: int = MAX_KEPT) -> None:
+    def __init__(self, limit: int = MAX_KEPT_STATEMENTS) -> None:
         self._limit = limit
         # None for a shape that cannot be prepared, though a statement of that shape could.
         self._kept: OrderedDict[tuple[str | None, str], Prepared | None] = OrderedDict()
@@ -46,8 +49,8 @@ class PreparedCache:
         cached statement. `lasting`: the client will execute it again, so a long one is kept too, while there is room.
         `parsed`: as in `prepare`. CqlError.
         """
-        if len(text) > MAX_LENGTH:
-            if not lasting or len(text) > MAX_LONG_LENGTH:
+        if len(text) > MAX_KEPT_CHARACTERS:
+            if not lasting or len(text) > MAX_LASTING_CHARACTERS:
                 return await prepare(executor, text, keyspace, access, parsed=parsed)
             known = await self._known(executor, (keyspace, text))
             return known or await self._prepared(executor, text, keyspace, access, parsed)
@@ -96,8 +99,8 @@ class PreparedCache:
 
     def _keep(self, place: tuple[str | None, str], prepared: Prepared | None) -> None:
         if place not in self._kept:
-            self._long_texts += len(place[1]) > MAX_LENGTH
+            self._long_texts += len(place[1]) > MAX_KEPT_CHARACTERS
         self._kept[place] = prepared
-        while len(self._kept) > self._limit or self._long_texts > MAX_LONG_TEXTS:
+        while len(self._kept) > self._limit or self._long_texts > MAX_LASTING_TEXTS:
             (_, text), _ = self._kept.popitem(last=False)
-            self._long_texts -= len(text) > MAX_LENGTH
+            self._long_texts -= len(text) > MAX_KEPT_CHARACTERS

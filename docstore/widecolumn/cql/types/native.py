@@ -65,6 +65,11 @@ class CqlType(Protocol):
         """Return the value in the notation of statements, without quotes."""
 
 
+def has_durations(kind: CqlType) -> bool:
+    """True if durations are among the values of a type or in them: such values have no order."""
+    return "duration" in kind.name
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeType:
     """A type without parameters. `kinds`: the constants that denote its values; `read`: from the text of one.
