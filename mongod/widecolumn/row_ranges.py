@@ -28,7 +28,8 @@ from docstore.widecolumn.model.keys import STATISTICS, row_end, split_row
 from docstore.widecolumn.model.mutations import Entry
 from docstore.widecolumn.model.requests import RowRange, rows_between
 from docstore.widecolumn.node.keyspaces import MARK, wide_of
-from docstore.widecolumn.node.row_keys import records
+from docstore.widecolumn.node.read_state import WideCells
+from docstore.widecolumn.node.record_pages import records
 from docstore.widecolumn.node.rows import RowSize, merge_document, removal_document, remove_cells, row_size_of
 
 _MERGED_RECORDS = 1000
@@ -61,7 +62,7 @@ def row_documents(reader: Reader, collection: Collection, partitioner: Partition
     standing = b""
     entries: list[Entry] = []
     size = counted = 0
-    for row_key, path, record in records(reader, *_keys(collection, rows), partitioner):
+    for row_key, path, record in records(WideCells(reader), *_keys(collection, rows), partitioner):
         if entries and (row_key != standing or len(entries) >= _MERGED_RECORDS or size >= _MERGED_BYTES):
             yield merge_document(standing, entries)
             entries, size = [], 0
@@ -106,7 +107,7 @@ def delete_rows(
     """Remove at most `limit` records of these rows; how many there were."""
     doomed: dict[bytes, list[tuple[bytes, bytes]]] = {}
     count = size = 0
-    for row_key, path, record in records(unit.engine, *_keys(collection, rows), partitioner):
+    for row_key, path, record in records(WideCells(unit.engine), *_keys(collection, rows), partitioner):
         if record[0] & ESTIMATE:
             continue
         doomed.setdefault(row_key, []).append((path, record))

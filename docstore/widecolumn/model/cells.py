@@ -67,6 +67,13 @@ def value_cell(value: bytes, timestamp: int, *, ttl: int = 0, now: int = 0) -> C
     return Cell(0, timestamp, value)
 
 
+def value_record(value: bytes, timestamp: int, ttl: int, now: int) -> bytes:
+    """Return the packed `value_cell`."""
+    if ttl:
+        return _EXPIRES.pack(EXPIRING, timestamp, now + ttl, ttl) + value
+    return _PLAIN.pack(0, timestamp) + value
+
+
 def tombstone(timestamp: int, now: int) -> Cell:
     return Cell(TOMBSTONE, timestamp, b"", now)
 

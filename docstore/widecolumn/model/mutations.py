@@ -53,12 +53,18 @@ def cell_entry(path: bytes, cell: Cell, named: int = 0) -> Entry:
 
 def column_entry(family: ColumnFamily, name: bytes, super_name: bytes | None, cell: Cell) -> Entry:
     """A column of a Standard row, or of a super column."""
+    comparator = family.comparator if super_name is None else family.subcomparator
+    assert comparator is not None, "a Standard family has no super columns"
+    return named_entry(family, comparator.encode(name), super_name, pack_cell(cell))
+
+
+def named_entry(family: ColumnFamily, encoded: bytes, super_name: bytes | None, record: bytes) -> Entry:
+    """A column whose name is in the form of keys."""
+    path = COLUMNS + encoded
     if super_name is None:
-        path = COLUMNS + family.comparator.encode(name)
-        return Entry(path, pack_cell(cell), len(path))
-    assert family.subcomparator is not None, "a Standard family has no super columns"
+        return Entry(path, record, len(path))
     path = COLUMNS + family.comparator.encode(super_name)
-    return Entry(path + SUB_COLUMN + family.subcomparator.encode(name), pack_cell(cell), len(path))
+    return Entry(path + SUB_COLUMN + encoded, record, len(path))
 
 
 def row_deletion_entry(deletion: Deletion) -> Entry:

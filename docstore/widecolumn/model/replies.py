@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from docstore.bson import documents_array
 from docstore.bson.build import enclosed
 from docstore.errors import Code, CommandError
-from docstore.kernel.columns.encoding import EXPIRING, ColumnForm
+from docstore.kernel.columns.encoding import EXPIRING
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.slices import Column, SuperColumn
-from docstore.widecolumn.model.values import column_form, content_value, name_value, name_writer, partition_key_value
+from docstore.widecolumn.model.values import content_value, name_value, name_writer, partition_key_value
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 _INT = struct.Struct("<i")
@@ -30,10 +30,6 @@ class ReplyForm:
         self._family = family
         self._now = now
         self._as_text = as_text
-
-    def of_names(self, comparator: Comparator) -> ColumnForm | None:
-        """The kernel's form of columns with such names, where it has one."""
-        return column_form(comparator, as_text=self._as_text)
 
     def columns(self, columns: Iterable[Column], comparator: Comparator) -> list[bytes]:
         """Return columns, in their order, as documents. `comparator`: of their names."""

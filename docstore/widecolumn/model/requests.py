@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from bson.max_key import MaxKey
@@ -30,18 +29,19 @@ from docstore.kernel.columns.encoding import ColumnForm, escape
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, integral_of, text_of
 from docstore.sharding.partitioners import Partitioner
 from docstore.sharding.token_ring import row_key_of_place
-from docstore.widecolumn.model.cells import MAX_TTL, Deletion, tombstone, value_cell
+from docstore.widecolumn.model.cells import MAX_TTL, Deletion, pack_cell, tombstone, value_record
 from docstore.widecolumn.model.column_families import ColumnFamily
 from docstore.widecolumn.model.comparators import Comparator
 from docstore.widecolumn.model.errors import invalid_request
 from docstore.widecolumn.model.keys import encode_row_key, row_end
-from docstore.widecolumn.model.mutations import Entry, column_entry, row_deletion_entry, super_deletion_entry
+from docstore.widecolumn.model.mutations import Entry, named_entry, row_deletion_entry, super_deletion_entry
 from docstore.widecolumn.model.slices import Predicate, SliceRange, check_range
 from docstore.widecolumn.model.values import (
     binary_value,
     bound_bytes,
     column_form,
     content_bytes,
+    encoded_name,
     name_bytes,
     partition_key_of,
     plain_bytes,
@@ -51,8 +51,7 @@ Fields = dict[str, Value]
 _ABSENT: Final = (NULL, UNDEFINED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteContext:
+class WriteContext(NamedTuple):
     """Common inputs of the writes of one request. `now` in seconds; `max_value` in bytes."""
 
     now: int
@@ -61,7 +60,12 @@ class WriteContext:
 
     def stamped(self, timestamp: int) -> WriteContext:
         """Return a copy with another default timestamp."""
-        return replace(self, default_timestamp=timestamp)
+        return self._replace(default_timestamp=timestamp)
+
+
+def given(value: Value | None) -> Value | None:
+    """Return the value; None if it is null or undefined."""
+    return None if value is None or value[0] in _ABSENT else value
 
 
 def fields_of(field: str, value: Value, allowed: frozenset[str]) -> Fields:
@@ -101,7 +105,7 @@ def column_comparator(family: ColumnFamily, super_name: bytes | None) -> Compara
 
 
 def predicate_of(comparator: Comparator, value: Value) -> Predicate:
-    """The names or the range of a predicate."""
+    """The names, in the form of keys, or the range of a predicate."""
     fields = fields_of("predicate", value, frozenset(("columnNames", "sliceRange")))
     names, bounds = fields.get("columnNames"), fields.get("sliceRange")
     if names is None and bounds is None:
@@ -111,7 +115,7 @@ def predicate_of(comparator: Comparator, value: Value) -> Predicate:
     if names is not None:
         if names[0] != ARRAY:
             raise invalid_request(f"columnNames must be an array, not {TYPE_NAMES[names[0]]}")
-        return tuple(name_bytes(comparator, name) for name in values(names[1]))
+        return tuple(encoded_name(comparator, name) for name in values(names[1]))
     assert bounds is not None, "one of both is given"
     return slice_range_of(comparator, bounds)
 
@@ -161,6 +165,8 @@ def timestamp_of(value: Value | None, default: int) -> int:
 
 def ttl_of(value: Value | None, default: int) -> int:
     """Seconds to live; 0: for ever."""
+    if value is None:
+        return default
     ttl = count_of("ttl", value, default)
     if ttl < 0:
         raise invalid_request(f"A TTL must be greater or equal to 0, but was {ttl}")
@@ -172,21 +178,21 @@ def ttl_of(value: Value | None, default: int) -> int:
 def insert_entry(
     family: ColumnFamily, super_name: bytes | None, fields: Fields, writing: WriteContext, *, name_field: str = "name"
 ) -> Entry:
-    """One column to insert, from `{name, value, valueType?, timestamp?, ttl?}`."""
-    named, content = fields.get(name_field), fields.get("value")
+    """One column to insert, from `{name, value, valueType?, timestamp?, ttl?}`; null fields count as absent."""
+    named, content = given(fields.get(name_field)), given(fields.get("value"))
     if named is None or content is None:
         raise invalid_request(f"{name_field if named is None else 'value'} parameter is not optional")
-    name = name_bytes(column_comparator(family, super_name), named)
-    value = content_bytes(content, as_long=value_is_long(fields.get("valueType")))
+    comparator = column_comparator(family, super_name)
+    name = encoded_name(comparator, named)
+    value = content_bytes(content, as_long=value_is_long(given(fields.get("valueType"))))
     if len(value) > writing.max_value:
         raise invalid_request(
-            f"the value of column {name!r} has {len(value)} bytes, more than the limit of {writing.max_value}"
+            f"the value of column {name_bytes(comparator, named)!r} has {len(value)} bytes, "
+            f"more than the limit of {writing.max_value}"
         )
-    requested_timestamp, requested_ttl = fields.get("timestamp"), fields.get("ttl")
-    timestamp = writing.default_timestamp if requested_timestamp is None else timestamp_of(requested_timestamp, 0)
-    ttl = family.default_ttl if requested_ttl is None else ttl_of(requested_ttl, 0)
-    cell = value_cell(value, timestamp, ttl=ttl, now=writing.now)
-    return column_entry(family, name, super_name, cell)
+    timestamp = timestamp_of(given(fields.get("timestamp")), writing.default_timestamp)
+    ttl = ttl_of(given(fields.get("ttl")), family.default_ttl)
+    return named_entry(family, name, super_name, value_record(value, timestamp, ttl, writing.now))
 
 
 def plain_form(family: ColumnFamily, *, as_text: bool = False) -> ColumnForm | None:
@@ -212,8 +218,8 @@ def removal_entry(
     if family.is_super and column is not None and super_name is None:
         raise invalid_request(f"supercolumn parameter is not optional for super CF {family.name}")
     if column is not None:
-        name = name_bytes(column_comparator(family, super_name), column)
-        return column_entry(family, name, super_name, tombstone(timestamp, now))
+        name = encoded_name(column_comparator(family, super_name), column)
+        return named_entry(family, name, super_name, pack_cell(tombstone(timestamp, now)))
     if super_name is not None:
         return super_deletion_entry(family, super_name, Deletion(timestamp, now))
     return row_deletion_entry(Deletion(timestamp, now))

@@ -158,23 +158,38 @@ class RowReader:
         return [Column(decode(key, at)[0], record) for key, record in live_records]
 
     def documents(
-        self, slice_range: SliceRange, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
+        self, predicate: Predicate, super_name: bytes | None, form: ColumnForm, check_size: Callable[[int], None]
     ) -> Steps[list[bytes]]:
-        """Return the columns of a range as the documents of a reply.
+        """Return columns as the documents of a reply. Names are in the form of keys.
 
         `form`: that of their comparator. `check_size` gets the bytes collected up to then and may raise.
         """
         base, comparator, deleted = self._level(super_name)
-        counts, hidden = self._counts, None if deleted is NOT_DELETED else deleted.timestamp
-        lo, hi = _bounds(base, comparator, slice_range)
-        items = iter(self._reader.items(lo, hi, slice_range.reversed)) if slice_range.count else iter(())
+        counts, now = self._counts, self._now
         documents: list[bytes] = []
         size = 0
+        if isinstance(predicate, tuple):
+            # The order of keys is that of names.
+            for position, key in enumerate(sorted({base + name for name in predicate}), 1):
+                record = self._reader.get(key)
+                counts.keys_examined += 1
+                if record is not None:
+                    if is_live(record, deleted.timestamp, now):
+                        documents.append(form.document(key, len(base), record, now))
+                        size += len(documents[-1])
+                    else:
+                        counts.tombstone()
+                if not position % _STEP:
+                    check_size(size)
+                    yield
+            check_size(size)
+            return documents
+        hidden = None if deleted is NOT_DELETED else deleted.timestamp
+        lo, hi = _bounds(base, comparator, predicate)
+        items = iter(self._reader.items(lo, hi, predicate.reversed)) if predicate.count else iter(())
         while True:
             before = len(documents)
-            examined, dead, ended = take_columns(
-                form, items, len(base), hidden, self._now, documents, slice_range.count, _STEP
-            )
+            examined, dead, ended = take_columns(form, items, len(base), hidden, now, documents, predicate.count, _STEP)
             counts.keys_examined += examined
             if dead:
                 counts.tombstone(dead)

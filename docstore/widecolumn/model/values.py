@@ -103,6 +103,13 @@ def name_bytes(comparator: Comparator, value: Value, kind: str = "column") -> by
     return data
 
 
+def encoded_name(comparator: Comparator, value: Value, kind: str = "column") -> bytes:
+    """Return a name in the form of keys; as `name_bytes`."""
+    forms = _FORMS.get(id(comparator))
+    encoded = None if forms is None else forms[0].encode(*value)
+    return comparator.encode(name_bytes(comparator, value, kind)) if encoded is None else encoded
+
+
 def bound_bytes(comparator: Comparator, value: Value) -> bytes:
     """The bytes of a name or of a bound of names; empty bounds are open ones."""
     if value[0] == INT64 and comparator is LONG:

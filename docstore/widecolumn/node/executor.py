@@ -6,12 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from docstore.commands.context import Context
-from docstore.kernel.match.predicate import Predicate
 from docstore.key_layout import family_end, family_prefix
 from docstore.node.node import DataNode, node_of
-from docstore.node.read.snapshot import View
 from docstore.node.slices import PAUSE, Steps, finish_steps
-from docstore.storage.engine import Reader
 from docstore.widecolumn.model.column_families import ColumnFamily, Keyspace
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.errors import change_timed_out
@@ -27,15 +24,15 @@ from docstore.widecolumn.model.executor import (
 )
 from docstore.widecolumn.model.hint_origin import HintOrigin
 from docstore.widecolumn.model.keys import STATISTICS, encode_row_key
+from docstore.widecolumn.model.slices import Cells, finished
 from docstore.widecolumn.model.slices import Steps as PlainSteps
-from docstore.widecolumn.model.slices import finished
 from docstore.widecolumn.node.keyspaces import FamilyStore, stored, wide_of
 from docstore.widecolumn.node.merged_reads import Quorum
-from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, same_page
+from docstore.widecolumn.node.read_state import ReadState, WideCells, is_owned, owned_rows, read_own
+from docstore.widecolumn.node.record_pages import MAX_BYTES, read_page, records, same_page
 from docstore.widecolumn.node.replica_reads import RecordRange
-from docstore.widecolumn.node.replicas import check_read, viewed
-from docstore.widecolumn.node.row_keys import is_owned, records
-from docstore.widecolumn.node.row_reads import RowQuery, check_owned, quorum_of
+from docstore.widecolumn.node.replicas import check_read
+from docstore.widecolumn.node.row_reads import RowQuery, quorum_of
 from docstore.widecolumn.node.row_writes import ConditionFailed, RowChange, write_rows
 from docstore.widecolumn.node.schema_changes import SchemaChange, change_schema
 
@@ -129,25 +126,23 @@ class NodeExecutor:
         row_key = encode_row_key(family.keyspace.partitioner, wanted.key)
         if needed > 1:
             return await read_merged(_quorum(self._context, family, level, needed), row_key, wanted)
-
-        def page_in(view: View) -> Steps[RecordPage]:
-            check_owned(family, view.owned, wanted.key)
-            return page_steps(view.reader, family_prefix(family.collection.ident) + row_key, wanted)
-
-        return await self._read_own(family, level, page_in)
+        prefix = family.collection.rows_prefix + row_key
+        return await finish_steps(
+            self._context,
+            read_own(self._context, family, level, lambda state: page_steps(state, prefix, wanted), row_key),
+        )
 
     async def scan(self, wanted: RingScan, level: Level) -> RingPage:
         family = self._found(wanted.keyspace, wanted.family)
         needed = check_read(self._node, family.keyspace, level)
         if needed > 1:
             return await self._scan_merged(family, wanted, level, needed)
-        return await self._read_own(family, level, lambda view: scan_steps(family, view.reader, view.owned, wanted))
+        return await self._read_own(family, level, lambda state: scan_steps(family, state, wanted))
 
     async def _scan_merged(self, found: FamilyStore, wanted: RingScan, level: Level, needed: int) -> RingPage:
         """Return a page of rows, each as the furthest of several members has it."""
         quorum = _quorum(self._context, found, level, needed)
-        view = await finish_steps(self._context, viewed(self._context, found, level))
-        view.release()
+        owned = await self._read_own(found, level, owned_rows)
         rows: list[tuple[bytes, list[Stored]]] = []
         remaining = wanted.limit
         after = wanted.after
@@ -155,7 +150,7 @@ class NodeExecutor:
         at = wanted.start if after is None else after[0] + b"\xff"
         while remaining > 0:
             if not row_keys:
-                row_keys = await quorum.list_rows(at, wanted.end, min(remaining, _ROWS_AT_ONCE), view.owned)
+                row_keys = await quorum.list_rows(at, wanted.end, min(remaining, _ROWS_AT_ONCE), owned)
                 if not row_keys:
                     return RingPage(rows, None)
                 at = row_keys[-1] + b"\xff"
@@ -174,17 +169,9 @@ class NodeExecutor:
         self._context = self._context.about(family.collection.ns)
         return family
 
-    def _read_own(self, family: FamilyStore, level: Level, read: Callable[[View], Steps[T]]) -> Awaitable[T]:
-        """Run `read` on the snapshot that one member shows, and return its result."""
-
-        def steps() -> Steps[T]:
-            view = yield from viewed(self._context, family, level)
-            try:
-                return (yield from read(view))
-            finally:
-                view.release()
-
-        return finish_steps(self._context, steps())
+    def _read_own(self, family: FamilyStore, level: Level, read: Callable[[ReadState], Steps[T]]) -> Awaitable[T]:
+        """Run `read` on the state that this member shows, and return its result."""
+        return finish_steps(self._context, read_own(self._context, family, level, read))
 
 
 async def _change(context: Context, act: Callable[[SchemaChange], None]) -> None:
@@ -195,18 +182,18 @@ async def _change(context: Context, act: Callable[[SchemaChange], None]) -> None
 
 
 def _quorum(context: Context, found: FamilyStore, level: Level, needed: int) -> Quorum:
-    return quorum_of(RowQuery.of(context, found, level), needed)
+    return quorum_of(RowQuery(context, found, level), needed)
 
 
 def _read_now(node: DataNode, prefix: bytes, wanted: PartitionRead) -> RecordPage:
     """Return this node's current records of a row."""
-    return finished(page_steps(node.engine, prefix, wanted))
+    return finished(page_steps(WideCells(node.engine), prefix, wanted))
 
 
-def page_steps(reader: Reader, prefix: bytes, wanted: PartitionRead) -> PlainSteps[RecordPage]:
+def page_steps(cells: Cells, prefix: bytes, wanted: PartitionRead) -> PlainSteps[RecordPage]:
     """Return the records of a row, given by the prefix of their keys."""
     return read_page(
-        reader, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
+        cells, prefix, wanted.start, wanted.end, reverse=wanted.reverse, limit=wanted.limit, head=wanted.head
     )
 
 
@@ -216,7 +203,7 @@ async def read_merged(quorum: Quorum, row_key: bytes, wanted: PartitionRead) -> 
     return (await quorum.read(record_range)).page
 
 
-def scan_steps(found: FamilyStore, reader: Reader, owned: Predicate | None, wanted: RingScan) -> Steps[RingPage]:
+def scan_steps(found: FamilyStore, state: ReadState, wanted: RingScan) -> Steps[RingPage]:
     """The records of the rows of a part of the ring that this node owns."""
     partitioner = found.keyspace.partitioner
     base = family_prefix(found.collection.ident)
@@ -225,12 +212,12 @@ def scan_steps(found: FamilyStore, reader: Reader, owned: Predicate | None, want
     rows: list[tuple[bytes, list[Stored]]] = []
     record_count = size = 0
     standing, row_owned = b"", True
-    for position, (row_key, path, record) in enumerate(records(reader, start, end, partitioner), 1):
+    for position, (row_key, path, record) in enumerate(records(state, start, end, partitioner), 1):
         if not position % _STEP:
             yield PAUSE
         if row_key != standing:
             standing = row_key
-            row_owned = is_owned(found, row_key, owned)
+            row_owned = is_owned(found, row_key, state.owned)
         if not row_owned or (path == STATISTICS and not wanted.statistics):
             continue
         if record_count >= wanted.limit or size > MAX_BYTES:

@@ -20,26 +20,23 @@ from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.kernel.columns.encoding import is_live, plain_bytes, plain_row
 from docstore.kernel.columns.mutations import plain_insert
-from docstore.kernel.match.predicate import Predicate
 from docstore.node.node import DataNode
 from docstore.node.read.snapshot import newest
 from docstore.node.shard_filter import enter_at_once
-from docstore.sharding.token_ring import place_document, place_of_row_key
 from docstore.storage import Family
 from docstore.widecolumn.model.cells import NOT_DELETED, stamp_of
 from docstore.widecolumn.model.errors import not_found
 from docstore.widecolumn.model.keys import COLUMNS, ROW_DELETION
 from docstore.widecolumn.model.mutations import Entry
-from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
-from docstore.widecolumn.node.row_writes import LOWEST_STAMP, growth_warnings, write_one
+from docstore.widecolumn.node.keyspaces import wide_of
+from docstore.widecolumn.node.read_state import is_owned
+from docstore.widecolumn.node.row_writes import LOWEST_STAMP, RowChange, RowsWriter
 from docstore.widecolumn.node.write_replies import reply_written
 
 _INSERTED = frozenset(("key", "column", "value", "timestamp", "consistency"))
 _READ = frozenset(("key", "column", "bytesAs", "consistency"))
 _ONE = "ONE"
 _WIDE = Family.WIDE
-_WRITTEN = b"\x19\0\0\0\x12timestamp\0"
-"""The reply to a write, up to its timestamp, where nothing else is to be said."""
 
 
 def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
@@ -71,12 +68,12 @@ def insert_plain(context: Context, node: DataNode, arguments: Arguments) -> byte
         return None
     row_key, path, record = plain
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
-    if not at_once or not _is_owned(family, owned, row_key):
+    if not at_once or not is_owned(family, row_key, owned):
         return None
-    update = write_one(node, family, row_key, (Entry(path, record, len(path)),))
-    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
-        return _WRITTEN + record[8:0:-1] + b"\0"
-    return reply_written(record, growth_warnings(node, family, plain_bytes(*values["key"]) or b"", update))
+    change = RowChange(family, plain_bytes(*values["key"]) or b"", (Entry(path, record, len(path)),))
+    writing = RowsWriter(node, (change,))
+    writing.advance(owned, 0.0)
+    return reply_written(record, writing.warnings)
 
 
 def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes | None:
@@ -95,7 +92,7 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     form = family.kernel_forms.text if bytes_as == "string" else family.kernel_forms.binary
     row_key = plain_row(*values["key"])
     name = form.encode(*named)
-    if row_key is None or name is None or not _is_owned(family, owned, row_key):
+    if row_key is None or name is None or not is_owned(family, row_key, owned):
         return None
     get = node.engine.get
     prefix = family.collection.rows_prefix + row_key
@@ -115,8 +112,3 @@ def get_plain(context: Context, node: DataNode, arguments: Arguments) -> bytes |
     if record is None:
         raise not_found()
     return enclosed(b"\x03column\0" + form.document(key, len(base), record, now))
-
-
-def _is_owned(found: FamilyStore, owned: Predicate | None, row_key: bytes) -> bool:
-    """True if this node owns the row, given by its row key."""
-    return owned is None or owned.matches(place_document(place_of_row_key(found.keyspace.partitioner, row_key)))

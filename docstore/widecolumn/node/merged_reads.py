@@ -30,6 +30,7 @@ from docstore.widecolumn.model.errors import read_timed_out
 from docstore.widecolumn.model.executor import RecordPage
 from docstore.widecolumn.model.keys import ROW_DELETION
 from docstore.widecolumn.node.keyspaces import FamilyStore
+from docstore.widecolumn.node.read_state import is_owned
 from docstore.widecolumn.node.replica_reads import (
     RecordRange,
     RecordRangeReply,
@@ -40,7 +41,6 @@ from docstore.widecolumn.node.replica_reads import (
     read_record_range,
 )
 from docstore.widecolumn.node.replicas import others_alive
-from docstore.widecolumn.node.row_keys import is_owned
 
 T = TypeVar("T")
 _FIRST = 256

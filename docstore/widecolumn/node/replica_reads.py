@@ -15,14 +15,13 @@ from docstore.node.entry import enter_read
 from docstore.node.slices import Steps, finish_steps
 from docstore.optime import NULL_OPTIME, OpTime
 from docstore.replicaset.replicaset import ReplicaSet
-from docstore.storage import Family, Snapshot
+from docstore.storage import Snapshot
 from docstore.widecolumn.model.executor import RecordPage, Stored
 from docstore.widecolumn.model.internal_requests import bytes_of
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.values import binary_value
-from docstore.widecolumn.node.record_pages import read_page
-from docstore.widecolumn.node.replicas import check_current
-from docstore.widecolumn.node.row_keys import find_row_keys
+from docstore.widecolumn.node.read_state import WideCells, check_current
+from docstore.widecolumn.node.record_pages import find_row_keys, read_page
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -90,11 +89,12 @@ def _record_range(
     optime = node.store.last_optime
     prefix = family_prefix(collection.ident) + record_range.row_key
     try:
-        points = tuple(snapshot.get(Family.WIDE, prefix + path) for path in record_range.points)
+        cells = WideCells(snapshot)
+        points = tuple(cells.get(prefix + path) for path in record_range.points)
         page = RecordPage([], False)
         if record_range.limit:
             page = yield from read_page(
-                snapshot,
+                cells,
                 prefix,
                 record_range.start,
                 record_range.end,
@@ -154,7 +154,7 @@ def _listing(
     snapshot = yield from _state(context, node, found.collection)
     optime = node.store.last_optime
     try:
-        return RowKeyList((yield from find_row_keys(found, snapshot, None, *bounds)), optime)
+        return RowKeyList((yield from find_row_keys(found, WideCells(snapshot), None, *bounds)), optime)
     finally:
         snapshot.close()
 

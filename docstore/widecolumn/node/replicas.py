@@ -7,14 +7,11 @@ in time gets TimedOut, and its writes stay on the primary.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from docstore.commands.concerns import ReadLevel, WriteConcern
+from docstore.commands.concerns import WriteConcern
 from docstore.errors import Code, CommandError
-from docstore.node.node import DataNode, node_of
-from docstore.node.read.snapshot import View, view_of
-from docstore.node.slices import Steps
+from docstore.node.node import DataNode
 from docstore.replicaset.replicaset import ReplicaSet
 from docstore.replication.leadership import positions
 from docstore.replication.progress import holds
@@ -26,11 +23,10 @@ from docstore.widecolumn.model.consistency import (
     check_write_level,
     members_needed,
 )
-from docstore.widecolumn.model.errors import family_absent, read_timed_out, stale_schema, unavailable, write_timed_out
-from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
+from docstore.widecolumn.model.errors import unavailable, write_timed_out
+from docstore.widecolumn.node.keyspaces import wide_of
 
 if TYPE_CHECKING:
-    from docstore.collection.collection import Collection
     from docstore.commands.context import Context
     from docstore.optime import OpTime
     from docstore.widecolumn.model.column_families import Keyspace
@@ -131,7 +127,8 @@ def _concerns(node: DataNode, level: Level, needed: int) -> list[WriteConcern]:
 
 
 def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
-    """Return how many members must answer a read. At SERIAL only the primary, which a majority confirms (`viewed`).
+    """Return how many members must answer a read. At SERIAL only the primary, which a majority confirms
+    (`docstore.widecolumn.node.read_state`).
 
     Errors: InvalidRequest, Unavailable, NotWritablePrimary.
     """
@@ -146,41 +143,3 @@ def check_read(node: DataNode, keyspace: Keyspace, level: Level) -> int:
         _check_primary(node, level, needed, write=False)
         return 1
     return needed
-
-
-def viewed(context: Context, family: FamilyStore, level: Level) -> Steps[View]:
-    """Return the snapshot of a column family that a read of one member sees. Errors: those of `view_of` and
-    `check_current`; TimedOut.
-    """
-    view = yield from _view(context, level)
-    try:
-        check_current(context, family.collection)
-    except CommandError:
-        view.release()
-        raise
-    return view
-
-
-def check_current(context: Context, collection: Collection) -> None:
-    """Check that a column family is still the one of its name: call it in the step that takes the state to be read.
-
-    It may have been dropped, and another made, while the request waited; records of a dropped one stay for a while.
-    Errors: StaleConfig, so that a router asks again; NamespaceNotFound if no router asks.
-    """
-    if node_of(context).store.catalog.collections.get(collection.ns) is not collection:
-        raise family_absent(collection.name) if context.shard_version is None else stale_schema(collection.ns)
-
-
-def _view(context: Context, level: Level) -> Steps[View]:
-    node = node_of(context)
-    if level not in SERIAL_LEVELS or not isinstance(node.replication, ReplicaSet):
-        return (yield from view_of(context))
-    limit = node.clock() + wide_of(node).settings.read_timeout / 1000
-    concern = replace(context.read_concern, level=ReadLevel.LINEARIZABLE)
-    deadline = limit if context.deadline is None else min(limit, context.deadline)
-    try:
-        return (yield from view_of(context.derived(read_concern=concern, deadline=deadline)))
-    except CommandError as error:
-        if error.code not in (Code.MaxTimeMSExpired, Code.InterruptedDueToReplStateChange):
-            raise
-        raise read_timed_out(level.value, 1, 0) from error

@@ -16,18 +16,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.context import Context
 from docstore.errors import Code, CommandError
 from docstore.kernel.columns.mutations import RowUpdate
 from docstore.kernel.match.predicate import Predicate
 from docstore.log import component
-from docstore.node.entry import Repeated, write_in_slices
+from docstore.node.entry import write_in_slices
 from docstore.node.node import DataNode
-from docstore.node.shard_filter import enter_at_once
 from docstore.node.slices import Steps
 from docstore.optime import OpTime
-from docstore.sharding.token_ring import ring_document
 from docstore.widecolumn.model.cells import stamp_of
 from docstore.widecolumn.model.column_families import Keyspace
 from docstore.widecolumn.model.consistency import Level
@@ -37,8 +34,10 @@ from docstore.widecolumn.model.keys import encode_row_key
 from docstore.widecolumn.model.mutations import Entry
 from docstore.widecolumn.node.hinted_writes import check_hint, wait_durable
 from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
+from docstore.widecolumn.node.read_state import is_owned, not_here, shown_key
 from docstore.widecolumn.node.replicas import check_write, wait_written
 from docstore.widecolumn.node.rows import merge_row
+from docstore.widecolumn.node.settings import Settings
 
 LOG = component("WIDE")
 
@@ -81,24 +80,14 @@ def write_rows(
     if hint is not None:
         guard = partial(_may_carry_out, node, [row.found for row in rows], hint)
     for row in rows:
-        if any(entry.record[1:9] == LOWEST_STAMP for entry in row.entries):
-            raise invalid_request(f"Out of bound timestamp, must be in [{1 - (1 << 63)}, {(1 << 63) - 1}]")
-        if len(row.entries) > 1:
-            _check_size(row)
+        _check_entries(row)
     if len(rows) == 1:
         needed = check_write(node, rows[0].found.keyspace, level)
     else:
         needed = max((check_write(node, keyspace, level) for keyspace in _keyspaces(rows)), default=1)
-    if needed == 1 and len(rows) == 1 and guard is None and not node.store.write_lock.is_held:
-        found, key, entries = rows[0]
-        namespace = found.collection.ns
-        at_once, owned = enter_at_once(node.shard_filter, namespace, context.shard_version, write=True)
-        if at_once and owned is None:
-            update = write_one(node, found, encode_row_key(found.keyspace.partitioner, key), entries)
-            return growth_warnings(node, found, key, update)
-    writing = _RowsWriter(node, rows, guard)
-    while writing.namespace:
-        yield from write_in_slices(node, writing.namespace, Repeated(writing.advance), context.shard_version)
+    writing = RowsWriter(node, rows, guard)
+    while not writing.is_done:
+        yield from write_in_slices(node, writing.namespace, writing, context.shard_version)
     if needed > 1:
         # A write without effect may still be on its way to the other members.
         yield wait_written(context, node, writing.last or node.store.last_optime, level, needed)
@@ -112,72 +101,72 @@ def _may_carry_out(node: DataNode, families: Sequence[FamilyStore], hint: HintOr
     return True
 
 
-def write_one(node: DataNode, found: FamilyStore, row_key: bytes, entries: Sequence[Entry]) -> RowUpdate:
-    """Merge into one row, given by its row key, without waiting for other members; most writes are of this kind."""
-    unit = node.store.unit()
-    try:
-        update = merge_row(unit, found.collection, row_key, entries)
-        unit.commit()
-    except BaseException:
-        unit.abort()
-        raise
-    metrics = wide_of(node).settings.metrics
-    metrics.writes += 1
-    metrics.columns_written += len(entries)
-    return update
-
-
 def _keyspaces(rows: Sequence[RowChange]) -> list[Keyspace]:
     keyspace_by_name = {row.found.keyspace.name: row.found.keyspace for row in rows}
     return list(keyspace_by_name.values())
 
 
-def _check_size(row: RowChange) -> None:
-    size = sum(len(entry.path) + len(entry.record) + _ENTRY_BYTES for entry in row.entries)
-    if size > MAX_ROW_BYTES + 65536:
+def _check_entries(row: RowChange) -> None:
+    """InvalidRequest for a timestamp that cells cannot have, and for a mutation that is too large."""
+    size = 0
+    for path, record, _ in row.entries:
+        if record.startswith(LOWEST_STAMP, 1):
+            raise invalid_request(f"Out of bound timestamp, must be in [{1 - (1 << 63)}, {(1 << 63) - 1}]")
+        size += len(path) + len(record) + _ENTRY_BYTES
+    if size > MAX_ROW_BYTES + 65536 and len(row.entries) > 1:
         raise invalid_request(
             f"the mutation of row {shown_key(row.key)} has {size} bytes, more than the limit of {MAX_ROW_BYTES}"
         )
 
 
-def shown_key(key: bytes) -> str:
-    """A partition key in a message: as text where it is text, else in hexadecimal."""
-    try:
-        return key.decode("utf-8")
-    except UnicodeDecodeError:
-        return f"0x{key.hex()}"
+class RowsWriter:
+    """The rows of one request while they are written, in slices. `last`: the optime of the last write; `is_done`: all
+    rows are written, else `namespace` is that of the next one.
+    """
 
+    can_wait = False
 
-class _RowsWriter:
-    """The rows of one request while they are written. `last`: the optime of the last write."""
-
-    def __init__(self, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None) -> None:
+    def __init__(self, node: DataNode, rows: Sequence[RowChange], guard: Callable[[], bool] | None = None) -> None:
         self.last: OpTime | None = None
         self.warnings: list[str] = []
+        self.is_done = False
+        self.namespace = ""
         self._node = node
         self._rows = rows
         self._guard = guard
         self._at = 0
-
-    @property
-    def namespace(self) -> str:
-        """Return the namespace of the next row; empty when all are written."""
-        return self._rows[self._at].found.collection.ns if self._at < len(self._rows) else ""
+        self._find_next()
 
     def advance(self, owned: Predicate | None, until: float) -> bool:
         """Write rows of one column family for one slice; True when it has no more rows."""
         namespace = self.namespace
         while True:
-            self._unit(owned, namespace)
-            if self.namespace != namespace:
+            self._unit(owned)
+            self._find_next()
+            if self.is_done or self.namespace != namespace:
                 return True
             if self._node.clock() >= until:
                 return False
 
-    def _unit(self, owned: Predicate | None, namespace: str) -> None:
-        node, rows = self._node, self._rows
+    def outlives(self, _error: CommandError) -> bool:
+        return False
+
+    def fail_rest(self, error: CommandError) -> None:
+        raise error
+
+    def close(self) -> None:
+        """Do nothing: no resource is held between slices."""
+
+    def _find_next(self) -> None:
+        self.is_done = self._at == len(self._rows)
+        if not self.is_done:
+            self.namespace = self._rows[self._at].found.collection.ns
+
+    def _unit(self, owned: Predicate | None) -> None:
+        node, rows, namespace = self._node, self._rows, self.namespace
         if self._guard is not None and not self._guard():
             raise ConditionFailed
+        collection = node.store.catalog.collections.get(namespace)
         unit = node.store.unit()
         grown: list[tuple[RowChange, RowUpdate]] = []
         entries = 0
@@ -185,12 +174,14 @@ class _RowsWriter:
         try:
             while at < len(rows) and (at == self._at or entries + len(rows[at].entries) <= UNIT_ENTRIES):
                 row = rows[at]
-                collection = row.found.collection
-                if collection.ns != namespace:
+                if row.found.collection.ns != namespace:
                     break
-                if node.store.catalog.collections.get(namespace) is not collection:
+                if row.found.collection is not collection:
                     raise CommandError(Code.NamespaceNotFound, f"{namespace} has been dropped")
-                grown.append((row, self._merge(unit, row, owned)))
+                row_key = encode_row_key(row.found.keyspace.partitioner, row.key)
+                if not is_owned(row.found, row_key, owned):
+                    raise not_here(row.found, row_key)
+                grown.append((row, merge_row(unit, collection, row_key, row.entries)))
                 entries += len(row.entries)
                 at += 1
             self.last = unit.commit() or self.last
@@ -198,25 +189,17 @@ class _RowsWriter:
             unit.abort()
             raise
         self._at = at
-        metrics = wide_of(node).settings.metrics
-        metrics.writes += len(grown)
-        metrics.columns_written += entries
+        settings = wide_of(node).settings
+        settings.metrics.writes += len(grown)
+        settings.metrics.columns_written += entries
         for row, update in grown:
-            self.warnings += growth_warnings(node, row.found, row.key, update)
-
-    def _merge(self, unit: WriteUnitOfWork, row: RowChange, owned: Predicate | None) -> RowUpdate:
-        partitioner = row.found.keyspace.partitioner
-        if owned is not None and not owned.matches(ring_document(partitioner, row.key)):
-            raise CommandError(Code.StaleConfig, f"row {shown_key(row.key)} of {row.found.collection.ns} is not here")
-        return merge_row(unit, row.found.collection, encode_row_key(partitioner, row.key), row.entries)
+            if update.rows > settings.warn_rows or update.row_bytes > settings.warn_bytes:
+                self.warnings += _growth_warnings(settings, row, update)
 
 
-def growth_warnings(node: DataNode, found: FamilyStore, key: bytes, update: RowUpdate) -> list[str]:
+def _growth_warnings(settings: Settings, row: RowChange, update: RowUpdate) -> list[str]:
     """Return the warnings for a row that has grown past a limit."""
-    settings = wide_of(node).settings
-    if update.rows <= settings.warn_rows and update.row_bytes <= settings.warn_bytes:
-        return []
-    name = f"{found.keyspace.name}/{found.definition.name}:{shown_key(key)}"
+    name = f"{row.found.keyspace.name}/{row.found.definition.name}:{shown_key(row.key)}"
     warnings: list[str] = []
     if update.rows_before <= settings.warn_rows < update.rows:
         warnings.append(f"Writing large partition {name} ({update.rows} rows)")

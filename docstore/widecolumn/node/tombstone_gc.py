@@ -34,7 +34,7 @@ from docstore.storage.engine import Reader
 from docstore.widecolumn.model.keys import split_row
 from docstore.widecolumn.node.garbage import NameEnd, RowPurge, name_end_of
 from docstore.widecolumn.node.keyspaces import FamilyStore, wide_of
-from docstore.widecolumn.node.row_keys import is_owned
+from docstore.widecolumn.node.read_state import is_owned
 from docstore.widecolumn.node.rows import EMPTY, RowSize, remove_cells, row_size
 
 _COMMIT_SECONDS = 10.0

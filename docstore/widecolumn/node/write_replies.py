@@ -12,7 +12,8 @@ from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.model.hint_origin import HintOrigin
 from docstore.widecolumn.model.requests import WriteContext
 from docstore.widecolumn.node.keyspaces import wide_of
-from docstore.widecolumn.node.row_writes import RowChange, shown_key, write_rows
+from docstore.widecolumn.node.read_state import shown_key
+from docstore.widecolumn.node.row_writes import RowChange, write_rows
 
 LOG = component("WIDE")
 
@@ -20,7 +21,7 @@ LOG = component("WIDE")
 def write_context_of(node: DataNode) -> WriteContext:
     """Return the common inputs of the writes of one request."""
     wide = wide_of(node)
-    return WriteContext(now=wide.now(), default_timestamp=wide.timestamp(), max_value=wide.settings.max_value)
+    return WriteContext(wide.now(), wide.timestamp(), wide.settings.max_value)
 
 
 def large_values(node: DataNode, *rows: RowChange) -> list[str]:

@@ -15,7 +15,7 @@ from docstore.widecolumn.model.hint_origin import parse_hint_origin
 from docstore.widecolumn.model.internal_requests import seen_parts, writes_of
 from docstore.widecolumn.node.executor import executor_of
 from docstore.widecolumn.node.keyspaces import wide_of
-from docstore.widecolumn.node.row_writes import shown_key
+from docstore.widecolumn.node.read_state import shown_key
 from docstore.widecolumn.node.schema_changes import check_schema
 from mongod.limits import MAX_RECORD_HEAD_BYTES
 

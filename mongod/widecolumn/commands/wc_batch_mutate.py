@@ -12,9 +12,8 @@ from docstore.node.node import node_of
 from docstore.node.slices import Steps, run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.hint_origin import parse_hint_origin
-from docstore.widecolumn.model.requests import timestamp_of
+from docstore.widecolumn.model.requests import given, timestamp_of
 from docstore.widecolumn.node.batches import batch_rows
-from docstore.widecolumn.node.column_reads import given
 from docstore.widecolumn.node.row_writes import write_rows
 from docstore.widecolumn.node.write_replies import large_values, write_context_of
 

@@ -10,9 +10,9 @@ from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.hint_origin import parse_hint_origin
-from docstore.widecolumn.model.requests import check_path, insert_entry
+from docstore.widecolumn.model.requests import check_path, given, insert_entry
 from docstore.widecolumn.model.values import partition_key_of
-from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
+from docstore.widecolumn.node.column_reads import family_of, super_column_of
 from docstore.widecolumn.node.fast_path import insert_plain
 from docstore.widecolumn.node.row_writes import RowChange
 from docstore.widecolumn.node.write_replies import write_context_of, write_row
@@ -27,16 +27,11 @@ def run(context: Context, arguments: Arguments) -> Response:
     level = level_named(arguments["consistency"])
     key = partition_key_of(arguments["key"])
     super_name = super_column_of(family, arguments)
-    check_path(family.definition, super_name, given(arguments["column"]), whole_super=False)
-    fields = {
-        name: value for name, value in arguments.sent_values().items() if name in _FIELDS and given(value) is not None
-    }
+    fields = arguments.values
+    check_path(family.definition, super_name, given(fields.get("column")), whole_super=False)
     entry = insert_entry(family.definition, super_name, fields, write_context_of(node), name_field="column")
     hint = parse_hint_origin(arguments["hint"])
     return run_steps(context, write_row(context, node, RowChange(family, key, (entry,)), level, hint))
-
-
-_FIELDS = frozenset(("column", "value", "valueType", "timestamp", "ttl"))
 
 
 COMMAND = INSERT.command(run)

@@ -10,9 +10,9 @@ from docstore.node.node import node_of
 from docstore.node.slices import run_steps
 from docstore.widecolumn.model.consistency import level_named
 from docstore.widecolumn.model.hint_origin import parse_hint_origin
-from docstore.widecolumn.model.requests import removal_entry, timestamp_of
+from docstore.widecolumn.model.requests import given, removal_entry, timestamp_of
 from docstore.widecolumn.model.values import partition_key_of
-from docstore.widecolumn.node.column_reads import family_of, given, super_column_of
+from docstore.widecolumn.node.column_reads import family_of, super_column_of
 from docstore.widecolumn.node.keyspaces import wide_of
 from docstore.widecolumn.node.row_writes import RowChange
 from docstore.widecolumn.node.write_replies import write_row
