@@ -8,6 +8,8 @@ MAX_SHORT_INTEGER_BYTES = 119
 """The key of a longer integer has its length in bytes of its own."""
 MIN_COMPRESSED_BODY_BYTES = 1024
 """Smaller bodies are sent as they are: compression does not pay."""
+MAX_ELEMENT_KEY_BYTES = 65_535
+"""An element of a set, and a key of a map, that are not frozen: they stand in storage keys."""
 MAX_KEPT_STATEMENTS = 10_000
 """The prepared statements that a process remembers."""
 MAX_KEPT_CHARACTERS = 4096

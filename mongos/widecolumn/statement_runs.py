@@ -31,7 +31,7 @@ async def run_with_definitions(context: Context, work: Work[T], *, serial: bool,
     those of `work`; StaleConfig.
     """
     executor = RouterExecutor(context, read_preference=PRIMARY if serial else context.read_preference, fresh=fresh)
-    environment = Environment(rng=os.urandom, pause=_pause)
+    environment = Environment(rng=os.urandom, pause=_pause, nonce=os.urandom(4))
     statements = router_of(context).definitions.statements
     for attempt in range(_ATTEMPTS):
         try:

@@ -22,12 +22,9 @@ from docstore.errors import CommandError
 from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.commands.permissions import permissions_of, visible_schema
 from docstore.widecolumn.cql.errors import invalid, protocol, translated
-from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
-from docstore.widecolumn.cql.plan.select import SelectPlan
-from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
-from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.run.prepare import Prepared, waits_for_others
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.select import Pause
@@ -69,7 +66,7 @@ async def _run(
     keyspace = None if in_use is None else in_use.name
     prepared = await statements.prepare(executor, arguments.value, keyspace, permissions, parsed=parsed)
     permissions.check_prepared(prepared)
-    if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
+    if waits_for_others(prepared.plan):
         # Work that may wait for others continues as a task.
         await environment.pause()
     request = Request(

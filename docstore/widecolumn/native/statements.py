@@ -15,16 +15,14 @@ from docstore.widecolumn.commands.permissions import Permissions, visible_schema
 from docstore.widecolumn.commands.roles import is_about_roles, run_role_statement
 from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError, invalid, unsupported
 from docstore.widecolumn.cql.parser import parse
-from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.selection import ResultColumn
-from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.roles.permissions import display_resource, permission_with
 from docstore.widecolumn.cql.run.batches import BatchMember, execute_batch
 from docstore.widecolumn.cql.run.execution import Environment, Request, execute
-from docstore.widecolumn.cql.run.prepare import Prepared
+from docstore.widecolumn.cql.run.prepare import Prepared, waits_for_others
 from docstore.widecolumn.cql.run.prepared_cache import PreparedCache, parse_long
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows, SchemaChanged
 from docstore.widecolumn.cql.run.shapes import statement_of
@@ -285,7 +283,7 @@ class _Run:
             values = dict(zip(parameters.names, parameters.values, strict=True))
         elif len(values) != len(prepared.variables):
             raise invalid("Invalid amount of bind variables")
-        if not isinstance(prepared.plan, SelectPlan | WritePlan | BatchPlan):
+        if waits_for_others(prepared.plan):
             # Work that may wait for others continues as a task.
             await self.environment.pause()
         return await execute(self.executor, self.environment, prepared, _request(parameters, values), self.schema)

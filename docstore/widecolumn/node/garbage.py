@@ -1,6 +1,7 @@
 """Garbage in a row: finds the records that can be purged, one by one in the order of keys.
 
-- Records that a deletion hides (of the row, of a super column or a row of a table, of a range of rows) go at once.
+- Records that a deletion hides (of the row, of a super column or a row of a table, of a range of rows, of a collection
+  of a table) go at once.
 - A tombstone or an expired value goes when it is older than the grace period.
 - A deletion goes after the grace period if it hides nothing any more.
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from docstore.kernel.columns.encoding import EXPIRING, TOMBSTONE, WHOLE
-from docstore.widecolumn.cql.schema.layout import range_of_deletion, values_at
+from docstore.widecolumn.cql.schema.layout import CELL, range_of_deletion, values_at
 from docstore.widecolumn.cql.schema.tables import table_of
 from docstore.widecolumn.model.cells import NOT_DELETED, Deletion, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.executor import Stored
@@ -65,10 +66,13 @@ class RowPurge:
         self._name = b""
         self._covering: list[_OpenDeletion] = []
         self._of_name: _OpenDeletion | None = None
+        self._of_column: _OpenDeletion | None = None
         self._keeps = False
 
     def take(self, path: bytes, record: bytes) -> None:
         """Judge the next record."""
+        if self._of_column is not None and not path.startswith(self._of_column.stored[0][:-1]):
+            self._end_column()
         if path < COLUMNS:
             self._take_head(path, record)
             return
@@ -76,17 +80,17 @@ class RowPurge:
             self._end_name()
             self._begin_name(path[: self._name_end(path)])
         if record[0] & WHOLE:
-            deletion = unpack_deletion(record)
-            if any(covering.deletion.timestamp >= deletion.timestamp for covering in self._covering):
-                self.purgeable.append((path, record))
+            opened = self._opened(path, record)
+            if path.startswith(CELL, len(self._name)):
+                self._of_column = opened
             else:
-                self._of_name = _OpenDeletion((path, record), deletion)
-                self._covering.append(self._of_name)
+                self._of_name = opened
             return
         self._keeps |= self._is_kept(path, record)
 
     def close(self) -> None:
         """Finish the row: there are no more records."""
+        self._end_column()
         self._end_name()
         for opened in (self._row, *self._ranges):
             self._end(opened)
@@ -101,8 +105,26 @@ class RowPurge:
                 self.purgeable.append((path, record))
             else:
                 self._ranges.append(_OpenDeletion((path, record), deletion, *range_of_deletion(path)))
+        elif record[0] & WHOLE:
+            self._of_column = self._opened(path, record)
         else:
             self._is_kept(path, record)
+
+    def _opened(self, path: bytes, record: bytes) -> _OpenDeletion | None:
+        """Open a deletion that covers the records after it; None if another one hides it."""
+        deletion = unpack_deletion(record)
+        if any(covering.deletion.timestamp >= deletion.timestamp for covering in self._covering):
+            self.purgeable.append((path, record))
+            return None
+        opened = _OpenDeletion((path, record), deletion)
+        self._covering.append(opened)
+        return opened
+
+    def _end_column(self) -> None:
+        if self._of_column is not None:
+            self._covering.remove(self._of_column)
+            self._end(self._of_column)
+            self._of_column = None
 
     @property
     def _deleted(self) -> Deletion:

@@ -87,6 +87,9 @@ def _assignment(scan: Scanner) -> Assignment:
         scan.expect_sign("]")
         scan.expect_sign("=")
         return Assignment(column, term(scan), element=element)
+    for sign in ("+", "-"):
+        if scan.accept_sign(f"{sign}="):
+            return Assignment(column, term(scan), sign)
     scan.expect_sign("=")
     other = _summand(scan)
     if other is not None:

@@ -201,10 +201,10 @@ class Scanner:
         return keyword
 
     def accept_sign(self, sign: str) -> bool:
-        """Take a character that is no part of a word."""
+        """Take characters that are no part of a word."""
         if not self.text.startswith(sign, self.at):
             return False
-        self.at += 1
+        self.at += len(sign)
         self._skip()
         return True
 

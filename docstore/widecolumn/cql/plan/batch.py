@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Variable
+from docstore.widecolumn.cql.plan.column_changes import WriteContext
 from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, Evaluate, Preparation
-from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
+from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.statements import Batch, BatchKind
 from docstore.widecolumn.model.executor import RowWrite
 from docstore.widecolumn.model.mutations import Entry, folded
@@ -51,6 +52,8 @@ def batch_plan(batch: Batch, members: Sequence[WritePlan]) -> BatchPlan:
         raise invalid("Global TTL on the BATCH statement is not supported.")
     if batch.using.timestamp is not None and any(member.has_timestamp for member in members):
         raise invalid("Timestamp must be set either on BATCH or individual statements")
+    for member in members:
+        check_member(member)
     preparation = Preparation()
     timestamp = None
     if batch.using.timestamp is not None:
@@ -59,6 +62,12 @@ def batch_plan(batch: Batch, members: Sequence[WritePlan]) -> BatchPlan:
     return BatchPlan(
         batch.kind, tuple(members), timestamp, tuple(sorted(variables, key=lambda variable: variable.position))
     )
+
+
+def check_member(plan: WritePlan) -> None:
+    """CqlError for a modification that a batch does not serve."""
+    if plan.reads_row:
+        raise unsupported("Setting and removing elements of lists in a batch is")
 
 
 def joined_writes(writes: Iterable[RowWrite]) -> list[RowWrite]:

@@ -24,6 +24,10 @@ Bound = bytes | Unset | None
 
 _GREGORIAN_TICKS = 0x01B21DD213814000
 _MULTICAST = 0x01
+_TICKS_TO_2010 = 1_262_304_000 * 10_000_000
+_VARIANT = 0x80000000
+_MAX_LIST_KEYS = 1 << 29
+"""The middle of the numbers that tell apart the elements that one statement adds to lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,17 @@ class Variable:
 
 @dataclass(slots=True)
 class ExecutionTime:
-    """The time of a statement's execution: `micros` since 1970, `seconds` for expiry; `rng` gives random bytes."""
+    """The time of a statement's execution: `micros` since 1970, `seconds` for expiry; `rng`: random bytes. `nonce`:
+    four of them that are the same when the request runs again.
+    """
 
     micros: int
     seconds: int
     rng: Callable[[int], bytes]
+    nonce: bytes = bytes(4)
     _issued: int = field(default=0, init=False)
+    _appended: int = field(default=0, init=False)
+    _prepended: int = field(default=_MAX_LIST_KEYS, init=False)
     _node: bytes = field(default=b"", init=False)
 
     def time_uuid(self) -> bytes:
@@ -56,6 +65,21 @@ class ExecutionTime:
             self._node = bytes(drawn)
         self._issued += 1
         return time_uuid_bytes(self.micros * 10 + self._issued - 1, self._node)
+
+    def list_keys(self, count: int, *, prepended: bool) -> list[bytes]:
+        """Version 1 UUIDs for new elements of a list, ascending: above those of all earlier statements, or below them
+        if `prepended`. Those that are prepended are of the time before 2010 that is as far from it as now.
+        """
+        if prepended:
+            self._prepended -= count
+            first, ticks = self._prepended, 2 * _TICKS_TO_2010 - self.micros * 10
+        else:
+            first, ticks = self._appended, self.micros * 10
+            self._appended += count
+        return [
+            time_uuid_bytes(ticks, (_VARIANT | number).to_bytes(4, "big") + self.nonce)
+            for number in range(first, first + count)
+        ]
 
     def random_uuid(self) -> bytes:
         drawn = bytearray(self.rng(16))

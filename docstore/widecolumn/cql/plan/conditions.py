@@ -8,26 +8,28 @@ were read, so the write is visible.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from docstore.errors import Code
 from docstore.kernel.columns.encoding import WHOLE
 from docstore.widecolumn.cql.errors import WRITE_TIMEOUT, CqlError, invalid, unsupported
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Value, Variable
-from docstore.widecolumn.cql.plan.restrictions import RowCondition, TupleIn, TupleSlice
+from docstore.widecolumn.cql.plan.column_changes import WriteContext
+from docstore.widecolumn.cql.plan.restrictions import is_in
 from docstore.widecolumn.cql.plan.selection import ResultColumn
 from docstore.widecolumn.cql.plan.terms import Preparation, Receiver
-from docstore.widecolumn.cql.plan.write import RowTarget, WriteContext, WritePlan, prepared_write
+from docstore.widecolumn.cql.plan.write import RowTarget, WritePlan, prepared_write
 from docstore.widecolumn.cql.run.results import Rows
 from docstore.widecolumn.cql.run.rows import Row, RowAssembler
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
 from docstore.widecolumn.cql.statements import Insert, Modification, Operator, Relation, TupleTerm
+from docstore.widecolumn.cql.types.collections import collection_of_cells, pack_parts
 from docstore.widecolumn.cql.types.native import BOOLEAN, has_durations
 from docstore.widecolumn.model.cells import Cell, unpack_cell, unpack_deletion
 from docstore.widecolumn.model.consistency import Level
-from docstore.widecolumn.model.executor import Executor, ObservedPage, PartitionRead
+from docstore.widecolumn.model.executor import Executor, ObservedPage, PartitionRead, RowWrite
 from docstore.widecolumn.model.keys import COLUMNS, after_part
 from docstore.widecolumn.model.slices import ReadCounts
 
@@ -36,6 +38,7 @@ _ATTEMPTS = 100
 _AT_LEAST = (Level.QUORUM, Level.LOCAL_QUORUM, Level.EACH_QUORUM, Level.ALL)
 _NO_LIMIT = 1 << 62
 _LAST = (1 << 63) - 1
+_EMPTY = pack_parts((), 0)
 
 Test = Callable[[Value, Bindings], bool]
 
@@ -51,11 +54,11 @@ class Condition:
 class CurrentRow(NamedTuple):
     """The current state of the row that a statement wants to write, and the partition's static cells.
 
-    `row`: None if there is none. `exists`: the row exists; for a statement about static columns: any static cell
-    does.
+    `row`: without values of its own if there is none. `exists`: the row exists; for a statement about static columns:
+    any static cell does.
     """
 
-    row: Row | None
+    row: Row
     statics: Mapping[int, Cell]
     exists: bool
 
@@ -64,7 +67,7 @@ class CurrentRow(NamedTuple):
         if column.kind is ColumnKind.STATIC:
             cell = self.statics.get(column.id)
             return None if cell is None else cell.value
-        return None if self.row is None else read_value(self.row, column)
+        return read_value(self.row, column) if self.exists else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ def _check_key(table: Table, write: WritePlan) -> None:
     restrictions = write.restrictions
     for columns, kind in ((table.partition, "partition key"), (table.clustering, "clustering key columns")):
         conditions = restrictions.on_any(columns)
-        if any(map(_is_in, conditions)):
+        if any(map(is_in, conditions)):
             raise invalid(f"IN on the {kind} is not supported with conditional updates")
     if write.of_statics:
         return
@@ -144,12 +147,6 @@ def _check_key(table: Table, write: WritePlan) -> None:
                 "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use IF "
                 f"conditions, but column '{column.name}' is not restricted"
             )
-
-
-def _is_in(condition: RowCondition) -> bool:
-    if isinstance(condition, TupleIn):
-        return True
-    return not isinstance(condition, TupleSlice) and condition.restriction.among is not None
 
 
 def _condition(preparation: Preparation, table: Table, relation: Relation) -> Condition:
@@ -198,6 +195,8 @@ def _checked_bound(bound: object) -> Value:
 
 
 def _is_equal(column: Column, current: Value, expected: Value) -> bool:
+    if expected == _EMPTY and collection_of_cells(column.type) is not None:
+        expected = None
     if current is None or expected is None:
         return current is expected
     return column.type.order(current, expected) == 0
@@ -223,18 +222,51 @@ async def carry_out(
     pause: Callable[[], Awaitable[None]],
 ) -> Rows:
     """Carry out a conditional modification. Errors: CqlError, those of the executor."""
-    target = plan.write.target(bindings)
+
+    def decide(current: CurrentRow, newest: int) -> Rows | list[RowWrite]:
+        if not plan.is_met(current, bindings):
+            return plan.refused(current)
+        at = min(max(executor.timestamp(), newest + 1), _LAST)
+        return plan.write.writes(WriteContext(bindings, at, max_value, current.row))
+
+    result = await _write_unchanged(executor, plan.write, bindings, level, pause, decide)
+    return result if isinstance(result, Rows) else plan.applied(result)
+
+
+async def write_with_row(
+    executor: Executor, plan: WritePlan, writing: WriteContext, level: Level, pause: Callable[[], Awaitable[None]]
+) -> list[str]:
+    """Carry out a modification that depends on its row as it is; return the warnings. Errors: as of `carry_out`."""
+
+    def decide(current: CurrentRow, _newest: int) -> Rows | list[RowWrite]:
+        return plan.writes(replace(writing, row=current.row))
+
+    warnings = await _write_unchanged(executor, plan, writing.bindings, level, pause, decide)
+    assert not isinstance(warnings, Rows), "nothing is refused"
+    return warnings
+
+
+async def _write_unchanged(
+    executor: Executor,
+    plan: WritePlan,
+    bindings: Bindings,
+    level: Level,
+    pause: Callable[[], Awaitable[None]],
+    decide: Callable[[CurrentRow, int], Rows | list[RowWrite]],
+) -> Rows | list[str]:
+    """Make the writes that `decide` returns for the row as it is, and the highest timestamp in it, if it still is so
+    then; return the warnings, or the rows that `decide` returns instead.
+    """
+    target = plan.target(bindings)
     assembly = RowAssembler(plan.table, bindings.time.seconds, ReadCounts(_NO_LIMIT))
     for _ in range(_ATTEMPTS):
         pages = await _read(executor, plan.table, target)
-        current_row = _current_row(assembly, target, pages)
-        if not plan.is_met(current_row, bindings):
-            return plan.refused(current_row)
-        at = min(max(executor.timestamp(), _newest(pages) + 1), _LAST)
-        writes = plan.write.writes(WriteContext(bindings, at, max_value))
-        warnings = await executor.apply_if(writes, pages, level if level in _AT_LEAST else Level.QUORUM)
+        decided = decide(_current_row(assembly, target, pages), _newest(pages))
+        if isinstance(decided, Rows):
+            return decided
+        warnings = await executor.apply_if(decided, pages, level if level in _AT_LEAST else Level.QUORUM)
         if warnings is not None:
-            return plan.applied(warnings)
+            return warnings
         await pause()
     raise CqlError(
         WRITE_TIMEOUT, "Operation timed out - received only 0 responses.", Code.WriteConcernFailed, "TimedOutException"
@@ -268,7 +300,8 @@ def _current_row(assembly: RowAssembler, target: RowTarget, pages: Sequence[Obse
         return CurrentRow(row, head.statics, bool(head.statics))
     records = [stored for part in pages for stored in part.page.entries]
     live_row = assembly.row(target.key, head, target.clustering_key, records)
-    return CurrentRow(live_row, head.statics, live_row is not None)
+    row = live_row or assembly.static_row(target.key, head)
+    return CurrentRow(row, head.statics, live_row is not None)
 
 
 def _newest(pages: Sequence[ObservedPage]) -> int:

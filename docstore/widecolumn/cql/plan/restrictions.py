@@ -26,7 +26,7 @@ from docstore.widecolumn.cql.statements import (
     TupleRelation,
     TupleTerm,
 )
-from docstore.widecolumn.cql.types.collections import ListType, TupleType
+from docstore.widecolumn.cql.types.collections import ListType, TupleType, collection_of_cells
 from docstore.widecolumn.cql.types.native import has_durations
 
 Required = Callable[[Bindings], bytes]
@@ -207,9 +207,23 @@ def check_slice_is_last(table: Table, restrictions: Restrictions) -> None:
             sliced = first
 
 
+def is_in(condition: RowCondition) -> bool:
+    """True if the condition is an IN."""
+    if isinstance(condition, TupleIn):
+        return True
+    return not isinstance(condition, TupleSlice) and condition.restriction.among is not None
+
+
 def _add_column(preparation: Preparation, table: Table, relation: Relation, restrictions: Restrictions) -> None:
     column = table.column(relation.column)
     operator = relation.operator
+    if collection_of_cells(column.type) is not None:
+        if operator in (Operator.CONTAINS, Operator.CONTAINS_KEY):
+            raise unsupported(f"{operator.value} is")
+        raise invalid(
+            f"Collection column '{column.name}' ({column.type.name}) cannot be restricted by a '{operator.value}' "
+            "relation"
+        )
     _check_operator(operator, relation.column)
     if any(isinstance(condition, TupleSlice | TupleIn) for condition in restrictions.on_any((column,))):
         raise _mixed()

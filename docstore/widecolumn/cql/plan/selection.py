@@ -27,6 +27,7 @@ from docstore.widecolumn.cql.statements import (
     Selector,
     Star,
 )
+from docstore.widecolumn.cql.types.collections import collection_of_cells
 from docstore.widecolumn.cql.types.native import BIGINT, INT, CqlType
 from docstore.widecolumn.model.cells import Cell
 
@@ -182,6 +183,8 @@ def _of_cell(table: Table, call: Call) -> OutputColumn:
     column = table.column(call.arguments[0].name)
     if column.kind.is_key:
         raise invalid(f"Cannot use selection function {call.function} on PRIMARY KEY part {column.name}")
+    if collection_of_cells(column.type) is not None:
+        raise invalid(f"Cannot use selection function {call.function} on non-frozen collection {column.name}")
     name = f"{call.function}({column.name})"
     if call.function == "writetime":
 

@@ -11,44 +11,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from docstore.widecolumn.cql.errors import invalid
+from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.access_path import PartitionKeys, access_path
-from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Bound, Variable
+from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Variable
 from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges
+from docstore.widecolumn.cql.plan.column_changes import (
+    ColumnChange,
+    Stamp,
+    WriteContext,
+    assigned_change,
+    deletion_change,
+    inserted_change,
+)
 from docstore.widecolumn.cql.plan.partition_keys import joined
-from docstore.widecolumn.cql.plan.restrictions import Restrictions, check_slice_is_last, gather, present
+from docstore.widecolumn.cql.plan.restrictions import Restrictions, check_slice_is_last, gather, is_in, present
 from docstore.widecolumn.cql.plan.select import NEEDS_FILTERING, check_no_gap
 from docstore.widecolumn.cql.plan.terms import TIMESTAMP_CLAUSE, TTL_CLAUSE, Evaluate, Preparation, Receiver
 from docstore.widecolumn.cql.schema.layout import (
     encode_clustering_key,
     marker_entry,
     range_deletion,
-    row_cell_entry,
     row_deletion,
-    static_entry,
 )
 from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
-from docstore.widecolumn.cql.statements import Assignment, Delete, Insert, Modification, Update, Using
-from docstore.widecolumn.model.cells import MAX_TTL, Cell, Deletion, tombstone, value_cell
+from docstore.widecolumn.cql.statements import Delete, Insert, Modification, Update, Using
+from docstore.widecolumn.model.cells import MAX_TTL, Deletion, value_cell
 from docstore.widecolumn.model.executor import RowWrite
 from docstore.widecolumn.model.mutations import Entry, folded, row_deletion_entry
 
 _LOWEST_TIMESTAMP = -(1 << 63)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteContext:
-    """Common inputs of the writes of one request. `timestamp`: in microseconds, if the statement gives none;
-    `max_value`: in bytes.
-    """
-
-    bindings: Bindings
-    timestamp: int
-    max_value: int
-
-    @property
-    def now(self) -> int:
-        return self.bindings.time.seconds
 
 
 Write = Callable[[WriteContext], list[RowWrite]]
@@ -64,7 +55,7 @@ class RowTarget(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class WritePlan:
     """The plan of a modification. `has_timestamp`: it says USING TIMESTAMP. `target`: its row, if `restrictions` (its
-    WHERE) name one. `of_statics`: it writes the static columns of a partition.
+    WHERE) name one. `of_statics`: it writes the static columns of a partition. `reads_row`: its writes need the row.
     """
 
     table: Table
@@ -74,6 +65,7 @@ class WritePlan:
     target: Callable[[Bindings], RowTarget]
     restrictions: Restrictions
     of_statics: bool
+    reads_row: bool = False
 
     def writes(self, writing: WriteContext) -> list[RowWrite]:
         """Return the merges that the statement makes. CqlError."""
@@ -85,6 +77,7 @@ class _ResolvedWrite(NamedTuple):
     target: Callable[[Bindings], RowTarget]
     restrictions: Restrictions
     of_statics: bool
+    reads_row: bool = False
 
 
 def write_plan(table: Table, statement: Modification) -> WritePlan:
@@ -100,6 +93,8 @@ def prepared_write(preparation: Preparation, table: Table, statement: Modificati
         resolved = _update(preparation, table, statement)
     else:
         resolved = _delete(preparation, table, statement)
+    if resolved.reads_row and any(map(is_in, resolved.restrictions.on_any((*table.partition, *table.clustering)))):
+        raise unsupported("Setting and removing elements of lists in several rows is")
     return WritePlan(table, preparation.ordered(), statement.using.timestamp is not None, *resolved)
 
 
@@ -126,6 +121,9 @@ class _UsingTimes:
             raise invalid(f"Out of bound timestamp, must be in [{_LOWEST_TIMESTAMP + 1}, {(1 << 63) - 1}]")
         return timestamp
 
+    def stamp(self, writing: WriteContext) -> Stamp:
+        return Stamp(self.at(writing), self.to_live(writing))
+
     def to_live(self, writing: WriteContext) -> int:
         """Seconds; 0: for ever."""
         value = None if self.ttl is None else self.ttl(writing.bindings)
@@ -147,19 +145,6 @@ def _times(preparation: Preparation, table: Table, using: Using) -> _UsingTimes:
     )
 
 
-def _cell(column: Column, value: Bound, timestamp: int, ttl: int, writing: WriteContext) -> Cell | None:
-    """Return the cell for a value; none if it is unset."""
-    if value is UNSET:
-        return None
-    if not isinstance(value, bytes):
-        return tombstone(timestamp, writing.now)
-    if len(value) > writing.max_value:
-        raise invalid(
-            f"the value of column {column.name} has {len(value)} bytes, more than the limit of {writing.max_value}"
-        )
-    return value_cell(value, timestamp, ttl=ttl, now=writing.now)
-
-
 def _row_write(table: Table, key: bytes, entries: Sequence[Entry]) -> list[RowWrite]:
     return [RowWrite(table.keyspace.name, table.name, key, folded(entries))] if entries else []
 
@@ -170,9 +155,9 @@ def _check_present(columns: Sequence[Column], names: Sequence[str], key_part: st
         raise invalid(f"Some {key_part} are missing: {', '.join(missing)}")
 
 
-def _value_columns(values: Sequence[tuple[Column, Evaluate]]) -> bool:
+def _are_static(columns: Sequence[Column]) -> bool:
     """True if there are columns and all are static."""
-    return bool(values) and all(column.kind is ColumnKind.STATIC for column, _ in values)
+    return bool(columns) and all(column.kind is ColumnKind.STATIC for column in columns)
 
 
 # INSERT
@@ -189,9 +174,11 @@ def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resol
         column.name: preparation.term(value, Receiver(column.name, column.type))
         for column, value in zip(columns, statement.values, strict=True)
     }
-    values = [(column, terms[column.name]) for column in columns if not column.kind.is_key]
+    changes = [inserted_change(column, terms[column.name]) for column in columns if not column.kind.is_key]
     _check_present(table.partition, names, "partition key parts")
-    of_statics = _value_columns(values) and not any(column.name in terms for column in table.clustering)
+    of_statics = _are_static([change.column for change in changes]) and not any(
+        column.name in terms for column in table.clustering
+    )
     if not of_statics:
         _check_present(table.clustering, names, "clustering keys")
     times = _times(preparation, table, statement.using)
@@ -209,28 +196,22 @@ def _insert(preparation: Preparation, table: Table, statement: Insert) -> _Resol
 
     def writes(writing: WriteContext) -> list[RowWrite]:
         key, clustering_key = target(writing.bindings)
-        timestamp, ttl = times.at(writing), times.to_live(writing)
+        stamp = times.stamp(writing)
         entries: list[Entry] = []
         if clustering_key is not None:
-            entries.append(marker_entry(clustering_key, value_cell(b"", timestamp, ttl=ttl, now=writing.now)))
-        entries += _cells(values, clustering_key or b"", timestamp, ttl, writing)
+            marker = value_cell(b"", stamp.timestamp, ttl=stamp.ttl, now=writing.now)
+            entries.append(marker_entry(clustering_key, marker))
+        entries += _entries(changes, clustering_key or b"", stamp, writing)
         return _row_write(table, key, entries)
 
     return _ResolvedWrite(writes, target, Restrictions(), of_statics)
 
 
-def _cells(
-    values: Sequence[tuple[Column, Evaluate]], clustering_key: bytes, timestamp: int, ttl: int, writing: WriteContext
+def _entries(
+    changes: Sequence[ColumnChange], clustering_key: bytes, stamp: Stamp, writing: WriteContext
 ) -> Iterator[Entry]:
-    for column, evaluate in values:
-        cell = _cell(column, evaluate(writing.bindings), timestamp, ttl, writing)
-        if cell is None:
-            continue
-        yield (
-            static_entry(column, cell)
-            if column.kind is ColumnKind.STATIC
-            else row_cell_entry(clustering_key, column, cell)
-        )
+    for change in changes:
+        yield from change.entries(clustering_key, stamp, writing)
 
 
 # UPDATE
@@ -238,13 +219,10 @@ def _cells(
 
 def _update(preparation: Preparation, table: Table, statement: Update) -> _ResolvedWrite:
     times = _times(preparation, table, statement.using)
-    values = [_assignment(preparation, table, part) for part in statement.assignments]
-    names = [column.name for column, _ in values]
-    for name in names:
-        if names.count(name) > 1:
-            raise invalid(f"Multiple incompatible setting of column {name}")
+    changes = [assigned_change(preparation, table, part) for part in statement.assignments]
+    _check_compatible(changes)
     where = _where(preparation, table, statement)
-    of_statics = _is_of_statics(table, [column for column, _ in values], statement, where.restrictions)
+    of_statics = _is_of_statics(table, [change.column for change in changes], statement, where.restrictions)
     if not of_statics:
         restricted = [column.name for column in where.restrictions.restricted(table.clustering)]
         _check_present(table.clustering, restricted, "clustering keys")
@@ -252,19 +230,27 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
             raise invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
-        timestamp, ttl = times.at(writing), times.to_live(writing)
-        row_writes: list[RowWrite] = []
+        stamp = times.stamp(writing)
         region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
+        row_writes: list[RowWrite] = []
         for key in where.keys(writing.bindings):
             entries = [
-                entry
-                for clustering_key, _ in region
-                for entry in _cells(values, clustering_key, timestamp, ttl, writing)
+                entry for clustering_key, _ in region for entry in _entries(changes, clustering_key, stamp, writing)
             ]
             row_writes += _row_write(table, key, entries)
         return row_writes
 
-    return _ResolvedWrite(writes, _target_of(where, of_statics), where.restrictions, of_statics)
+    return _ResolvedWrite(
+        writes, _target_of(where, of_statics), where.restrictions, of_statics, any(c.reads_row for c in changes)
+    )
+
+
+def _check_compatible(changes: Sequence[ColumnChange]) -> None:
+    """CqlError for two changes of one column of which one sets the whole value."""
+    names = [change.column.name for change in changes]
+    for change in changes:
+        if names.count(change.column.name) > 1 and change.key is None and not change.operation:
+            raise invalid(f"Multiple incompatible setting of column {change.column.name}")
 
 
 def _is_of_statics(
@@ -296,17 +282,6 @@ def _target_of(where: _Where, of_statics: bool) -> Callable[[Bindings], RowTarge
         return RowTarget(key, clustering_key)
 
     return target
-
-
-def _assignment(preparation: Preparation, table: Table, assignment: Assignment) -> tuple[Column, Evaluate]:
-    column = table.column(assignment.column)
-    if column.kind.is_key:
-        raise invalid(f"PRIMARY KEY part {column.name} found in SET part")
-    if assignment.element is not None:
-        raise invalid(f"Invalid element operation for non collection column {column.name}")
-    if assignment.operation:
-        raise invalid(f"Invalid operation ({assignment.operation}) for non counter column {column.name}")
-    return column, preparation.term(assignment.value, Receiver(column.name, column.type))
 
 
 class _Where(NamedTuple):
@@ -347,32 +322,31 @@ def _where(preparation: Preparation, table: Table, statement: Update | Delete) -
 
 
 def _delete(preparation: Preparation, table: Table, statement: Delete) -> _ResolvedWrite:
-    columns = [_target(table, target.column, target.element is not None) for target in statement.targets]
+    changes = [deletion_change(preparation, table, target) for target in statement.targets]
     if statement.using.ttl is not None:
         raise invalid("TTL is not supported in DELETE statements")
     times = _times(preparation, table, statement.using)
     where = _where(preparation, table, statement)
-    of_statics = _is_of_statics(table, columns, statement, where.restrictions)
-    if columns and not of_statics and not where.rows.is_complete:
+    of_statics = _is_of_statics(table, [change.column for change in changes], statement, where.restrictions)
+    if changes and not of_statics and not where.rows.is_complete:
         raise invalid("Range deletions are not supported for specific columns")
 
     def writes(writing: WriteContext) -> list[RowWrite]:
         timestamp = times.at(writing)
-        if columns:
+        if changes:
             region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
-            dead = tombstone(timestamp, writing.now)
             entries = [
-                static_entry(column, dead)
-                if column.kind is ColumnKind.STATIC
-                else row_cell_entry(clustering_key, column, dead)
+                entry
                 for clustering_key, _ in region
-                for column in columns
+                for entry in _entries(changes, clustering_key, Stamp(timestamp), writing)
             ]
         else:
             entries = _deletions(where.rows, writing.bindings, Deletion(timestamp, writing.now))
         return [write for key in where.keys(writing.bindings) for write in _row_write(table, key, entries)]
 
-    return _ResolvedWrite(writes, _target_of(where, of_statics), where.restrictions, of_statics)
+    return _ResolvedWrite(
+        writes, _target_of(where, of_statics), where.restrictions, of_statics, any(c.reads_row for c in changes)
+    )
 
 
 def _deletions(rows: ClusteringRanges, bindings: Bindings, deletion: Deletion) -> list[Entry]:
@@ -382,12 +356,3 @@ def _deletions(rows: ClusteringRanges, bindings: Bindings, deletion: Deletion) -
     if rows.is_complete:
         return [row_deletion(clustering_key, deletion) for clustering_key, _ in rows.region(bindings)]
     return [range_deletion(start, end, deletion) for start, end in rows.region(bindings)]
-
-
-def _target(table: Table, name: str, element: bool) -> Column:
-    column = table.column(name)
-    if column.kind.is_key:
-        raise invalid(f"Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)")
-    if element:
-        raise invalid(f"Invalid deletion operation for non collection column {name}")
-    return column

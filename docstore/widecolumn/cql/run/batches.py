@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import invalid, unsupported
-from docstore.widecolumn.cql.plan.batch import check_size, joined_writes
+from docstore.widecolumn.cql.plan.batch import check_member, check_size, joined_writes
 from docstore.widecolumn.cql.plan.bindings import Bound
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
 from docstore.widecolumn.cql.plan.write import WritePlan
@@ -64,4 +64,5 @@ def _plan(kind: BatchKind, prepared: Prepared) -> WritePlan:
         raise invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
     if kind is BatchKind.COUNTER:
         raise invalid("Cannot include non-counter statement in a counter batch")
+    check_member(plan)
     return plan

@@ -12,9 +12,10 @@ from functools import partial
 from docstore.widecolumn.cql.errors import invalid, no_keyspace
 from docstore.widecolumn.cql.plan.batch import BatchPlan, check_size
 from docstore.widecolumn.cql.plan.bindings import Bindings, Bound, ExecutionTime, bind
-from docstore.widecolumn.cql.plan.conditions import ConditionalPlan, carry_out
+from docstore.widecolumn.cql.plan.column_changes import WriteContext
+from docstore.widecolumn.cql.plan.conditions import ConditionalPlan, carry_out, write_with_row
 from docstore.widecolumn.cql.plan.select import SelectPlan
-from docstore.widecolumn.cql.plan.write import WriteContext, WritePlan
+from docstore.widecolumn.cql.plan.write import WritePlan
 from docstore.widecolumn.cql.run.paging import decode, digest_of, encode
 from docstore.widecolumn.cql.run.prepare import Prepared
 from docstore.widecolumn.cql.run.results import Done, KeyspaceSet, Result, Rows
@@ -38,7 +39,9 @@ async def _no_pause() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The services of a process for statements. `rng`: random bytes; `pause`: yields to other tasks; sizes in bytes."""
+    """The services of a process for statements. `rng`: random bytes; `pause`: yields to other tasks; sizes in bytes;
+    `nonce`: four random bytes of a request, if it may run more than once and its repetition must change nothing.
+    """
 
     rng: Callable[[int], bytes]
     pause: Callable[[], Awaitable[None]] = _no_pause
@@ -46,6 +49,7 @@ class Environment:
     max_page: int = DEFAULT_MAX_PAGE
     tombstone_limit: int = DEFAULT_TOMBSTONE_LIMIT
     tombstone_warning: int = DEFAULT_TOMBSTONE_WARNING
+    nonce: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,9 @@ async def execute(
         )
     if isinstance(plan, WritePlan | BatchPlan):
         check_write_level(request.level)
+        if isinstance(plan, WritePlan) and plan.reads_row:
+            context = write_context(bindings, environment, request)
+            return Done(tuple(await write_with_row(executor, plan, context, request.level, environment.pause)))
         writes = plan.writes(write_context(bindings, environment, request))
         warnings = check_size(writes) if isinstance(plan, BatchPlan) else ()
         return await apply_writes(executor, writes, request.level, warnings)
@@ -99,7 +106,8 @@ async def execute(
 def execution_time(executor: Executor, environment: Environment, request: Request) -> ExecutionTime:
     """Return when a statement runs: `request.now` if the client sent it, otherwise the time of this process."""
     timestamp = executor.timestamp()
-    return ExecutionTime(timestamp, executor.now() if request.now is None else request.now, environment.rng)
+    seconds = executor.now() if request.now is None else request.now
+    return ExecutionTime(timestamp, seconds, environment.rng, environment.nonce or environment.rng(4))
 
 
 def bindings_of(prepared: Prepared, values: Sequence[Bound] | Mapping[str, Bound], time: ExecutionTime) -> Bindings:

@@ -55,6 +55,11 @@ class Prepared:
         return hashlib.md5(digest_input.encode(), usedforsecurity=False).digest()
 
 
+def waits_for_others(plan: Plan) -> bool:
+    """True if a plan may wait for more than pauses and locks, so that it has to run in a task."""
+    return not isinstance(plan, SelectPlan | WritePlan | BatchPlan) or (isinstance(plan, WritePlan) and plan.reads_row)
+
+
 class TableAccess(Protocol):
     """Which tables a statement may read or write."""
 

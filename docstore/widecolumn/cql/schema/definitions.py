@@ -24,6 +24,7 @@ from docstore.widecolumn.cql.statements import (
     RenameColumns,
     TableOptions,
 )
+from docstore.widecolumn.cql.types.collections import collection_of_cells
 from docstore.widecolumn.cql.types.names import type_of
 from docstore.widecolumn.cql.types.native import CqlType
 from docstore.widecolumn.model.cells import MAX_TTL
@@ -180,6 +181,8 @@ def _check_key(
         kind = types[column]
         if kind.name == "duration":
             raise invalid(f"duration type is not supported for PRIMARY KEY column '{column}'")
+        if collection_of_cells(kind) is not None:
+            raise invalid(f"Invalid non-frozen collection type {kind.name} for PRIMARY KEY column '{column}'")
         if kind.comparator is None and column in key.clustering:
             raise unsupported(f"The type {kind.name} for clustering column '{column}' is")
     statics = any(definition.static for definition in definitions.values())

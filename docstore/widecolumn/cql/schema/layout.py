@@ -4,11 +4,13 @@
 | path | record |
 |---|---|
 | 00 | deletion of the partition |
-| 08, column id | cell of a static column |
+| 08, column id | cell of a static column; of a collection as below the column id of other cells |
 | 10, escaped start, escaped end | deletion of rows from one clustering key to before another; an empty end is open |
 | 20, clustering key, 00 | deletion of a row |
 | 20, clustering key, 01, column id 0 | marker of a row: a cell without a value |
 | 20, clustering key, 01, column id | cell |
+| 20, clustering key, 01, column id, 00 | deletion of a collection (`docstore.widecolumn.cql.schema.collection_cells`) |
+| 20, clustering key, 01, column id, 01, key | element of a collection |
 
 A row's clustering key is the concatenation of its encoded clustering values; rows are stored in this order. A table
 without clustering columns has one row in a partition, whose clustering key is empty.
@@ -18,9 +20,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from docstore.kernel.columns.encoding import escape
-from docstore.widecolumn.cql.schema.tables import Column, Table
+from docstore.widecolumn.cql.schema.tables import Column, ColumnKind, Table
 from docstore.widecolumn.model.cells import Cell, Deletion, pack_deletion
 from docstore.widecolumn.model.comparators import unescape
 from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, STATIC
@@ -30,6 +33,8 @@ _ID = struct.Struct(">I")
 ROW_DELETION = b"\x00"
 CELL = b"\x01"
 MARKER = CELL + _ID.pack(0)
+COLLECTION_DELETION = b"\x00"
+ID_BYTES = _ID.size
 
 
 def encode_clustering_key(table: Table, values: Sequence[bytes]) -> bytes:
@@ -60,13 +65,27 @@ def column_id(path: bytes, at: int) -> int:
     return identifier
 
 
-def static_entry(column: Column, cell: Cell) -> Entry:
-    return cell_entry(STATIC + _ID.pack(column.id), cell)
+class ColumnPath(NamedTuple):
+    """The path of a column's cell; its first `named` bytes name the row, 0 for a static column."""
+
+    path: bytes
+    named: int
+
+    def entry(self, cell: Cell, element: bytes = b"") -> Entry:
+        """Return the merge of a cell. `element`: the path of an element below the column's."""
+        return cell_entry(self.path + element, cell, self.named)
+
+    def deletion(self, deletion: Deletion) -> Entry:
+        """Return the merge of a collection's deletion."""
+        return Entry(self.path + COLLECTION_DELETION, pack_deletion(deletion))
 
 
-def row_cell_entry(clustering_key: bytes, column: Column, cell: Cell) -> Entry:
+def column_path(column: Column, clustering_key: bytes) -> ColumnPath:
+    """Return the path of a column in a row; the clustering key is ignored for a static column."""
+    if column.kind is ColumnKind.STATIC:
+        return ColumnPath(STATIC + _ID.pack(column.id), 0)
     row = COLUMNS + clustering_key
-    return cell_entry(row + CELL + _ID.pack(column.id), cell, len(row))
+    return ColumnPath(row + CELL + _ID.pack(column.id), len(row))
 
 
 def marker_entry(clustering_key: bytes, cell: Cell) -> Entry:

@@ -13,7 +13,7 @@ from docstore.errors import Code
 from docstore.widecolumn.cql.errors import UNAUTHORIZED, CqlError
 from docstore.widecolumn.cql.plan.partition_keys import joined
 from docstore.widecolumn.cql.schema.describe import SchemaReader
-from docstore.widecolumn.cql.schema.layout import encode_clustering_key, marker_entry, row_cell_entry
+from docstore.widecolumn.cql.schema.layout import column_path, encode_clustering_key, marker_entry
 from docstore.widecolumn.cql.schema.tables import Table, table_of
 from docstore.widecolumn.cql.system.contents import KeyspaceSchema, Row, Schema, SystemFacts, rows_of, schema_version
 from docstore.widecolumn.cql.system.definitions import FAMILIES, KEYSPACES, TABLES
@@ -206,7 +206,7 @@ def records_of(table: Table, rows: Iterable[Row]) -> _Rows:
             value = row.get(column.name)
             if value is not None:
                 cell = value_cell(column.type.serialise(value), _WRITTEN_AT)
-                entries.append(row_cell_entry(clustering_key, column, cell))
+                entries.append(column_path(column, clustering_key).entry(cell))
         records += [(entry.path, entry.record) for entry in entries]
     partitioner = table.keyspace.partitioner
     return sorted((encode_row_key(partitioner, key), sorted(records)) for key, records in partitions.items())

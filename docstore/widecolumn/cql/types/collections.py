@@ -1,6 +1,7 @@
-"""Types with parameters, as one value: lists, sets, maps and tuples.
+"""Types with parameters: lists, sets, maps and tuples.
 
-A column of a user's table has them frozen. `frozen` belongs to the name alone: the value and its bytes are the same.
+The value and its bytes are the same whether a type is frozen or not; a column that is not frozen stores its elements
+apart (`docstore.widecolumn.cql.schema.collection_cells`).
 Bytes: how many there are (4), then each as its length (4) and its bytes; a map's keys and values alternate; a tuple has
 no number in front and a length of -1 for null. Sets and the keys of maps stand in the order of their type, once each.
 """
@@ -53,8 +54,13 @@ def _parts(data: bytes, per_item: int) -> list[bytes]:
     return parts
 
 
+def pack_parts(parts: Sequence[bytes], count: int) -> bytes:
+    """Return the bytes of a collection of `count` elements, of any length."""
+    return _COUNT.pack(count) + b"".join(_COUNT.pack(len(part)) + part for part in parts)
+
+
 def _packed(parts: Sequence[bytes], count: int) -> bytes:
-    data = _COUNT.pack(count) + b"".join(_COUNT.pack(len(part)) + part for part in parts)
+    data = pack_parts(parts, count)
     _check_length(len(data))
     return data
 
@@ -64,8 +70,8 @@ def _check_length(length: int) -> None:
         raise MarshalError(f"A collection has at most {MAX_COLLECTION_BYTES} bytes here ({length})")
 
 
-def _in_order(kind: CqlType, values: Iterable[bytes]) -> list[bytes]:
-    """Without duplicates, in the order of their type."""
+def in_order(kind: CqlType, values: Iterable[bytes]) -> list[bytes]:
+    """Return the values without duplicates, in the order of their type."""
     distinct: list[bytes] = []
     comparator = kind.comparator
     key = comparator.encode if comparator is not None and comparator.ordered else cmp_to_key(kind.order)
@@ -160,7 +166,7 @@ class SetType:
 
     def packed(self, parts: Sequence[bytes]) -> bytes:
         """The bytes of a set of these elements."""
-        distinct = _in_order(self.element, parts)
+        distinct = in_order(self.element, parts)
         return _packed(distinct, len(distinct))
 
     def order(self, first: bytes, second: bytes) -> int:
@@ -204,7 +210,7 @@ class MapType:
 
     def packed(self, pairs: Mapping[bytes, bytes]) -> bytes:
         """The bytes of a map of these keys and values."""
-        ordered = _in_order(self.key, pairs)
+        ordered = in_order(self.key, pairs)
         return _packed([part for key in ordered for part in (key, pairs[key])], len(ordered))
 
     def order(self, first: bytes, second: bytes) -> int:
@@ -279,3 +285,11 @@ class TupleType:
             for element, part in zip(self.elements, self.parts(data), strict=True)
         )
         return "(" + ", ".join(texts) + ")"
+
+
+CollectionType = ListType | SetType | MapType
+
+
+def collection_of_cells(kind: CqlType) -> CollectionType | None:
+    """Return a collection type that is not frozen, whose elements are stored apart; None for any other type."""
+    return kind if isinstance(kind, CollectionType) and not kind.frozen else None

@@ -16,8 +16,10 @@ _FREEZABLE = (*_PARAMETERS, "tuple")
 
 def type_of(name: TypeName, keyspace: str) -> CqlType:
     """The type of a column that is being defined. CqlError for one that is unknown or not served."""
-    if name.name in _PARAMETERS and name.parameters:
-        raise unsupported(f"Collection types ({notation_of(name)}) are")
+    if name.name in _PARAMETERS:
+        for parameter in name.parameters:
+            if parameter.name in _PARAMETERS and parameter.parameters:
+                raise invalid(f"Non-frozen collections are not allowed inside collections: {notation_of(name)}")
     return _resolved(name, keyspace, frozen=False)
 
 

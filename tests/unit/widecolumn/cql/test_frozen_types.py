@@ -46,7 +46,6 @@ def test_a_literal_is_read_as_it_was_written(written: str, named: str, literal: 
 
 REFUSED = [
     ("frozen<int>", r"frozen<> is only allowed on collections, tuples, and user-defined types \(got int\)"),
-    ("list<int>", r"Collection types \(list<int>\) are not supported"),
     ("frozen<set<duration>>", "Durations are not allowed inside sets: set<duration>"),
     ("frozen<map<duration, int>>", "Durations are not allowed as map keys: map<duration, int>"),
     ("frozen<list<counter>>", "Counters are not allowed inside collections"),

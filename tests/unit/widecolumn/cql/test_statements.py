@@ -152,7 +152,14 @@ CHANGES = [
     ("DROP KEYSPACE nope", "Keyspace 'nope' doesn't exist"),
     ("TRUNCATE nope", "Table 'k.nope' doesn't exist"),
     ("CREATE TABLE t2 (a int PRIMARY KEY, c counter)", "Counter columns are not supported"),
-    ("CREATE TABLE t2 (a int PRIMARY KEY, c set<int>)", "Collection types (set<int>) are not supported"),
+    (
+        "CREATE TABLE t2 (a set<int> PRIMARY KEY, c int)",
+        "Invalid non-frozen collection type set<int> for PRIMARY KEY column 'a'",
+    ),
+    (
+        "CREATE TABLE t2 (a int PRIMARY KEY, c list<set<int>>)",
+        "Non-frozen collections are not allowed inside collections: list<set<int>>",
+    ),
     ("CREATE TABLE t2 (a duration PRIMARY KEY)", "duration type is not supported for PRIMARY KEY column 'a'"),
     ("CREATE TABLE t2 (a int PRIMARY KEY) WITH COMPACT STORAGE", "COMPACT STORAGE is not supported"),
     ("SELECT JSON * FROM t", "SELECT JSON is not supported"),

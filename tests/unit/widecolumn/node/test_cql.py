@@ -216,3 +216,22 @@ def test_a_change_of_the_schema_that_may_be_lost_is_not_acknowledged() -> None:
             assert (reply["ok"], reply.get("wcException")) == (0, "TimedOutException"), text
 
     story(told())
+
+
+def test_collections_come_back_by_their_elements() -> None:
+    async def told() -> None:
+        node = CqlNode()
+        await node.begin_tables()
+        await node.cql("CREATE TABLE c (a int PRIMARY KEY, s set<text>, l list<int>, m map<text, int>)")
+        await node.cql("INSERT INTO c (a, s, l, m) VALUES (1, ?, ?, ?)", ["y", "x", "y"], [3, 1], {"k": 1})
+        await node.cql("UPDATE c SET s = s + ?, l = ? + l, m[?] = ? WHERE a = 1", ["z"], [9], "n", 2)
+        await node.cql("UPDATE c SET l[1] = 4 WHERE a = 1")
+        reply = await node.cql("SELECT * FROM c")
+        assert [column["type"] for column in reply["columns"]] == ["int", "list<int>", "map<text, int>", "set<text>"]
+        assert reply["rows"] == [[1, [9, 4, 1], [["k", 1], ["n", 2]], ["x", "y", "z"]]]
+        await node.cql("DELETE m['k'], l[0] FROM c WHERE a = 1")
+        assert await node.rows("SELECT l, m FROM c") == [[[4, 1], [["n", 2]]]]
+        described = await node.rows("DESCRIBE TABLE c")
+        assert "m map<text, int>" in described[0][3]
+
+    story(told())

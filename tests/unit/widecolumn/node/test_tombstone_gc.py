@@ -176,3 +176,37 @@ def test_ranges_of_a_table_are_collected_with_what_they_hide() -> None:
         assert kept(node, "t") == 1
 
     told(story, replicated=True)
+
+
+def test_deletions_of_collections_hide_their_own_elements_alone() -> None:
+    async def story(node: WideNode, now: list[float], run_pass: Pass) -> None:
+        async def cql(text: str) -> list[list[Any]]:
+            rows: list[list[Any]] = (await node.wide({"cql": text})).get("rows", [])
+            return rows
+
+        await cql("CREATE TABLE t (a int, b int, s set<int>, m map<int, int>, st set<int> STATIC, PRIMARY KEY (a, b)) "
+                  "WITH gc_grace_seconds = 100")  # fmt: skip
+        row = "WHERE a = 1 AND b = 1"
+        await cql("UPDATE t USING TIMESTAMP 5 SET st = st + {1, 2} WHERE a = 1")
+        await cql(f"UPDATE t USING TIMESTAMP 5 SET s = s + {{1, 2}}, m = m + {{1: 1, 2: 2}} {row}")
+        await cql("UPDATE t USING TIMESTAMP 9 SET st = {3} WHERE a = 1")
+        await cql(f"UPDATE t USING TIMESTAMP 9 SET s = {{3}} {row}")
+        await cql(f"UPDATE t USING TIMESTAMP 4 SET m = {{9: 9}} {row}")
+        found = await cql("SELECT * FROM t")
+        # `SELECT *` gives the static column, then the others by their names.
+        assert found == [[1, 1, [3], [[1, 1], [2, 2], [9, 9]], [3]]]
+        # Of each collection a deletion; of the sets one element lives, of the map all three.
+        assert kept(node, "t") == 3 + 3 + 5 + 1
+        await run_pass()
+        assert kept(node, "t") == 3 + 1 + 1 + 3
+        assert await cql("SELECT * FROM t") == found
+        now[0] += 101
+        await run_pass()
+        assert kept(node, "t") == 5
+        assert await cql("SELECT * FROM t") == found
+        await cql(f"DELETE FROM t USING TIMESTAMP 20 {row}")
+        await run_pass()
+        assert kept(node, "t") == 2
+        assert await cql("SELECT * FROM t") == [[1, None, [3], None, None]]
+
+    told(story, replicated=True)
