@@ -106,9 +106,9 @@ def _torn_ends_dropped(directory: Path, state: Inspection) -> Iterator[None]:
     """Drop the torn ends of files while the database is opened; put them back if that fails, since a repair can read
     what is whole in them.
     """
-    kept = state.readable | {f"{number:06}.log": 0 for number in state.beyond_tear}
+    sizes = state.readable | {f"{number:06}.log": 0 for number in state.beyond_tear}
     ends: dict[str, bytes] = {}
-    for name, size in kept.items():
+    for name, size in sizes.items():
         with (directory / name).open("r+b") as file:
             file.seek(size)
             ends[name] = file.read()
@@ -116,7 +116,7 @@ def _torn_ends_dropped(directory: Path, state: Inspection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for name, size in kept.items():
+        for name, size in sizes.items():
             # RocksDB removes a log only when a sorted file holds what was whole in it.
             if (directory / name).exists():
                 with (directory / name).open("r+b") as file:

@@ -135,16 +135,16 @@ def _records(path: Path) -> list[Path]:
 
 def recorded_losses(path: Path) -> list[str]:
     """Return what the ended repairs of `path` that are on record could not save."""
-    said: list[str] = []
+    lines: list[str] = []
     for directory in _records(path):
         try:
             repair = read_repair(directory)
         except StorageError:
-            said.append(f"the repair in {directory} has no readable journal, so what it has lost is not known")
+            lines.append(f"the repair in {directory} has no readable journal, so what it has lost is not known")
             continue
         if repair is not None and repair.phase is Phase.DONE:
-            said += [f"{loss.text} (lost by the repair in {directory})" for loss in repair.losses]
-    return said
+            lines += [f"{loss.text} (lost by the repair in {directory})" for loss in repair.losses]
+    return lines
 
 
 def discard_repair(repair: Repair) -> None:
