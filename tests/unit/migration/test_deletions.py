@@ -16,7 +16,7 @@ from docstore.collection.collection import Index
 from docstore.log import JsonFormatter
 from docstore.sharding.migration import RANGE_DELETIONS, RangeDeletion
 from docstore.storage import Reader
-from mongod.migration import ranges
+from mongod.migration import range_operations
 from mongod.migration.range_operations import RangeRemoval
 from tests.unit.migration.local_cluster import NAMESPACE, Cluster, turns
 
@@ -192,14 +192,14 @@ def test_deleting_a_range_goes_on_where_it_was_and_finds_what_came_behind() -> N
             assert removal.step(collection, 4) == 4
             await made.insert("00")
             starts: list[bytes] = []
-            entries = ranges.entries
+            entries = range_operations.entries
 
             def noted(reader: Reader, index: Index, low: bytes, high: bytes) -> Iterator[tuple[bytes, int]]:
                 starts.append(low)
                 return entries(reader, index, low, high)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(ranges, "entries", noted)
+                patch.setattr(range_operations, "entries", noted)
                 counts = [removal.step(collection, 4) for _ in range(4)]
             assert counts == [4, 1, 1, 0]
             assert starts[0] == made.key.key_of(bson.encode({"id": "3"}))

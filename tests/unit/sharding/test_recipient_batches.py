@@ -81,7 +81,7 @@ def test_what_a_batch_is_decides_how_it_is_stored() -> None:
     assert played.batch(1, clone=True)[0] == InsertDocuments(MIGRATION, [b"doc"])
     played.done()
     gone = [(16, b"\0\0\0\0")]
-    assert played.batch(2, gone=gone) == [ReplaceDocuments(MIGRATION, [b"doc"], gone)]
+    assert played.batch(2, removed_ids=gone) == [ReplaceDocuments(MIGRATION, [b"doc"], gone)]
     played.done()
     statements = TakeStatements(token=played.next(), id=ID, number=3, statements=[b"s"])
     assert played.tell(statements) == [RememberStatements(MIGRATION, [b"s"])]
