@@ -35,7 +35,7 @@ from mongos.host_info import HostInfo
 from mongos.merge.leftovers import Leftovers
 from mongos.merge.remote import RemoteCursor
 from mongos.relay.targets import PreparedTargets
-from mongos.routing.cache import UNAVAILABLE_CODES, RoutingCache, version_for
+from mongos.routing.cache import UNAVAILABLE_CODES, Attempt, RoutingCache, version_for
 from mongos.routing.gossip import Gossip
 from mongos.routing.requests import ShardReply, versioned
 from mongos.routing.scatter import LATE_SECONDS, Scatter
@@ -147,19 +147,16 @@ class Router:
 
     async def ask(
         self, context: Context, routing: Routing, shards: Sequence[str], body: bytes | Callable[[str], bytes], *,
-        repeatable: bool = True, unavailable: set[str] | None = None,
+        repeatable: bool = True, unavailable: set[str] | None = None, begun: Scatter | None = None,
     ) -> list[ShardReply]:  # fmt: skip
         """Send the same request to several shards concurrently, each with its shard version.
 
         With `unavailable`, shards that cannot be reached are added to it instead of an error, and have no reply.
+        `begun`: what was sent before; only shards that it has not asked or that failed are asked.
         """
 
         def request(name: str) -> bytes:
             return versioned(body(name) if callable(body) else body, version_for(routing, name))
-
-        def send(scatter: Scatter, name: str) -> bool:
-            shard = self.shards.known(name)
-            return shard is not None and scatter.send(shard, append_fields(request(name), database))
 
         async def one(name: str, failure: Failure | None = None) -> ShardReply:
             shard = await self.shards.get(name)
@@ -184,11 +181,15 @@ class Router:
                 return ShardReply(name, "", EMPTY_DOCUMENT)
 
         read_preference = PRIMARY if context.command.role is Role.PRIMARY else context.read_preference
-        if context.deadline is not None or read_preference.secondary_ok:
-            answers = await self.leftovers.answers(shards, one)
-        else:
-            database = db_field(context.db)
-            answers = await self.leftovers.scattered(shards, send, one)
+        if begun is None:
+            begun = Scatter(self.leftovers.discard_answer)
+            if context.deadline is None and not read_preference.secondary_ok:
+                database = db_field(context.db)
+                for name in shards:
+                    shard = self.shards.known(name)
+                    if shard is not None:
+                        begun.send(shard, append_fields(request(name), database))
+        answers = await self.leftovers.answers(shards, begun, one)
         return [answer for answer in answers if answer.shard not in unavailable] if unavailable else answers
 
     async def remotes(
@@ -209,9 +210,13 @@ class Router:
         """End shards' cursors in the background."""
         self.leftovers.discard(remotes)
 
-    async def routed(self, context: Context, operation: Callable[[Routing], Awaitable[T]]) -> T:
-        """Run an operation on the context's namespace with the cached routing; retry if that was stale."""
-        return await self.cache.routed(context.namespace, operation)
+    async def routed(
+        self, context: Context, operation: Callable[[Routing], Awaitable[T]], first: Attempt[T] | None = None
+    ) -> T:
+        """Run an operation on the context's namespace with the cached routing; retry if that was stale. `first`: the
+        first attempt, which has begun.
+        """
+        return await self.cache.routed(context.namespace, operation, first)
 
     def listening_at(self, address: str) -> None:
         """The router's own address, once it is known."""

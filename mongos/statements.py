@@ -13,9 +13,12 @@ from docstore.bson import get_field
 from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
+from docstore.sharding.routing import Routing
+from mongos.relay.asked import Asked, Begun
+from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
-from mongos.routing.targeting import delete_target, documents_only, insert_target, update_target
+from mongos.routing.query_context import names_time, query_context_of
+from mongos.routing.targeting import Target, delete_target, documents_only, insert_target, update_target
 from mongos.routing.writes import Batch, BatchWrite, Kind, Outcome
 
 
@@ -40,35 +43,68 @@ DELETES = Kind("deletes", delete_target, lambda statement: 0)
 
 def in_language(context: Context, kind: Kind, let: bytes | None) -> Kind:
     """Return updates or deletes with these variables added to their filters. Errors: those of `let`."""
-    target = update_target if kind is UPDATES else delete_target
-    return replace(kind, target=partial(target, query_context=query_context_of(context, let)))
+    language = partial(query_context_of, context, let)
+    if let is not None:
+        language()
+    under = router_of(context).targets.under
+
+    def target(routing: Routing, statement: bytes) -> Target:
+        targets = under(routing)
+        of_statement = targets.of_update if kind is UPDATES else targets.of_delete
+        return of_statement(statement, language, plain=let is None)
+
+    return replace(kind, target=target)
 
 
-async def run_statements(context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool) -> dict[str, Any]:
+def first_request(context: Context, kind: Kind, statements: Sequence[bytes], targets: NamespaceTargets) -> Asked | None:
+    """Return the request of the only statement, if it goes as it came to one shard; else None, also for one that is
+    refused: errors of statements are part of the reply. Errors: those of `documents_only`.
+    """
+    documents_only(context, targets.routing)
+    if len(statements) != 1:
+        return None
+    statement = statements[0]
+    if kind.complete is not None:
+        if get_field(statement, "_id") is None:
+            return None
+    elif names_time(context.raw, statement):
+        return None
+    try:
+        target = kind.target(targets.routing, statement)
+    except CommandError:
+        return None
+    return Asked(target=target, size=kind.size(statement)) if len(target.shards) == 1 else None
+
+
+async def run_statements(
+    context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, begun: Begun | None = None
+) -> dict[str, Any]:
     """Execute a batch and return the reply. Errors: InvalidLength, those of `carry_out`."""
     if not 0 < len(statements) <= MAX_WRITE_BATCH:
         raise CommandError(
             Code.InvalidLength,
             f"Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {len(statements)} operations.",
         )
-    return (await carry_out(context, kind, statements, ordered=ordered)).reply()
+    return (await carry_out(context, kind, statements, ordered=ordered, begun=begun)).reply()
 
 
 async def carry_out(
-    context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, counted: bool = False
-) -> Outcome:
-    """Execute a batch and return the outcome; with `counted`, also of each statement. Errors: those of
-    `BatchWrite.carry_out`.
+    context: Context, kind: Kind, statements: Sequence[bytes], *, ordered: bool, counted: bool = False,
+    begun: Begun | None = None,
+) -> Outcome:  # fmt: skip
+    """Execute a batch, whose only statement may have begun, and return the outcome; with `counted`, also of each
+    statement. Errors: those of `BatchWrite.carry_out`.
     """
     router = router_of(context)
-    routing = await router.cache.get(context.namespace)
-    documents_only(context, routing)
-    if kind.field == DELETES.field and routing.primary is None:
-        # Nothing is made to be deleted from.
-        return Outcome(by_statement={index: [0, 0] for index in range(len(statements))} if counted else None)
+    if begun is None:
+        routing = await router.cache.get(context.namespace)
+        documents_only(context, routing)
+        if kind.field == DELETES.field and routing.primary is None:
+            # Nothing is made to be deleted from.
+            return Outcome(by_statement={index: [0, 0] for index in range(len(statements))} if counted else None)
     batch = BatchWrite(
         context, Batch(kind, statements, ordered), shards=router.shards, cache=router.cache,
         accounting=router.autosplit, ensure_database=router.ensure_database, pause=router.scheduler.pause,
         counted=counted,
     )  # fmt: skip
-    return await batch.carry_out()
+    return await batch.carry_out(begun)

@@ -7,6 +7,7 @@ from functools import partial
 
 import bson
 
+from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stages.write import target_of
 from docstore.bson import document_from, encoded_fields, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
@@ -18,36 +19,36 @@ from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
+from docstore.kernel.match.form import form_of
 from mongos.merge.aggregate_requests import request_of
 from mongos.merge.batches import FIRST_BATCH, cursor_reply, first_reply
 from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.halves import halves_of
-from mongos.merge.opened import opened_reply
 from mongos.merge.output import write_results
-from mongos.merge.pipelines import SHARD_BATCH, merged_results, open_pipeline
+from mongos.merge.pipelines import SHARD_BATCH, open_pipeline
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
-from mongos.relay.gathered import Gathering
-from mongos.relay.pipelines import are_few, is_plain_cursor, leading_filter, of_pipeline
-from mongos.relay.relay import Relaying, relayed
+from mongos.relay.asked import AskedPipeline, Begun
+from mongos.relay.pipelines import are_few, is_plain_cursor, leading_filter, read_beside
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.replies import CURSOR
 from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of
-from mongos.routing.requests import ShardReply
+from mongos.routing.query_context import names_time, query_context_of
 
 
-async def run(context: Context, args: Arguments) -> Result:
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     if args["cursor"] is None and not args["explain"]:
         raise CommandError(
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
     if args["explain"]:
         check_explained_concern(has_write_concern=context.explicit_write_concern)
-    return await at_one_time(context, partial(_run, args=args))
+    return await at_one_time(context, partial(_run, args=args, begun=begun))
 
 
-async def _run(context: Context, args: Arguments) -> Result:
+async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     if context.session is not None and context.session.transaction is not None:
         check_stages(args["pipeline"])
     request = request_of(context, context.raw, args)
@@ -60,7 +61,7 @@ async def _run(context: Context, args: Arguments) -> Result:
     if target_of(request.pipeline) is not None:
         check_output_concern(context)
         return await write_results(context, request)
-    merged = await open_pipeline(context, request)
+    merged = await open_pipeline(context, request, begun)
     return await first_reply(context, merged, batch_size=batch_size, namespace=context.view or context.namespace)
 
 
@@ -74,45 +75,50 @@ def _batch_size(cursor: bytes) -> int | None:
     return size
 
 
-async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
-    """The reply to a pipeline of one shard, whose cursor is read on by one of this router."""
-    return await opened_reply(context, [answer], batch_size=_batch_size(args["cursor"]))
-
-
-def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedPipeline | None:
+    """Return the request to the shards, if the bytes of the stages say where they run and how they are split."""
     stages: Sequence[bytes] = args["pipeline"]
     cursor = args["cursor"]
+    if not isinstance(args.value, str) or not is_plain_cursor(cursor) or names_time(context.raw):
+        return None
+    if not _PARSED_ONLY.isdisjoint(args.values):
+        return None
     filter_ = leading_filter(stages)
     match, tail = ([], stages) if filter_ is None else (stages[:1], stages[1:])
-    if not isinstance(args.value, str) or not are_few(tail) or not is_plain_cursor(cursor):
-        return None
-    batch_size = _batch_size(cursor)
-    if batch_size == 0 or leading_filter(tail) is not None:
+    if not are_few(tail) or leading_filter(tail) is not None or form_of(filter_ or EMPTY_DOCUMENT) is None:
         # Two filters say where the documents are.
         return None
-    shards = targets.of_several(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context))
-    if not shards:
+    names = read_beside(tuple(tail))
+    if names is None:
         return None
+    try:
+        target = targets.of_filter(filter_ or EMPTY_DOCUMENT, partial(query_context_of, context))
+    except CommandError:
+        # The pipeline's first error is reported.
+        return None
+    if len(target.shards) == 1:
+        routing_field = targets.beside(names, target.shards[0]) if names else b""
+        whole = SplitPipeline(list(stages), [], None)
+        return None if routing_field is None else AskedPipeline(target=target, add=routing_field, split=whole)
+    batch_size = _batch_size(cursor)
     halves = halves_of(tuple(tail), behind_match=bool(match))
     if halves is None:
         return None
     clock = router_of(context).clock
     batch = FIRST_BATCH if batch_size is None else batch_size
 
-    def join(replies: Sequence[bytes]) -> bytes | None:
-        documents = halves.joined(replies, targets, batch, clock)
+    def merge(replies: Sequence[bytes]) -> bytes | None:
+        documents = halves.joined(replies, targets, batch, clock) if batch else None
         return None if documents is None else cursor_reply(documents, 0, context.namespace, "firstBatch")
-
-    async def rest(answers: Sequence[ShardReply]) -> Result:
-        request = request_of(context, context.raw, args)
-        merged = await merged_results(context, request, halves.split, answers)
-        return await first_reply(context, merged, batch_size=batch_size)
 
     shard_cursor = _READ_HERE if halves.split.merge_stages else cursor
     extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _FROM_MONGOS + _batch_bytes()
-    return Gathering(shards, join, rest, _REPLACED, halves.asked(match) + extra_fields)
+    return AskedPipeline(
+        target=target, merge=merge, without=_REPLACED, add=halves.asked(match) + extra_fields, split=halves.split
+    )
 
 
+_PARSED_ONLY = frozenset(("explain", "let", "collation"))
 _READ_HERE = bson.encode({"batchSize": SHARD_BATCH})
 _FROM_MONGOS = b"\x08fromMongos\0\x01"
 _REPLACED = frozenset((b"pipeline", b"cursor"))
@@ -122,12 +128,4 @@ def _batch_bytes() -> bytes:
     return b"\x10batchBytes\0" + batch_bytes().to_bytes(4, "little")
 
 
-RELAYING = Relaying(
-    of_pipeline,
-    b"\x03cursor\0",
-    aside=frozenset(("explain", "let", "collation")),
-    open_cursor=open_cursor,
-    gather=_gather,
-)
-
-COMMAND = AGGREGATE.command(relayed(run, RELAYING))
+COMMAND = AGGREGATE.command(routed(run, FirstStep(_prepare, CURSOR)))

@@ -13,51 +13,57 @@ from docstore.bson import document_to_python, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Result
 from docstore.commands.requests.view_stages import filter_stages, range_stages
 from docstore.commands.specs.reads import COUNT
 from docstore.errors import CommandError
-from docstore.query.filter.parse import parse_filter
 from docstore.query.value.values import int_of
-from docstore.sharding.routing import Routing
-from mongos.relay.gathered import Gathering
-from mongos.relay.relay import Relaying, relayed
+from mongos.relay.asked import AskedRead, Begun
+from mongos.relay.reading import carried_out
+from mongos.relay.relay import FirstStep, routed
 from mongos.relay.targets import NamespaceTargets
-from mongos.router import router_of
-from mongos.routing.query_context import query_context_of, statement_time
-from mongos.routing.requests import forwarded
-from mongos.routing.targeting import filter_shards
+from mongos.routing.query_context import names_time, query_context_of, statement_time
+from mongos.routing.requests import ShardReply, fields_of
 from mongos.views import first_document, read_below
 
 _COUNT = bson.encode({"$count": "n"})
 _INT32_MAX = 2**31 - 1
 
 
-async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    router = router_of(context)
-    query_context = query_context_of(context, collation=args["collation"])
-    tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
-    skip, limit = args["skip"], abs(args["limit"])
-    time = statement_time(query_context, context.raw)
-
-    async def attempt(routing: Routing) -> int:
-        if routing.primary is None:
-            return 0
-        shards = filter_shards(routing, tree)
-        if len(shards) == 1:
-            answers = await router.ask(context, routing, shards, forwarded(context.raw, add=time))
-            return _counted(answers[0].body)
-        add = time | ({"limit": Int64(skip + limit)} if limit else {})
-        answers = await router.ask(context, routing, shards, forwarded(context.raw, without=("skip", "limit"), add=add))
-        return _of_several((_counted(answer.body) for answer in answers), skip, limit)
-
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     try:
-        count = await router.routed(context, attempt)
+        return await carried_out(context, args, _prepare, begun)
     except CommandError as error:
-        stages = [*filter_stages(args["query"]), *range_stages(skip, limit), _COUNT]
+        stages = [*filter_stages(args["query"]), *range_stages(args["skip"], abs(args["limit"])), _COUNT]
         counted = first_document(await read_below(context, error, stages))
         context.progress.whole_ok = True
         return {"n": 0} if counted is None else document_to_python(counted)
-    return _reply(count)
+
+
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedRead:
+    language = partial(query_context_of, context, None, args["collation"])
+    target = targets.of_filter(args["query"] or EMPTY_DOCUMENT, language, plain=args["collation"] is None)
+    add: dict[str, Any] = statement_time(language(), context.raw) if names_time(context.raw) else {}
+    is_one = len(target.shards) == 1
+    skip, limit = (0, 0) if is_one else (args["skip"], abs(args["limit"]))
+    if limit:
+        add["limit"] = Int64(skip + limit)
+
+    def merge(replies: Iterable[bytes]) -> bytes:
+        total = max(sum(map(_counted, replies)) - skip, 0)
+        count = min(total, limit) if limit else total
+        return bson.encode({"n": count if count <= _INT32_MAX else Int64(count)})
+
+    async def finish(answers: Sequence[ShardReply]) -> bytes:
+        return merge(answer.body for answer in answers)
+
+    return AskedRead(
+        target=target, merge=None if is_one else merge, finish=finish, add=fields_of(add),
+        without=frozenset() if is_one else _APPLIED_HERE,
+    )  # fmt: skip
+
+
+_APPLIED_HERE = frozenset((b"skip", b"limit"))
 
 
 def _counted(reply: bytes) -> int:
@@ -66,33 +72,4 @@ def _counted(reply: bytes) -> int:
     return int_of(value)
 
 
-def _of_several(counts: Iterable[int], skip: int, limit: int) -> int:
-    total = max(sum(counts) - skip, 0)
-    return min(total, limit) if limit else total
-
-
-def _reply(count: int) -> dict[str, Any]:
-    return {"n": count if count <= _INT32_MAX else Int64(count)}
-
-
-def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    shards = targets.of_several(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context))
-    if not shards:
-        return None
-    skip, limit = args["skip"], abs(args["limit"])
-
-    def join(replies: Sequence[bytes]) -> bytes:
-        return bson.encode(_reply(_of_several(map(_counted, replies), skip, limit)))
-
-    add = bson.encode({"limit": Int64(skip + limit)})[4:-1] if limit else b""
-    return Gathering(shards, join, without=frozenset((b"skip", b"limit")), add=add)
-
-
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_filter(args["query"] or EMPTY_DOCUMENT, language),
-    b"\x10n\0",
-    aside=frozenset(("collation",)),
-    gather=_gather,
-)
-
-COMMAND = COUNT.command(relayed(run, RELAYING))
+COMMAND = COUNT.command(routed(run, FirstStep(_prepare, b"\x10n\0")))

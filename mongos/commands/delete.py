@@ -7,21 +7,21 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import DELETE
-from mongos.relay.relay import Relaying, relayed
-from mongos.statements import DELETES, in_language, run_statements
+from mongos.relay.asked import Asked, Begun
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.targets import NamespaceTargets
+from mongos.statements import DELETES, first_request, in_language, run_statements
 
 
-async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    kind = in_language(context, DELETES, args["let"])
-    return await run_statements(context, kind, context.documents("deletes"), ordered=args["ordered"])
+async def run(context: Context, args: Arguments, begun: Begun | None) -> dict[str, Any]:
+    statements = context.documents("deletes")
+    return await run_statements(
+        context, in_language(context, DELETES, args["let"]), statements, ordered=args["ordered"], begun=begun
+    )
 
 
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_statements(args["deletes"], language, DELETES.size),
-    b"\x10n\0",
-    aside=frozenset(("let",)),
-    statements="deletes",
-    counts="delete",
-)
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> Asked | None:
+    return first_request(context, in_language(context, DELETES, args["let"]), args["deletes"], targets)
 
-COMMAND = DELETE.command(relayed(run, RELAYING))
+
+COMMAND = DELETE.command(routed(run, FirstStep(_prepare, b"\x10n\0", statements="deletes", counts="delete")))

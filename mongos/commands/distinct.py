@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import bson
@@ -16,39 +16,24 @@ from docstore.commands.requests.view_stages import filter_stages
 from docstore.commands.specs.reads import DISTINCT
 from docstore.errors import CommandError
 from docstore.kernel.keys.encoding import encode_key
-from docstore.query.filter.parse import parse_filter
 from docstore.query.value.ordering import BINARY
-from docstore.sharding.routing import Routing
 from mongos.merge.snapshot_reads import at_one_time
-from mongos.relay.gathered import Gathering
-from mongos.relay.relay import Relaying, relayed
+from mongos.relay.asked import AskedRead, Begun
+from mongos.relay.reading import carried_out
+from mongos.relay.relay import FirstStep, routed
 from mongos.relay.targets import NamespaceTargets
-from mongos.router import router_of
-from mongos.routing.query_context import query_context_of, statement_time
-from mongos.routing.requests import forwarded
-from mongos.routing.targeting import filter_shards
+from mongos.routing.query_context import names_time, query_context_of, statement_time
+from mongos.routing.requests import ShardReply, fields_of
 from mongos.views import first_document, read_below
 
 
-async def run(context: Context, args: Arguments) -> Result:
-    return await at_one_time(context, partial(_run, args=args))
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
+    return await at_one_time(context, partial(_run, args=args, begun=begun))
 
 
-async def _run(context: Context, args: Arguments) -> bytes:
-    router = router_of(context)
-    query_context = query_context_of(context, collation=args["collation"])
-    tree = parse_filter(args["query"] or EMPTY_DOCUMENT, query_context=query_context)
-    key_of = query_context.ordering.key
-    request = forwarded(context.raw, add=statement_time(query_context, context.raw))
-
-    async def attempt(routing: Routing) -> bytes:
-        if routing.primary is None:
-            return _reply(context, {})
-        answers = await router.ask(context, routing, filter_shards(routing, tree), request)
-        return _joined(context, [answer.body for answer in answers], key_of)
-
+async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     try:
-        return await router.routed(context, attempt)
+        return await carried_out(context, args, _prepare, begun)
     except CommandError as error:
         grouped = first_document(await read_below(context, error, _stages(args)))
         context.progress.whole_ok = True
@@ -57,7 +42,25 @@ async def _run(context: Context, args: Arguments) -> bytes:
     return _reply(context, values_by_key)
 
 
-def _joined(context: Context, replies: Sequence[bytes], key_of: Callable[[Value], bytes]) -> bytes:
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedRead:
+    language = partial(query_context_of, context, None, args["collation"])
+    target = targets.of_filter(args["query"] or EMPTY_DOCUMENT, language, plain=args["collation"] is None)
+    key_of = BINARY.key if args["collation"] is None else language().ordering.key
+    add = statement_time(language(), context.raw) if names_time(context.raw) else {}
+
+    def merge(replies: Iterable[bytes]) -> bytes:
+        return _joined(context, replies, key_of)
+
+    async def finish(answers: Sequence[ShardReply]) -> bytes:
+        return merge(answer.body for answer in answers)
+
+    return AskedRead(
+        target=target, merge=merge if len(target.shards) > 1 else None, finish=finish,
+        add=fields_of(add),
+    )  # fmt: skip
+
+
+def _joined(context: Context, replies: Iterable[bytes], key_of: Callable[[Value], bytes]) -> bytes:
     """The reply with the values of all shards, each once."""
     values_by_key: dict[bytes, Value] = {}
     for reply in replies:
@@ -66,17 +69,6 @@ def _joined(context: Context, replies: Sequence[bytes], key_of: Callable[[Value]
         for value in values(array[1]):
             values_by_key.setdefault(key_of(value), value)
     return _reply(context, values_by_key)
-
-
-def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    shards = targets.of_several(args["query"] or EMPTY_DOCUMENT, partial(query_context_of, context))
-    if not shards:
-        return None
-
-    def join(replies: Sequence[bytes]) -> bytes:
-        return _joined(context, replies, BINARY.key)
-
-    return Gathering(shards, join)
 
 
 def _reply(context: Context, found: Mapping[bytes, Value]) -> bytes:
@@ -99,11 +91,4 @@ def _stages(args: Arguments) -> list[bytes]:
     return stages
 
 
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_filter(args["query"] or EMPTY_DOCUMENT, language),
-    b"\x04values\0",
-    aside=frozenset(("collation",)),
-    gather=_gather,
-)
-
-COMMAND = DISTINCT.command(relayed(run, RELAYING))
+COMMAND = DISTINCT.command(routed(run, FirstStep(_prepare, b"\x04values\0")))

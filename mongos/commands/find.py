@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import bson
 from bson.int64 import Int64
 
 from docstore.aggregation.known_projections import known_projection
@@ -23,10 +22,10 @@ from docstore.commands.declaration import Result
 from docstore.commands.requests.view_stages import batch_size_on_view, find_stages, natural_sort
 from docstore.commands.specs.reads import FIND
 from docstore.errors import Code, CommandError
-from docstore.query.context import QueryContext
+from docstore.kernel.match.form import form_of
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.special_conditions import nearness
-from docstore.query.filter.tree import Filter
+from docstore.query.filter.special_conditions import nearness, special_condition
+from docstore.query.filter.tree import MATCH_ALL, Filter, TextSearch
 from docstore.query.geo.distances import DistanceOrder
 from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import DocumentProjection
@@ -39,28 +38,26 @@ from mongos.merge.opened import opened_reply
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
-from mongos.relay.gathered import Gathering
-from mongos.relay.relay import Relaying, relayed
-from mongos.relay.targets import NamespaceTargets
+from mongos.relay.asked import AskedRead, Begun
+from mongos.relay.reading import carried_out
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.replies import CURSOR
+from mongos.relay.targets import Language, NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of, statement_time
-from mongos.routing.requests import ShardReply, forwarded
-from mongos.routing.targeting import filter_shards
+from mongos.routing.query_context import names_time, query_context_of, statement_time
+from mongos.routing.requests import ShardReply, fields_of
 from mongos.routing.text_index import settle_text_search
 from mongos.views import read_below
 
 
-async def run(context: Context, args: Arguments) -> Result:
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     """Return the first batch; the merged cursor holds the rest."""
-    return await at_one_time(context, partial(_run, args=args))
+    return await at_one_time(context, partial(_run, args=args, begun=begun))
 
 
-async def _run(context: Context, args: Arguments) -> Result:
-    async def attempt(routing: Routing) -> bytes:
-        return await _find(context, args, routing)
-
+async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     try:
-        return await router_of(context).routed(context, attempt)
+        return await carried_out(context, args, _prepare, begun)
     except CommandError as error:
         if error.code != Code.CommandOnShardedViewNotSupportedOnMongod:
             raise
@@ -69,49 +66,93 @@ async def _run(context: Context, args: Arguments) -> Result:
         )
 
 
-async def _find(context: Context, args: Arguments, routing: Routing) -> bytes:
-    router = router_of(context)
-    query_context = query_context_of(context, args["let"], args["collation"])
-    tree = parse_filter(args["filter"] or EMPTY_DOCUMENT, query_context=query_context)
-    skip, limit = args["skip"], args["limit"]
-    if routing.primary is None:
-        empty: MergedCursor = MergedCursor([], Shape(), router.discard, scheduler=router.scheduler)
-        return await first_reply(context, empty, batch_size=None, catalog=True)
-    shards = filter_shards(routing, tree)
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedRead:
+    filter_ = args["filter"] or EMPTY_DOCUMENT
+    language = partial(query_context_of, context, args["let"], args["collation"])
+    plain = args["let"] is None and args["collation"] is None
+    target = targets.of_filter(filter_, language, plain=plain)
+    if not target.shards:
+        return AskedRead(target=target, finish=partial(_nothing, context))
     if args["tailable"]:
-        _check_tailable(args, routing)
-        (answer,) = await router.ask(context, routing, shards, forwarded(context.raw))
-        return await open_tail(context, answer)
-    if args["awaitData"]:
+        _check_tailable(args, targets.routing)
+    elif args["awaitData"]:
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
-    merge = len(shards) > 1
-    if merge:
-        await settle_text_search(context, context.namespace, tree, shards[0])
-    order = _order(args["sort"] or EMPTY_DOCUMENT, tree, query_context) if merge else None
-    if order is not None and args["returnKey"]:
-        raise CommandError(Code.NotImplemented, "keys of several shards hold no order: returnKey goes without a sort")
-    spec = (args["projection"] if order is not None else None) or EMPTY_DOCUMENT
-    projection = None if spec == EMPTY_DOCUMENT else parse_projection(spec, query_context=query_context, tree=tree)
-    without = ["skip", "limit", "singleBatch"] if merge else ["singleBatch"]
-    add = statement_time(query_context, context.raw)
-    if merge and limit:
-        add["limit"] = Int64(skip + limit)
-    if merge:
-        add["batchBytes"] = batch_bytes()
-    if projection is not None:
-        without.append("projection")
-    body = forwarded(context.raw, without=without, add=add)
     unavailable = set[str]() if _may_be_partial(context, args) else None
-    answers = await router.ask(context, routing, shards, body, unavailable=unavailable)
-    partial_results = None if unavailable is None else bool(unavailable)
-    if not merge:
-        shape = Shape()
-        if partial_results is None:
-            return await open_cursor(context, args, answers[0])
-    else:
+    add: dict[str, Any] = statement_time(language(), context.raw) if names_time(context.raw) else {}
+    if len(target.shards) == 1:
+        finish = partial(_of_one, context, args, unavailable)
+        return AskedRead(target=target, finish=finish, add=fields_of(add), unavailable=unavailable)
+    is_formed = plain and form_of(filter_) is not None
+    tree = None if is_formed else parse_filter(filter_, query_context=language())
+    shape = _shape(args, tree, language, plain=plain)
+    is_text = tree is not None and isinstance(special_condition(tree), TextSearch)
+    if shape.limit:
+        add["limit"] = Int64(shape.skip + shape.limit)
+    add["batchBytes"] = batch_bytes()
+    batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
+
+    def merge(replies: Sequence[bytes]) -> bytes | None:
+        documents = None if is_text else joined(replies, shape, targets)
+        if documents is None or (len(documents) >= batch and not 0 < shape.limit <= batch):
+            return None
+        return cursor_reply(documents, 0, context.namespace, "firstBatch")
+
+    async def finish_several(answers: Sequence[ShardReply]) -> bytes:
+        if is_text:
+            assert tree is not None, "it has a text search"
+            try:
+                await settle_text_search(context, context.namespace, tree, target.shards[0])
+            except BaseException:
+                router_of(context).leftovers.discard_answers(answers)
+                raise
+        return await _merged(context, args, shape, answers, unavailable)
+
+    return AskedRead(
+        target=target, merge=merge, finish=finish_several, unavailable=unavailable, add=fields_of(add),
+        without=_MERGED_HERE if shape.project is None else _MERGED_HERE | {b"projection"},
+    )  # fmt: skip
+
+
+def _shape(args: Arguments, tree: Filter | None, language: Language, *, plain: bool) -> Shape:
+    """Return the router's work on the documents of several shards. `tree`: None for a filter without a search."""
+    sort, spec = args["sort"] or EMPTY_DOCUMENT, args["projection"] or EMPTY_DOCUMENT
+    order: Order | None = None
+    if sort != EMPTY_DOCUMENT:
+        parsed = plain_order(sort) if plain else None
+        if parsed is None:
+            parsed = parse_sort(sort, language(), tree or MATCH_ALL)
+        order = parsed.pattern() if parsed else None
+    elif tree is not None:
+        near = nearness(tree)
+        order = None if near is None else DistanceOrder(near)
+    project: Callable[[bytes], bytes] | None = None
+    if order is not None:
+        if args["returnKey"]:
+            raise CommandError(
+                Code.NotImplemented, "keys of several shards hold no order: returnKey goes without a sort"
+            )
+        projection: DocumentProjection | None = known_projection(spec) if plain and spec != EMPTY_DOCUMENT else None
+        if projection is None and spec != EMPTY_DOCUMENT:
+            tree = parse_filter(args["filter"] or EMPTY_DOCUMENT, query_context=language()) if tree is None else tree
+            projection = parse_projection(spec, query_context=language(), tree=tree)
         project = None if projection is None else _projecting(args, projection)
-        shape = Shape(sort=order, skip=skip, limit=limit, project=project)
-    return await _merged(context, args, shape, answers, partial_results=partial_results)
+    return Shape(sort=order, skip=args["skip"], limit=args["limit"], project=project)
+
+
+async def _nothing(context: Context, _answers: Sequence[ShardReply]) -> bytes:
+    router = router_of(context)
+    empty: MergedCursor = MergedCursor([], Shape(), router.discard, scheduler=router.scheduler)
+    return await first_reply(context, empty, batch_size=None, catalog=True)
+
+
+async def _of_one(
+    context: Context, args: Arguments, unavailable: set[str] | None, answers: Sequence[ShardReply]
+) -> bytes:
+    """Return the reply to a find of one shard, with a cursor of this router for the rest."""
+    if args["tailable"]:
+        return await open_tail(context, answers[0])
+    catalog = bool(answers) and batch_comes_last(answers[0].body)
+    return await _merged(context, args, Shape(), answers, unavailable, catalog=catalog)
 
 
 def _may_be_partial(context: Context, args: Arguments) -> bool:
@@ -121,16 +162,14 @@ def _may_be_partial(context: Context, args: Arguments) -> bool:
 
 
 async def _merged(
-    context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply], *,
-    partial_results: bool | None = None,
+    context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply], unavailable: set[str] | None, *,
+    catalog: bool = False,
 ) -> bytes:  # fmt: skip
-    """Return the reply from the shards' answers; a cursor of this router reads the rest. `partial_results`: as in
-    `MergedCursor`.
-    """
+    """Return the reply from the shards' answers; a cursor of this router reads the rest."""
     size = args["batchSize"]
     return await opened_reply(
         context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
-        partial=partial_results,
+        catalog=catalog, partial=None if unavailable is None else bool(unavailable),
     )  # fmt: skip
 
 
@@ -155,72 +194,6 @@ def _check_tailable(args: Arguments, routing: Routing) -> None:
         raise CommandError(Code.BadValue, "cannot use tailable option with the 'singleBatch' option")
 
 
-def _order(sort: bytes, tree: Filter, query_context: QueryContext) -> Order | None:
-    """Return the merge order of the shards' documents; None for any order."""
-    if sort != EMPTY_DOCUMENT:
-        parsed = parse_sort(sort, query_context, tree)
-        return parsed.pattern() if parsed else None
-    near = nearness(tree)
-    return None if near is None else DistanceOrder(near)
+_MERGED_HERE = frozenset((b"skip", b"limit", b"singleBatch"))
 
-
-async def open_cursor(context: Context, args: Arguments, answer: ShardReply) -> bytes:
-    """Return the reply to a find of one shard, with a cursor of this router for the rest."""
-    size = args["batchSize"]
-    return await opened_reply(
-        context, [answer], batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
-        catalog=batch_comes_last(answer.body),
-    )  # fmt: skip
-
-
-def _gather(context: Context, args: Arguments, targets: NamespaceTargets) -> Gathering | None:
-    filter_ = args["filter"] or EMPTY_DOCUMENT
-    batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
-    shape = _plain_shape(args)
-    shards = () if shape is None or not batch else targets.of_several(filter_, partial(query_context_of, context))
-    if shape is None or not shards:
-        return None
-    without = [b"skip", b"limit", b"singleBatch"]
-    if shape.project is not None:
-        without.append(b"projection")
-    add: dict[str, Any] = {"limit": Int64(shape.skip + shape.limit)} if shape.limit else {}
-    add["batchBytes"] = batch_bytes()
-
-    def join(replies: Sequence[bytes]) -> bytes | None:
-        documents = joined(replies, shape, targets)
-        if documents is None or (len(documents) >= batch and not 0 < shape.limit <= batch):
-            return None
-        return cursor_reply(documents, 0, context.namespace, "firstBatch")
-
-    return Gathering(shards, join, partial(_merged, context, args, shape), frozenset(without), bson.encode(add)[4:-1])
-
-
-def _plain_shape(args: Arguments) -> Shape | None:
-    """Return the router's work on the merged documents; None if it depends on the filter or the request."""
-    order = project = None
-    if args["sort"]:
-        if args["returnKey"]:
-            # Who routes it says that it is refused.
-            return None
-        sort_order = plain_order(args["sort"])
-        if sort_order is None:
-            return None
-        order = sort_order.pattern() if sort_order else None
-    if order is not None and args["projection"]:
-        projection = known_projection(args["projection"])
-        if projection is None:
-            return None
-        project = _projecting(args, projection)
-    return Shape(sort=order, skip=args["skip"], limit=args["limit"], project=project)
-
-
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_filter(args["filter"] or EMPTY_DOCUMENT, language),
-    b"\x03cursor\0",
-    aside=frozenset(("let", "collation", "tailable", "awaitData", "allowPartialResults")),
-    counts="query",
-    open_cursor=open_cursor,
-    gather=_gather,
-)
-
-COMMAND = FIND.command(relayed(run, RELAYING))
+COMMAND = FIND.command(routed(run, FirstStep(_prepare, CURSOR, counts="query")))

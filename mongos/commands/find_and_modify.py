@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from docstore.bson.walk import EMPTY_DOCUMENT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Result
 from docstore.commands.specs.writes import FIND_AND_MODIFY
-from docstore.query.filter.parse import parse_filter
-from docstore.sharding.routing import Routing
-from mongos.relay.relay import Relaying, relayed
+from mongos.relay.asked import AskedRead, Begun
+from mongos.relay.reading import carried_out
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.targets import NamespaceTargets
 from mongos.router import router_of
-from mongos.routing.query_context import query_context_of, statement_time
-from mongos.routing.requests import forwarded, whole_request
-from mongos.routing.targeting import documents_only, exact_shard
+from mongos.routing.query_context import names_time, query_context_of, statement_time
+from mongos.routing.requests import ShardReply, fields_of, whole_request
+from mongos.routing.targeting import documents_only
 
 
-async def run(context: Context, args: Arguments) -> bytes:
-    router = router_of(context)
-    await router.ensure_database(context.namespace)
-    query_context = query_context_of(context, args["let"], args["collation"])
-    body = forwarded(whole_request(context), add=statement_time(query_context, context.raw))
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
+    if begun is None:
+        await router_of(context).ensure_database(context.namespace)
+    whole = context.derived(raw=whole_request(context)) if context.sequences else context
     retryable = context.session is not None and context.session.txn_number is not None
-
-    async def attempt(routing: Routing) -> bytes:
-        documents_only(context, routing)
-        # An unsharded collection is on one shard, which reports errors in the query.
-        query = EMPTY_DOCUMENT if routing.collection is None else args["query"] or EMPTY_DOCUMENT
-        shard = exact_shard(routing, parse_filter(query, query_context=query_context), "findAndModify")
-        (answer,) = await router.ask(context, routing, [shard], body, repeatable=retryable)
-        return answer.relayed()
-
-    return await router.routed(context, attempt)
+    return await carried_out(whole, args, _prepare, begun, repeatable=retryable)
 
 
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_one(args["query"] or EMPTY_DOCUMENT, language),
-    b"\x03lastErrorObject\0",
-    aside=frozenset(("let", "collation")),
-)
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedRead:
+    documents_only(context, targets.routing)
+    language = partial(query_context_of, context, args["let"], args["collation"])
+    plain = args["let"] is None and args["collation"] is None
+    target = targets.of_one(args["query"] or EMPTY_DOCUMENT, language, plain=plain)
+    time = statement_time(language(), context.raw) if names_time(context.raw) else {}
+    return AskedRead(target=target, finish=_passed_on, add=fields_of(time))
 
-COMMAND = FIND_AND_MODIFY.command(relayed(run, RELAYING))
+
+async def _passed_on(answers: Sequence[ShardReply]) -> bytes:
+    return answers[0].relayed()
+
+
+COMMAND = FIND_AND_MODIFY.command(routed(run, FirstStep(_prepare, b"\x03lastErrorObject\0")))

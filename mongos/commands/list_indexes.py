@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import LIST_INDEXES
-from docstore.sharding.routing import Routing
 from mongos.merge.opened import opened_reply
-from mongos.relay.relay import Relaying, relayed
-from mongos.router import router_of
-from mongos.routing.broadcast import holders, require_database
-from mongos.routing.requests import ShardReply, forwarded
+from mongos.relay.asked import AskedRead, Begun
+from mongos.relay.reading import carried_out
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.replies import CURSOR
+from mongos.relay.targets import NamespaceTargets
+from mongos.routing.broadcast import owners, require_database
+from mongos.routing.requests import ShardReply
+from mongos.routing.targeting import Target
 
 
-async def run(context: Context, args: Arguments) -> bytes:
-    router = router_of(context)
-
-    async def attempt(routing: Routing) -> bytes:
-        require_database(routing)
-        collection = routing.collection
-        names = sorted(collection.chunks.shards)[:1] if collection is not None else holders(routing)
-        (answer,) = await router.ask(context, routing, names, forwarded(context.raw))
-        return await open_cursor(context, args, answer)
-
-    return await router.routed(context, attempt)
+async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
+    return await carried_out(context, args, _prepare, begun)
 
 
-async def open_cursor(context: Context, _args: Arguments, answer: ShardReply) -> bytes:
-    """The reply to a shard's, whose cursor is read on by one of this router."""
-    return await opened_reply(context, [answer], batch_size=1000, catalog=True)
+def _prepare(context: Context, _args: Arguments, targets: NamespaceTargets) -> AskedRead:
+    require_database(targets.routing)
+    return AskedRead(target=Target((owners(targets.routing)[0],)), finish=partial(_opened, context))
 
 
-RELAYING = Relaying(lambda _args, targets, _language: targets.of_any(), b"\x03cursor\0", open_cursor=open_cursor)
+async def _opened(context: Context, answers: Sequence[ShardReply]) -> bytes:
+    """Return the reply to a shard's, whose cursor is read on by one of this router."""
+    return await opened_reply(context, answers, batch_size=1000, catalog=True)
 
-COMMAND = LIST_INDEXES.command(relayed(run, RELAYING))
+
+COMMAND = LIST_INDEXES.command(routed(run, FirstStep(_prepare, CURSOR)))

@@ -7,21 +7,21 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.writes import UPDATE
-from mongos.relay.relay import Relaying, relayed
-from mongos.statements import UPDATES, in_language, run_statements
+from mongos.relay.asked import Asked, Begun
+from mongos.relay.relay import FirstStep, routed
+from mongos.relay.targets import NamespaceTargets
+from mongos.statements import UPDATES, first_request, in_language, run_statements
 
 
-async def run(context: Context, args: Arguments) -> dict[str, Any]:
-    kind = in_language(context, UPDATES, args["let"])
-    return await run_statements(context, kind, context.documents("updates"), ordered=args["ordered"])
+async def run(context: Context, args: Arguments, begun: Begun | None) -> dict[str, Any]:
+    statements = context.documents("updates")
+    return await run_statements(
+        context, in_language(context, UPDATES, args["let"]), statements, ordered=args["ordered"], begun=begun
+    )
 
 
-RELAYING = Relaying(
-    lambda args, targets, language: targets.of_statements(args["updates"], language, UPDATES.size),
-    b"\x10n\0",
-    aside=frozenset(("let",)),
-    statements="updates",
-    counts="update",
-)
+def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> Asked | None:
+    return first_request(context, in_language(context, UPDATES, args["let"]), args["updates"], targets)
 
-COMMAND = UPDATE.command(relayed(run, RELAYING))
+
+COMMAND = UPDATE.command(routed(run, FirstStep(_prepare, b"\x10n\0", statements="updates", counts="update")))

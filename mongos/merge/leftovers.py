@@ -9,17 +9,16 @@ makes the shard end the work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from docstore.bson import get_field
 from docstore.errors import CommandError
+from docstore.sharding.version import STALE_CODES
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.requests import ShardReply
 from mongos.routing.scatter import LATE_SECONDS, Scatter
 from mongos.routing.shards import Failure, Shards
-
-U = TypeVar("U")
 
 
 class Leftovers:
@@ -30,38 +29,29 @@ class Leftovers:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def answers(
-        self, items: Iterable[U], work: Callable[[U], Coroutine[Any, Any, ShardReply]]
-    ) -> list[ShardReply]:
-        """Do the work for all items concurrently. When all have ended, raises the first error in item order."""
-        tasks = [asyncio.ensure_future(work(item)) for item in items]
-        try:
-            if tasks:
-                await asyncio.wait(tasks)
-            return [task.result() for task in tasks]
-        except BaseException:
-            self._end(self._unwanted(tasks))
-            raise
-
-    async def scattered(
         self,
         shards: Sequence[str],
-        send: Callable[[Scatter, str], bool],
+        scatter: Scatter,
         work: Callable[[str, Failure | None], Coroutine[Any, Any, ShardReply]],
     ) -> list[ShardReply]:
-        """Send a request to all the shards at once. `work` handles the shards that this could not reach or that
-        failed. Errors: as `answers`.
+        """Return the answers of the shards to the requests of `scatter`. `work` handles the shards that it has not
+        asked, and those that failed.
+
+        Errors: when all have ended, the first error in the order of shards; errors that end the request come before
+        those after which it is repeated.
         """
-        scatter = Scatter(self._discard_answer)
         tasks: dict[str, asyncio.Task[ShardReply]] = {}
         try:
             for name in shards:
-                if not send(scatter, name):
+                if not scatter.has_asked(name):
                     tasks[name] = asyncio.ensure_future(work(name, None))
             await scatter.ended()
             for name, failure in scatter.failures.items():
                 tasks[name] = asyncio.ensure_future(work(name, failure))
             if tasks:
                 await asyncio.wait(tasks.values())
+                errors = [task.exception() for task in (tasks[name] for name in shards if name in tasks)]
+                _raise_first([error for error in errors if error is not None])
             return [tasks[name].result() if name in tasks else scatter.answers[name] for name in shards]
         except BaseException:
             scatter.give_up()
@@ -77,9 +67,10 @@ class Leftovers:
     def discard_answers(self, answers: Sequence[ShardReply]) -> None:
         """End the cursors that these answers opened."""
         for answer in answers:
-            self._discard_answer(answer)
+            self.discard_answer(answer)
 
-    def _discard_answer(self, answer: ShardReply) -> None:
+    def discard_answer(self, answer: ShardReply) -> None:
+        """End the cursor that the answer opened."""
         self._end(self._kill(answer))
 
     def stop(self) -> None:
@@ -105,6 +96,15 @@ class Leftovers:
         except CommandError:
             return
         await RemoteCursor(shard, answer, batch_size=None, options={}).kill()
+
+
+def _raise_first(errors: Sequence[BaseException]) -> None:
+    """Raise the first error of another kind than stale routing; else the first."""
+    for error in errors:
+        if not isinstance(error, CommandError) or error.code not in STALE_CODES:
+            raise error
+    if errors:
+        raise errors[0]
 
 
 def _answered(task: asyncio.Task[ShardReply]) -> bool:

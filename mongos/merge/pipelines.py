@@ -36,11 +36,13 @@ from mongos.merge.beside import Beside, read_beside
 from mongos.merge.merged import Finish, MergedCursor, Shape
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.merge.remote import batch_bytes
+from mongos.relay.asked import AskedPipeline, Begun
 from mongos.router import router_of
-from mongos.routing.cache import version_for
+from mongos.routing.cache import Attempt, version_for
 from mongos.routing.query_context import statement_time
 from mongos.routing.requests import ShardReply, cursor_of, forwarded, versioned
-from mongos.routing.shards import Shard
+from mongos.routing.scatter import Scatter
+from mongos.routing.shards import Failure
 from mongos.routing.targeting import filter_shards, primary_of
 from mongos.routing.text_index import settle_text_search
 
@@ -72,17 +74,21 @@ class Request:
         return forwarded(self.base, without=("explain",), add=add)
 
 
-async def open_pipeline(context: Context, request: Request) -> MergedCursor:
-    """Return the merged results of a pipeline."""
-    return await routed_pipeline(context, request, partial(_opened, context))
+async def open_pipeline(context: Context, request: Request, begun: Begun | None = None) -> MergedCursor:
+    """Return the merged results of a pipeline, whose first attempt may have begun."""
+    first = None if begun is None else Attempt(begun.targets.routing, partial(_continued, context, request, begun))
+    return await routed_pipeline(context, request, partial(_opened, context), first)
 
 
 async def routed_pipeline(
-    context: Context, request: Request, attempt: Callable[[Request, Routing], Coroutine[Any, Any, T]]
-) -> T:
-    """Return the result of `attempt` for the request; for a view, of the request on its source."""
+    context: Context, request: Request, attempt: Callable[[Request, Routing], Coroutine[Any, Any, T]],
+    first: Attempt[T] | None = None,
+) -> T:  # fmt: skip
+    """Return the result of `attempt` for the request; for a view, of the request on its source. `first`: the first
+    attempt, which has begun.
+    """
     try:
-        return await router_of(context).cache.routed(request.namespace, partial(attempt, request))
+        return await router_of(context).cache.routed(request.namespace, partial(attempt, request), first)
     except CommandError as error:
         view = error.extra.get("resolvedView")
         if error.code != Code.CommandOnShardedViewNotSupportedOnMongod or view is None:
@@ -145,10 +151,24 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         if not await other_collections.is_new(context, error):
             raise
         return await _opened(context, request, routing)
-    return await merged_results(context, request, split, answers)
+    return await _merged_results(context, request, split, answers)
 
 
-async def merged_results(
+async def _continued(context: Context, request: Request, begun: Begun) -> MergedCursor:
+    """Return the results of the first attempt, which has begun; as `_opened`."""
+    router, routing, asked = router_of(context), begun.targets.routing, begun.asked
+    assert isinstance(asked, AskedPipeline), "the request of a pipeline"
+    try:
+        answers = await router.ask(context, routing, asked.target.shards, asked.body(context.raw), begun=begun.scatter)
+    except CommandError as error:
+        other_collections = await read_beside(context, request.pipeline.others)
+        if not await other_collections.is_new(context, error):
+            raise
+        return await _opened(context, request, routing)
+    return await _merged_results(context, request, asked.split, answers)
+
+
+async def _merged_results(
     context: Context, request: Request, split: SplitPipeline, answers: Sequence[ShardReply]
 ) -> MergedCursor:
     """Return the results of the shards' half, which have arrived, after the router's half."""
@@ -193,13 +213,15 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
     """Run the pipeline over the documents of its first stage from the processes of all shards."""
     router = router_of(context)
 
-    async def one(shard: Shard) -> ShardReply:
-        body = request.body(shard_stages(first, shard.name), {"batchSize": SHARD_BATCH}, {"batchBytes": batch_bytes()})
-        return await shard.command(
+    shards = {shard.name: shard for shard in await router.shards.all()}
+
+    async def one(name: str, _: Failure | None) -> ShardReply:
+        body = request.body(shard_stages(first, name), {"batchSize": SHARD_BATCH}, {"batchBytes": batch_bytes()})
+        return await shards[name].command(
             context.db, body, read_preference=context.read_preference, repeatable=True, deadline=context.deadline
         )
 
-    answers = await router.leftovers.answers(await router.shards.all(), one)
+    answers = await router.leftovers.answers(tuple(shards), Scatter(router.leftovers.discard_answer), one)
     remotes = await router.remotes(context, answers, None)
     own, tail = over_all(context, first, request.pipeline)
     finish = _finish(context, request, tail)

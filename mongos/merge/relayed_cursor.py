@@ -29,7 +29,7 @@ from mongos.limits import MAX_RELAYED_BATCH_BYTES
 from mongos.merge.batches import cursor_reply
 from mongos.merge.merged import MergedCursor
 from mongos.merge.remote import RemoteCursor
-from mongos.relay.replies import success
+from mongos.relay.replies import CURSOR, success
 from mongos.relay.waiting import AwaitedRelay
 from mongos.router import router_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, cursor_of
@@ -37,7 +37,6 @@ from mongos.routing.scatter import LATE_SECONDS
 from mongos.routing.shards import unreachable
 
 _LEFT_OUT = BETWEEN_CLIENT_AND_ROUTER - {b"$db"}
-_BEGINS = b"\x03cursor\0"
 _ASKED = b"\x12getMore\0"
 _ASKED_AT = 4 + len(_ASKED)
 _ID = b"\x12id\0"
@@ -101,7 +100,7 @@ class CursorRelay(AwaitedRelay):
         if sent is None:
             registry.checkin(cursor)
             return False
-        self._begun = True
+        self._started = True
         self._answered = answered
         self._link = upstream[shard.name] = sent[1]
         return True
@@ -136,7 +135,7 @@ class CursorRelay(AwaitedRelay):
 
     def _passed_on(self, reply: bytes) -> bytes:
         """The client's reply. Errors: the shard's."""
-        outcome = success(reply, _BEGINS)
+        outcome = success(reply, CURSOR)
         at = 0 if outcome is None else outcome.end - len(self._name) - 8
         cursor = get_field(reply, "cursor") if at and reply.startswith(self._name, at + 8) else None
         batch = None if cursor is None else get_field(cursor[1], "nextBatch")
@@ -171,7 +170,7 @@ class CursorRelay(AwaitedRelay):
     # In a task
 
     async def _rest(self) -> Result:
-        if not self._begun:
+        if not self._started:
             return await self._run()
         failure = self._failure
         if isinstance(failure, NetworkError):

@@ -1,8 +1,4 @@
-"""The pipelines that may be relayed: they write nothing, run no scripts, and read no other collections but those that
-the shard has.
-
-Invariant: `mongos.merge.pipelines` would send a relayed pipeline whole to the same shard.
-"""
+"""What is known of pipelines from their bytes: those that write nothing and run no scripts, and what they read."""
 
 from __future__ import annotations
 
@@ -11,10 +7,8 @@ from functools import lru_cache
 
 from docstore.bson import OBJECT, elements, get_field
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, STRING, Value, values
-from docstore.commands.arguments import Arguments
 from docstore.query.value.values import text_of
 from mongos.limits import MAX_TEMPLATE_BYTES
-from mongos.relay.targets import Aim, Language, NamespaceTargets
 
 _STAGES = frozenset(
     (
@@ -26,24 +20,6 @@ _STAGES = frozenset(
 _READING = {"$graphLookup": "from", "$lookup": "from", "$unionWith": "coll"}
 """The field with the name of the collection, for stages that read another one."""
 _SCRIPTS = (b"$function\0", b"$accumulator\0", b"$where\0")
-
-
-def of_pipeline(arguments: Arguments, targets: NamespaceTargets, language: Language) -> Aim | None:
-    """Return the shard that an aggregate targets as a whole, by its first `$match`."""
-    stages: Sequence[bytes] = arguments["pipeline"]
-    if not isinstance(arguments.value, str) or not is_plain_cursor(arguments["cursor"]):
-        return None
-    filter_ = leading_filter(stages)
-    tail = stages if filter_ is None else stages[1:]
-    if leading_filter(tail) is not None:
-        # Both determine where the documents are.
-        return None
-    names = read_beside(tuple(tail)) if are_few(tail) else None
-    aim = None if names is None else targets.of_filter(filter_ or EMPTY_DOCUMENT, language)
-    if aim is None or not names:
-        return aim
-    routing_field = targets.beside(names, aim.shard)
-    return None if routing_field is None else aim._replace(more=routing_field)
 
 
 def are_few(stages: Sequence[bytes]) -> bool:
@@ -59,7 +35,7 @@ def leading_filter(stages: Sequence[bytes]) -> bytes | None:
 
 @lru_cache(maxsize=512)
 def read_beside(stages: tuple[bytes, ...]) -> frozenset[str] | None:
-    """Return the other collections that stages read; None if they cannot be relayed."""
+    """Return the other collections that stages read; None if they must be parsed."""
     collections: set[str] = set()
     for stage in stages:
         fields = elements(stage)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from docstore.bson import document_from, elements, get_field
 from docstore.commands.gossip import encode_times
 
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
@@ -17,7 +16,8 @@ _BEFORE_TIME = _TAIL[: _TAIL.index(b"\x11clusterTime\0") + len(b"\x11clusterTime
 _TIME_AT = len(_BEFORE_TIME)
 _NAME = b"\x11operationTime\0"
 _NAME_AT = _TAIL.index(_NAME)
-_STATEMENTS = frozenset(("n", "writeErrors", "retriedStmtIds", "upserted", "nModified", "writeConcernError"))
+CURSOR = b"\x03cursor\0"
+"""The first bytes of replies with a cursor."""
 
 
 class Success(NamedTuple):
@@ -41,16 +41,3 @@ def success(reply: bytes, begins: bytes) -> Success | None:
 def own_fields(reply: bytes, end: int) -> bytes:
     """Return the document of a reply's own fields, which end at `end`."""
     return b"".join(((end + 1).to_bytes(4, "little"), memoryview(reply)[4:end], b"\0"))
-
-
-def of_statements(reply: bytes) -> bytes:
-    """Return the fields that a router passes on from a reply to a batch of statements."""
-    return document_from(field for field in elements(reply) if field[0] in _STATEMENTS)
-
-
-def statement_error(reply: bytes) -> int:
-    """Return the error code of the only statement of a batch; 0 if it succeeded."""
-    errors = get_field(reply, "writeErrors")
-    row = None if errors is None else get_field(errors[1], "0")
-    code = None if row is None else get_field(row[1], "code")
-    return 0 if code is None else int.from_bytes(code[1], "little", signed=True)

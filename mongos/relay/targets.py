@@ -1,26 +1,26 @@
-"""Prepared targets: the shard that a request is for, found from its bytes.
+"""The targets of filters: from their bytes where the shape of the filter is known, else from the parsed filter.
 
 The position of the shard key's values in a filter is found once for its shape (`docstore.kernel.match.form`). Further
 filters of the shape only encode these values and look them up in the chunk map. A filter that bounds the key's first
-field without fixing the key is parsed each time.
+field without fixing the key is parsed each time, and so is one without a shape: a long one, a text or geo search, one
+under a collation or with variables.
 
 Invariants:
 
-- the target is that of `mongos.routing.targeting` under the same routing;
-- there is none for filters too long to have a shape, nor for text and geo searches;
+- the target is that of `mongos.routing.targeting` under the same routing, and so are the errors of a filter that is
+  parsed;
 - targets prepared under one routing are not used under another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import is_not
 from typing import NamedTuple, Protocol
 
 import bson
 
-from docstore.bson import OBJECT, Value, append_fields, document_from, elements, encoded_fields, get_field
-from docstore.errors import CommandError
+from docstore.bson import OBJECT, Value, document_from, elements, encoded_fields, get_field
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.match.form import form_of
 from docstore.namespace import split_namespace
@@ -32,7 +32,9 @@ from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import shards_for_filter
 from mongos.limits import MAX_TARGET_FORMS, MAX_TARGET_NAMESPACES
+from mongos.routing.cache import version_for
 from mongos.routing.requests import other_versions, version_field
+from mongos.routing.targeting import Target, delete_target, exact_shard, filter_shards, primary_of, update_target
 
 _ENDED = b"\x12id\0" + bytes(8)
 _CURSOR_AT = 4 + len(b"\x03cursor\0") + 4
@@ -42,17 +44,6 @@ _UNKEYED: tuple[int, ...] = ()
 
 Language = Callable[[], QueryContext]
 """Returns the context for parsing filters; called on first use."""
-
-
-class Aim(NamedTuple):
-    """The target shard of a request. `chunk`: the chunk to which it writes `size` bytes; None if they are not
-    counted. `more`: encoded fields to add for the shard.
-    """
-
-    shard: str
-    chunk: Chunk | None = None
-    size: int = 0
-    more: bytes = b""
 
 
 class KnownRouting(Protocol):
@@ -80,7 +71,8 @@ class NamespaceTargets:
     """The prepared targets of one namespace under one routing."""
 
     __slots__ = (
-        "_beside", "_cache", "_first", "_last", "_only", "_places", "_versions", "_whole_batch", "all_shards", "routing"
+        "_beside", "_by_form", "_cache", "_first", "_last", "_only", "_places", "_targets", "_versions", "_whole_batch",
+        "all_shards", "routing",
     )  # fmt: skip
 
     def __init__(self, routing: Routing, cache: KnownRouting) -> None:
@@ -90,7 +82,10 @@ class NamespaceTargets:
         name = routing.namespace.encode() + b"\0"
         self._whole_batch = b"\x12id\0" + bytes(8) + b"\x02ns\0" + len(name).to_bytes(4, "little") + name + b"\0"
         self._places: dict[bytes, tuple[int, ...]] = {}
+        self._targets: dict[str, Target] = {}
         self._versions: dict[str, bytes] = {}
+        # Keys of column families are calculated, not values of a filter.
+        self._by_form = routing.collection is None or routing.collection.partitioner is None
         self._first = b""
         # The shards of the last filter that was read for them.
         self._last: tuple[bytes, tuple[str, ...]] = (b"", ())
@@ -109,7 +104,8 @@ class NamespaceTargets:
         """Return the field with the shard version of a request."""
         field = self._versions.get(shard)
         if field is None:
-            field = self._versions[shard] = version_field(self.routing.shard_version(shard))
+            version = version_for(self.routing, shard)
+            field = self._versions[shard] = b"" if version is None else version_field(version)
         return field
 
     def beside(self, names: frozenset[str], shard: str) -> bytes | None:
@@ -138,37 +134,60 @@ class NamespaceTargets:
         suffix = self._whole_batch
         return reply.startswith(suffix, end - len(suffix)) or reply.startswith(_ENDED, _CURSOR_AT)
 
-    def of_any(self) -> Aim | None:
-        """Return a shard that has some of the collection."""
-        collection = self.routing.collection
-        name = self._only if collection is None else min(collection.chunks.counts)
-        return None if name is None else Aim(name)
+    def of_filter(self, filter_: bytes, language: Language, *, plain: bool = True) -> Target:
+        """Return the shards that may have matches of the filter; none without a database.
 
-    def of_filter(self, filter_: bytes, language: Language) -> Aim | None:
-        """Return the target of a filter if all matches are on one shard."""
-        formed = form_of(filter_)
+        `plain`: the request has no collation and no variables. Errors: those of the filter.
+        """
+        if self.routing.primary is None:
+            parse_filter(filter_, query_context=language())
+            return Target(())
+        formed = form_of(filter_) if plain and self._by_form else None
         if formed is None:
-            return None
+            return Target(tuple(filter_shards(self.routing, parse_filter(filter_, query_context=language()))))
         positions = self._known_places(formed[0], filter_, language)
-        if positions is None:
-            return None
         if positions is not _UNKEYED:
-            return Aim(self._chunk(positions, formed[1]).shard)
+            return self._on(self._chunk(positions, formed[1]).shard)
         if self._only is not None:
-            return Aim(self._only)
-        shards = self._bounded(formed[0], filter_, language)
-        return Aim(shards[0]) if len(shards) == 1 else None
+            return self._on(self._only)
+        return Target(self._bounded(formed[0], filter_, language))
 
-    def of_several(self, filter_: bytes, language: Language) -> tuple[str, ...]:
-        """Return the shards that may have matches of the filter if they are several; else none."""
-        formed = form_of(filter_) if self.all_shards else None
-        if formed is None or self._known_places(formed[0], filter_, language) is not _UNKEYED:
-            return ()
-        shards = self._bounded(formed[0], filter_, language)
-        return shards if len(shards) > 1 else ()
+    def of_one(self, filter_: bytes, language: Language, *, plain: bool = True) -> Target:
+        """Return the shard of the one document that a findAndModify changes. Errors: ShardKeyNotFound; those of the
+        filter, except for a collection on one shard, which reports them.
+        """
+        if self.routing.collection is None:
+            return self._on(primary_of(self.routing))
+        chunk = self._chunk_of(filter_, language) if plain else None
+        if chunk is None:
+            tree = parse_filter(filter_, query_context=language())
+            return self._on(exact_shard(self.routing, tree, "findAndModify"))
+        return self._on(chunk.shard)
+
+    def of_update(self, statement: bytes, language: Language, *, plain: bool = True) -> Target:
+        """Return the target of an update statement. Errors: those of `update_target`."""
+        if self.routing.collection is None:
+            return self._on(primary_of(self.routing))
+        chunk = self._chunk_of_statement(statement, language) if plain else None
+        if chunk is None:
+            return update_target(self.routing, statement, language())
+        return Target((chunk.shard,), chunk)
+
+    def of_delete(self, statement: bytes, language: Language, *, plain: bool = True) -> Target:
+        """Return the target of a delete statement. Errors: those of `delete_target`."""
+        if self.routing.collection is None:
+            return self._on(primary_of(self.routing))
+        chunk = self._chunk_of_statement(statement, language) if plain else None
+        return delete_target(self.routing, statement, language()) if chunk is None else self._on(chunk.shard)
+
+    def _on(self, shard: str) -> Target:
+        target = self._targets.get(shard)
+        if target is None:
+            target = self._targets[shard] = Target((shard,))
+        return target
 
     def _bounded(self, form: bytes, filter_: bytes, language: Language) -> tuple[str, ...]:
-        """The shards for a filter that does not fix the shard key, but may bound it."""
+        """The shards for a filter that does not fix the shard key, but may bound it. Errors: those of the filter."""
         if self._first not in form:
             return self.all_shards
         last_filter, shards = self._last
@@ -176,78 +195,32 @@ class NamespaceTargets:
             return shards
         collection = self.routing.collection
         assert collection is not None, "what is not sharded is on one shard"
-        try:
-            tree = parse_filter(filter_, query_context=language())
-        except CommandError:
-            # The full routing reports the error.
-            return ()
-        shards = tuple(shards_for_filter(collection.chunks, tree))
+        shards = tuple(shards_for_filter(collection.chunks, parse_filter(filter_, query_context=language())))
         self._last = filter_, shards
         return shards
 
-    def versioned(self, body: bytes, shard: str) -> bytes:
-        """Return the request with the shard version."""
-        return append_fields(body, self.version(shard))
-
-    def of_one(self, filter_: bytes, language: Language, size: int = 0) -> Aim | None:
-        """Return the target of a write whose filter fixes the shard key; it writes `size` bytes to the chunk."""
-        if self.routing.collection is None:
-            return None if self._only is None else Aim(self._only)
-        key_parts = self._formed(filter_, language)
-        if key_parts is None or key_parts[0] is _UNKEYED:
-            return None
-        chunk = self._chunk(*key_parts)
-        return Aim(chunk.shard, chunk if size else None, size)
-
-    def of_statements(
-        self, statements: Sequence[bytes], language: Language, size: Callable[[bytes], int]
-    ) -> Aim | None:
-        """Return the target of the only statement of an update or delete, `{q, ...}`."""
-        if len(statements) != 1:
-            return None
-        statement = statements[0]
+    def _chunk_of_statement(self, statement: bytes, language: Language) -> Chunk | None:
+        """Return the chunk of `{q, ...}` if the bytes of its filter fix the shard key."""
         filter_value = get_field(statement, "q")
         if filter_value is None or filter_value[0] != OBJECT:
             return None
-        if self.routing.collection is not None and (get_field(statement, "collation") or get_field(statement, "c")):
+        if get_field(statement, "collation") or get_field(statement, "c"):
             # The filter means something else.
             return None
-        return self.of_one(filter_value[1], language, size(statement))
+        return self._chunk_of(filter_value[1], language)
 
-    def of_documents(self, documents: Sequence[bytes]) -> Aim | None:
-        """Return the target of the only new document if it has its `_id` and a shard key."""
-        if len(documents) != 1:
-            return None
-        document = documents[0]
-        if get_field(document, "_id") is None:
-            return None
-        collection = self.routing.collection
-        if collection is None:
-            return None if self._only is None else Aim(self._only)
-        try:
-            chunk = collection.chunks.chunk_at(collection.key.key_of(document))
-        except CommandError:
-            return None
-        return Aim(chunk.shard, chunk, len(document))
-
-    def _formed(self, filter_: bytes, language: Language) -> tuple[tuple[int, ...], list[Value]] | None:
-        """Return (positions of the shard key's values, values) of a filter; None if it cannot be prepared."""
-        formed = form_of(filter_)
+    def _chunk_of(self, filter_: bytes, language: Language) -> Chunk | None:
+        """Return the chunk of a filter whose bytes fix the shard key. Errors: those of the filter."""
+        formed = form_of(filter_) if self._by_form else None
         if formed is None:
             return None
         positions = self._known_places(formed[0], filter_, language)
-        return None if positions is None else (positions, formed[1])
+        return None if positions is _UNKEYED else self._chunk(positions, formed[1])
 
-    def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...] | None:
-        """Return the positions of the shard key's values in a shape; None if the filter is refused."""
+    def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...]:
+        """Return the positions of the shard key's values in a shape. Errors: those of the filter."""
         positions = self._places.get(form)
-        if positions is None:
-            try:
-                positions = self._prepare(form, filter_, language())
-            except CommandError:
-                # The full routing reports the error.
-                return None
-        return positions
+        return self._prepare(form, filter_, language()) if positions is None else positions
 
     def _chunk(self, places: tuple[int, ...], values: list[Value]) -> Chunk:
         collection = self.routing.collection
@@ -274,15 +247,16 @@ class PreparedTargets:
         self._cache = cache
         self._by_namespace: dict[str, NamespaceTargets] = {}
 
-    def of(self, namespace: str) -> NamespaceTargets | None:
-        """Return the targets of a namespace; None if its routing is not cached, or is of a column family."""
+    def known(self, namespace: str) -> NamespaceTargets | None:
+        """Return the targets of a namespace; None if its routing is not cached."""
         routing = self._cache.known(namespace)
-        if routing is None:
-            return None
+        return None if routing is None else self.under(routing)
+
+    def under(self, routing: Routing) -> NamespaceTargets:
+        """Return the targets of a namespace under this routing."""
+        namespace = routing.namespace
         targets = self._by_namespace.get(namespace)
         if targets is None or targets.routing is not routing:
-            if routing.collection is not None and routing.collection.partitioner is not None:
-                return None
             if len(self._by_namespace) >= MAX_TARGET_NAMESPACES:
                 self._by_namespace.clear()
             targets = self._by_namespace[namespace] = NamespaceTargets(routing, self._cache)

@@ -12,15 +12,15 @@ from docstore.commands.operations.relay import Relay
 
 
 class AwaitedRelay(Relay):
-    """A relay to await. `_begun`: `start` was tried before, and is not called again."""
+    """A relay to await. `_started`: `start` was tried before, and is not called again."""
 
-    _begun = False
+    _started = False
 
     def __await__(self) -> Generator[Any, Any, Result]:
         return self._whole().__await__()
 
     async def _whole(self) -> Result:
-        if not self._begun:
+        if not self._started:
             result = await answer_of(self)
             if result is not None:
                 return result

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from docstore.errors import STATE_CHANGE_CODES, Code, CommandError
 from docstore.namespace import split_namespace
@@ -30,6 +31,14 @@ UNAVAILABLE_CODES = UNREACHABLE_CODES | STATE_CHANGE_CODES | {Code.NetworkTimeou
 """Codes of a shard without a member that serves the request."""
 _ON_CONFIG_SERVERS = frozenset(("admin", "config"))
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[T]):
+    """An attempt of an operation that has begun under this routing. `finish` returns its result."""
+
+    routing: Routing
+    finish: Callable[[], Awaitable[T]]
 
 
 class RoutingCache:
@@ -107,16 +116,21 @@ class RoutingCache:
         for namespace in [key for key in self._known if split_namespace(key)[0] == db]:
             del self._known[namespace]
 
-    async def routed(self, namespace: str, operation: Callable[[Routing], Awaitable[T]]) -> T:
-        """Run an operation with the cached routing; retry with a fresh one while shards call it stale."""
+    async def routed(
+        self, namespace: str, operation: Callable[[Routing], Awaitable[T]], first: Attempt[T] | None = None
+    ) -> T:
+        """Run an operation with the cached routing; retry with a fresh one while shards call it stale. `first`: the
+        first attempt, which has begun.
+        """
         for attempt in range(MAX_ATTEMPTS):
-            routing = await self.get(namespace)
+            routing = await self.get(namespace) if first is None else first.routing
             try:
-                return await operation(routing)
+                return await (operation(routing) if first is None else first.finish())
             except CommandError as error:
                 self.doubt(namespace, error)
                 if error.code not in STALE_CODES or attempt == MAX_ATTEMPTS - 1:
                     raise
+            first = None
             await self.settle(namespace, routing, attempt)
         raise AssertionError("unreachable")
 

@@ -64,7 +64,12 @@ def whole_request(context: Context) -> bytes:
 def forwarded(raw: bytes, *, without: Iterable[str] = (), add: Mapping[str, Any] | None = None) -> bytes:
     """The request of a client as it goes to a shard: `without` names more fields to leave out, `add` goes last."""
     left_out = BETWEEN_CLIENT_AND_ROUTER.union(name.encode() for name in (*without, *(add or ())))
-    return without_fields(raw, left_out, encoded_fields(bson.encode(add)) if add else b"")
+    return without_fields(raw, left_out, fields_of(add or {}))
+
+
+def fields_of(added: Mapping[str, Any]) -> bytes:
+    """Return the encoded fields."""
+    return encoded_fields(bson.encode(added)) if added else b""
 
 
 def versioned(body: bytes, version: ShardVersion | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Concurrent requests to several shards over idle connections: one future for all answers.
+"""Concurrent requests to one or several shards over idle connections: one call, or one future, for all answers.
 
 Invariants:
 
@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from docstore.errors import CommandError
@@ -33,7 +33,7 @@ class Scatter:
         unwanted: Callable[[ShardReply], None],
         *,
         late_seconds: float = LATE_SECONDS,
-        ended: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         """`ended` is called with the last answer, unless the operation was given up."""
         self._ended = ended
@@ -46,13 +46,33 @@ class Scatter:
         # The timers that close abandoned connections; None before the answers are given up.
         self._closing: dict[str, asyncio.TimerHandle] | None = None
 
-    def send(self, shard: Shard, body: bytes) -> bool:
-        """Send a request that has its `$db` to the shard's primary; False if that is not possible at once."""
-        sent = shard.send(body, partial(self._take, shard))
+    def send(
+        self,
+        shard: Shard,
+        body: bytes,
+        *,
+        sequences: Mapping[str, list[bytes]] | None = None,
+        upstream: dict[str, object] | None = None,
+    ) -> bool:
+        """Send a request that has its `$db` to the shard's primary; False if that is not possible at once.
+
+        `upstream`: the connections of the client's earlier requests by shard; they are preferred, and noted.
+        """
+        name, take = shard.name, partial(self._take, shard)
+        if upstream is None:
+            sent = shard.send(body, take, sequences=sequences)
+        else:
+            sent = shard.send(body, take, sequences=sequences, before=upstream.get(name))
         if sent is None:
             return False
-        self._waiting[shard.name] = sent
+        self._waiting[name] = sent
+        if upstream is not None:
+            upstream[name] = sent[1]
         return True
+
+    def has_asked(self, name: str) -> bool:
+        """True if the shard was sent the request."""
+        return name in self._waiting or name in self.answers or name in self.failures
 
     async def ended(self) -> None:
         """Wait for the last answer."""
@@ -62,6 +82,8 @@ class Scatter:
 
     def give_up(self) -> None:
         """Give the answers up: those still to come go to `unwanted`."""
+        if self._closing is not None:
+            return
         later = asyncio.get_running_loop().call_later
         self._closing = {name: later(self._late_seconds, link.close) for name, (_, link) in self._waiting.items()}
         for answer in self.answers.values():
@@ -88,4 +110,5 @@ class Scatter:
         if not self._waiting:
             if self._done is not None and not self._done.done():
                 self._done.set_result(None)
-            self._ended()
+            if self._ended is not None:
+                self._ended()

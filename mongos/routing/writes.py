@@ -23,10 +23,12 @@ from docstore.sharding.chunk import Chunk
 from docstore.sharding.routing import Routing
 from docstore.sharding.targeting import KeyRanges
 from docstore.wire import MAX_MESSAGE_BYTES
+from mongos.relay.asked import Begun
 from mongos.routing.cache import MAX_ATTEMPTS, RoutingCache, is_stale, version_for
 from mongos.routing.progress import Part, Progress
 from mongos.routing.query_context import names_time, query_context_of, statement_time
 from mongos.routing.requests import forwarded, versioned
+from mongos.routing.scatter import Scatter
 from mongos.routing.shards import Shards, each
 from mongos.routing.targeting import Target
 
@@ -146,8 +148,8 @@ class BatchWrite:
         """The reply. Errors: those of `carry_out`."""
         return (await self.carry_out()).reply()
 
-    async def carry_out(self) -> Outcome:
-        """Carry out the batch and return its results.
+    async def carry_out(self, begun: Begun | None = None) -> Outcome:
+        """Carry out the batch, whose only statement may have begun, and return its results.
 
         Errors: StaleConfig when the routing never settles; those of the whole batch. "Not primary" is among them only
         if no shard has done anything.
@@ -156,13 +158,14 @@ class BatchWrite:
         stale_rounds = 0
         while self._pending and not (self._ordered and self._outcome.errors):
             self._context.operation.check()
-            routing = await self._cache.get(namespace)
+            routing = await self._cache.get(namespace) if begun is None else begun.targets.routing
             if routing.primary is None:
                 await self._ensure_database(namespace)
                 continue
-            requests, due = await self._next_requests(routing)
+            requests, due = await self._next_requests(routing) if begun is None else self._begun_request(begun)
+            scatter, begun = None if begun is None else begun.scatter, None
             try:
-                await each(requests, functools.partial(self._send, routing))
+                await each(requests, functools.partial(self._send, routing, scatter))
             except CommandError as error:
                 self._cache.doubt(namespace, error)
                 raise (interrupted(error) if self._answered else error) from error.__cause__
@@ -179,6 +182,14 @@ class BatchWrite:
             if due is not None:
                 await self._accounting.look(routing, due)
         return self._outcome
+
+    def _begun_request(self, begun: Begun) -> tuple[list[_Request], Chunk | None]:
+        """Return the request of the statement that was sent before the batch, as `_next_requests`."""
+        target = begun.asked.target
+        index = self._pending.popleft()
+        self._begun = {index}
+        self._counted.add(index)
+        return [_Request(target.shards[0], [index])], target.chunk if begun.due else None
 
     async def _next_requests(self, routing: Routing) -> tuple[list[_Request], Chunk | None]:
         """Return the next requests, one per shard and one per partly done statement, and the chunk to check after
@@ -246,8 +257,10 @@ class BatchWrite:
         progress = self._progress.get(index)
         return progress is not None and progress.narrow
 
-    async def _send(self, routing: Routing, request: _Request) -> None:
-        """Send one request and process its reply, or note that all of it is stale."""
+    async def _send(self, routing: Routing, scatter: Scatter | None, request: _Request) -> None:
+        """Send one request and process its reply, or note that all of it is stale. `scatter`: where it was sent before,
+        so that only its answer, or what follows from its failure, is awaited.
+        """
         add: dict[str, Any] = {}
         session = self._context.session
         repeatable = session is not None and session.txn_number is not None
@@ -262,12 +275,16 @@ class BatchWrite:
             add |= statement_time(query_context_of(self._context), self._base, *statements)
         body = versioned(forwarded(self._base, add=add), version_for(routing, request.shard))
         shard = await self._shards.get(request.shard)
+        answer = failure = None
+        if scatter is not None:
+            answer, failure = scatter.answers.get(request.shard), scatter.failures.get(request.shard)
         try:
-            answer = await shard.command(
-                self._context.db, body,
-                sequences={self._kind.field: statements},
-                repeatable=repeatable, deadline=self._context.deadline,
-            )  # fmt: skip
+            if answer is None:
+                answer = await shard.command(
+                    self._context.db, body,
+                    sequences={self._kind.field: statements},
+                    repeatable=repeatable, deadline=self._context.deadline, failure=failure,
+                )  # fmt: skip
         except CommandError as error:
             if not is_stale(error.code):
                 raise

@@ -30,9 +30,9 @@ from docstore.sharding.routing import CollectionRouting, Routing
 from docstore.sharding.version import Lastmod
 from docstore.wire.message import Message
 from mongos.router import Balancing, Router, RouterProcess, ScriptProcesses
+from mongos.routing.cache import RoutingCache
 from mongos.routing.gossip import Gossip
-from mongos.routing.requests import ShardReply
-from mongos.routing.shards import Failure
+from mongos.routing.shards import Shard
 from mongos.table import TABLE
 from tests.unit.node.local import LocalNode
 
@@ -42,12 +42,11 @@ ABSENT = "absent"
 """A database that no shard has."""
 KEY = ShardKey(("k",))
 _OK = b"\x01ok\0\0\0\0\0\0\0\xf0\x3f"
-
 _ANY = object()
 
 
-class LocalShard:
-    """One shard: a node, and what it was asked."""
+class LocalShard(Shard):
+    """One shard: a node, and what it was asked. What follows from failures is up to the router's own code."""
 
     def __init__(self, name: str, *, replicated: bool = False) -> None:
         self.name = name
@@ -56,40 +55,22 @@ class LocalShard:
         self.asked: list[dict[str, Any]] = []
         self.relayed = 0
         self.scattered = 0
-        """Requests that were answered by a call: those of one shard, and those that went to several at once."""
+        """Requests that were answered by a call: those of a first step, and those of a task."""
         self.idle = True
         """Whether a connection is."""
         self.gone = False
         """Whether it cannot be reached."""
         self.answers: list[dict[str, Any] | NetworkError] = []
         self.suspected = 0
-        self.client = SimpleNamespace(suspect=self._suspect)
+        self.client = cast(Any, SimpleNamespace(suspect=self._suspect, select=self._select))
+        self._clock = time.monotonic
         self.others: list[LocalShard] = []
         """Of the primary shard: whom it asks too when the indexes of a sharded collection change."""
 
-    async def command(
-        self,
-        db: str,
-        body: bytes | Mapping[str, Any],
-        *,
-        sequences: Mapping[str, list[bytes]] | None = None,
-        failure: Failure | None = None,
-        **_: Any,
-    ) -> ShardReply:
-        if failure is not None and isinstance(failure.error, CommandError):
-            raise failure.error
+    async def _select(self, *_: Any, **__: Any) -> str:
         if self.gone:
             raise CommandError(Code.HostUnreachable, "it is gone")
-        request = bson.decode(body) if isinstance(body, bytes) else dict(body)
-        self.asked.append(request)
-        if "_shardsvrChangeCollection" in request:
-            reply = await self._change(request)
-        else:
-            reply = await self.node.reply(request, db, sequences=sequences)
-        if not reply["ok"]:
-            extra = {name: value for name, value in reply.items() if name not in ("ok", "code", "codeName", "errmsg")}
-            raise CommandError(reply.get("code", 0), reply["errmsg"], extra=extra)
-        return ShardReply(self.name, f"{self.name}:1", bson.encode(reply))
+        return f"{self.name}:1"
 
     def send(
         self,
@@ -136,10 +117,22 @@ class LocalShard:
         shards = (self, *self.others)
         return {"shards": {each.name: await each.node.reply(request["request"], database) for each in shards}, "ok": 1}
 
-    async def at(self, _address: str, db: str, body: bytes | Mapping[str, Any], **_: Any) -> bytes:
+    async def at(
+        self, address: str, db: str, body: bytes | Mapping[str, Any], *,
+        sequences: Mapping[str, list[bytes]] | None = None, **_: Any,
+    ) -> bytes:  # fmt: skip
         if self.gone:
-            raise NetworkError(f"{self.name}:1", "it is gone", sent=False)
-        return (await self.command(db, body)).body
+            raise NetworkError(address, "it is gone", sent=False)
+        request = bson.decode(body) if isinstance(body, bytes) else dict(body)
+        self.asked.append(request)
+        if "_shardsvrChangeCollection" in request:
+            reply = await self._change(request)
+        else:
+            reply = await self.node.reply(request, db, sequences=sequences)
+        if not reply["ok"]:
+            extra = {name: value for name, value in reply.items() if name not in ("ok", "code", "codeName", "errmsg")}
+            raise CommandError(reply.get("code", 0), reply["errmsg"], extra=extra)
+        return bson.encode(reply)
 
     async def end_cursor(self, _address: str, db: str, collection: str, cursor_id: int) -> None:
         await self.node.reply({"killCursors": collection, "cursors": [Int64(cursor_id)]}, db)
@@ -229,8 +222,8 @@ class LocalCluster:
     async def all(self) -> list[LocalShard]:
         return [self.a, self.b]
 
-    async def routed(self, namespace: str, operation: Any) -> Any:
-        return await operation(await self.get(namespace))
+    async def routed(self, namespace: str, operation: Any, first: Any = None) -> Any:
+        return await RoutingCache.routed(cast(Any, self), namespace, operation, first)
 
     async def settle(self, namespace: str, _used: Routing, _attempt: int) -> None:
         self.settled.append(namespace)

@@ -13,7 +13,7 @@ from docstore.errors import Code
 from docstore.net import NetworkError
 from docstore.wire.message import Message
 from mongos.merge import halves, joined
-from mongos.relay.gathered import GatheredRelay
+from mongos.relay.relay import RoutedRequest
 from tests.unit.mongos.local import LocalCluster
 from tests.unit.mongos.test_relay import Pair, filled
 from tests.unit.node.local import loop
@@ -50,20 +50,21 @@ GATHERED: dict[str, dict[str, Any]] = {
     "$facet": _pipeline(
         {"$match": {"x": 1}}, {"$facet": {"n": [_COUNT], "one": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}
     ),
-}
-OTHERS: dict[str, dict[str, Any]] = {
-    "a range of one shard": {"find": "c", "filter": {"k": {"$gt": 30}}},
-    "a range of one shard, counted": _pipeline({"$match": {"k": {"$gt": 30}}}, _COUNT),
     "no batch": {"find": "c", "batchSize": 0},
     "a place in an array": {"find": "c", "filter": {"x": 1}, "sort": {"x": 1}, "projection": {"x.$": 1}},
     "a request's variable": {"find": "c", "sort": {"x": 1}, "projection": {"now": "$$NOW"}},
     "a collation": {"find": "c", "collation": {"locale": "en", "strength": 1}},
+    "a string under a collation": {"find": "c", "filter": {"k": "x"}, "collation": {"locale": "en", "strength": 1}},
+    "no first batch": {**_pipeline({"$match": {"x": 1}}), "cursor": {"batchSize": 0}},
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "a range of one shard": {"find": "c", "filter": {"k": {"$gt": 30}}},
+    "a range of one shard, counted": _pipeline({"$match": {"k": {"$gt": 30}}}, _COUNT),
     "time": {"find": "c", "maxTimeMS": 10000},
     "a $match that moves forward": _pipeline({"$match": {"x": 1}}, {"$set": {"y": 1}}, {"$match": {"k": 3}}),
     "another collection": _pipeline({"$match": {"x": 1}}, {"$unionWith": "d"}, _COUNT),
     "the time": _pipeline({"$match": {"x": 1}}, {"$project": {"later": {"$gt": ["$$NOW", "$x"]}}}),
     "a stage that is none": _pipeline({"$match": {"x": 1}}, {"$nosuch": 1}),
-    "no first batch": {**_pipeline({"$match": {"x": 1}}), "cursor": {"batchSize": 0}},
 }
 FIND: dict[str, Any] = {"find": "c", "filter": {"x": {"$gte": 0}}, "sort": {"_id": 1}}
 
@@ -73,7 +74,7 @@ async def _is_gathered(cluster: LocalCluster, command: dict[str, Any]) -> bool:
     answered = cluster.dispatcher.handle(message, cluster.peer)
     assert isinstance(answered, Pending)
     await answered.finish()
-    return isinstance(answered.relay, GatheredRelay)
+    return isinstance(answered.relay, RoutedRequest) and len(answered.relay.shards) > 1
 
 
 @pytest.mark.parametrize("name", [*GATHERED, *OTHERS])
@@ -94,13 +95,15 @@ NOT_PRIMARY = {**STALE, "code": int(Code.NotWritablePrimary), "codeName": "NotWr
 
 
 @pytest.mark.parametrize("answer", [STALE, NOT_PRIMARY, NetworkError("b:1", "lost", sent=True)], ids=str)
-def test_where_a_shard_does_not_succeed_all_are_asked_again(answer: Any) -> None:
+def test_where_a_shard_does_not_succeed_it_alone_is_asked_again_unless_it_is_stale(answer: Any) -> None:
     async def story() -> None:
         cluster = (await filled()).relaying
         cluster.b.answers.append(answer)
+        before = len(cluster.a.asked)
         reply = await cluster.reply(FIND)
         assert [row["_id"] for row in reply["cursor"]["firstBatch"]] == list(range(20))
         assert bool(cluster.settled) is (answer is STALE)
+        assert len(cluster.a.asked) == before + (2 if answer is STALE else 1)
         await _none_left(cluster)
 
     loop(story())
@@ -122,6 +125,20 @@ def test_a_read_that_a_shard_has_ended_is_not_begun_again(command: dict[str, Any
         reply = await cluster.reply(command)
         assert (reply["ok"], reply["code"], reply["errmsg"]) == (0.0, int(Code.Interrupted), "killed")
         assert (len(cluster.a.asked), len(cluster.b.asked)) == (before[0] + (not others), before[1])
+        await _none_left(cluster)
+
+    loop(story())
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_where_a_shard_has_no_idle_connection_the_other_is_asked_once(idle: bool) -> None:
+    async def story() -> None:
+        cluster = (await filled()).relaying
+        cluster.b.idle = idle
+        before = len(cluster.a.asked), len(cluster.b.asked)
+        reply = await cluster.reply(FIND)
+        assert [row["_id"] for row in reply["cursor"]["firstBatch"]] == list(range(20))
+        assert (len(cluster.a.asked), len(cluster.b.asked)) == (before[0] + 1, before[1] + 1)
         await _none_left(cluster)
 
     loop(story())

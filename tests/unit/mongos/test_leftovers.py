@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from docstore.errors import Code, CommandError
+from mongos.routing.cache import MAX_ATTEMPTS
 from mongos.routing.scatter import Scatter
 from tests.unit.mongos.local import LocalCluster, LocalShard
 from tests.unit.node.local import loop
@@ -109,12 +110,11 @@ def test_the_cursors_of_shards_end_where_one_refuses_what_was_sent_to_all_at_onc
     async def work() -> None:
         cluster = await filled()
         held = Held(cluster.a)
-        # What is gathered is routed once more.
-        cluster.b.answers = [{"ok": 0.0, "code": int(Code.StaleConfig), "errmsg": "stale"}] * 2
+        cluster.b.answers = [{"ok": 0.0, "code": int(Code.StaleConfig), "errmsg": "stale"}] * MAX_ATTEMPTS
         asking = asyncio.ensure_future(cluster.reply(read))
         await held.begun.wait()
         async with asyncio.timeout(20):
-            while not cluster.b.scattered:
+            while not cluster.b.relayed:
                 await asyncio.sleep(0)
         held.go.set()
         assert (await asking)["code"] == Code.StaleConfig
@@ -152,7 +152,7 @@ def test_a_connection_is_closed_over_which_nothing_comes_after_the_client_has_go
         class Silent:
             name = "a"
 
-            def send(self, _body: bytes, _answered: Any) -> Any:
+            def send(self, _body: bytes, _answered: Any, **_: Any) -> Any:
                 return "a:1", SimpleNamespace(close=closed.set)
 
         scatter = Scatter(lambda _: None, late_seconds=0.01)

@@ -188,6 +188,13 @@ ONE: dict[str, dict[str, Any]] = {
     "delete": {"delete": "c", "deletes": [{"q": {"k": 4}, "limit": 1}]},
     "findAndModify": {"findAndModify": "c", "query": {"k": 5}, "update": {"$inc": {"n": 1}}, "new": True},
     "duplicate": {"insert": "c", "documents": [{"_id": 2, "k": 2}]},
+    "a range, changed": {"update": "c", "updates": [{"q": {"k": {"$gt": 12}}, "u": {"$inc": {"n": 1}}, "multi": True}]},
+    "a collation": {"find": "c", "filter": {"k": 12}, "collation": {"locale": "en", "strength": 1}},
+    "variables": {"find": "c", "filter": {"k": 12}, "let": {"a": 1}},
+    "a statement's collation": {
+        "update": "c",
+        "updates": [{"q": {"k": 1, "_id": 1}, "u": {"$inc": {"n": 1}}, "collation": {"locale": "en"}}],
+    },
 }
 
 
@@ -203,17 +210,10 @@ def test_what_names_the_shard_key_is_relayed(name: str) -> None:
 
 ASIDE: dict[str, dict[str, Any]] = {
     "a list, changed": {"update": "c", "updates": [{"q": {"k": [12]}, "u": {"$inc": {"n": 1}}}]},
-    "a range, changed": {"update": "c", "updates": [{"q": {"k": {"$gt": 12}}, "u": {"$inc": {"n": 1}}, "multi": True}]},
-    "a collation": {"find": "c", "filter": {"k": "x"}, "collation": {"locale": "en", "strength": 1}},
-    "variables": {"find": "c", "filter": {"k": 12}, "let": {"a": 1}},
     "time": {"find": "c", "filter": {"k": 12}, "maxTimeMS": 10000},
     "a secondary": {"find": "c", "filter": {"k": 12}, "$readPreference": {"mode": "secondaryPreferred"}},
     "several": {"insert": "c", "documents": [{"_id": 90, "k": 1}, {"_id": 91, "k": 1}]},
     "no _id": {"insert": "c", "documents": [{"k": 1}]},
-    "a statement's collation": {
-        "update": "c",
-        "updates": [{"q": {"k": 1, "_id": 1}, "u": {"$inc": {"n": 1}}, "collation": {"locale": "en"}}],
-    },
     "another collection": {
         "aggregate": "plain",
         "pipeline": [
