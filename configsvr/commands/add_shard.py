@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from configsvr.catalog.cluster import OWN_DATABASES
-from configsvr.catalog_command import catalog_command
 from configsvr.server import ConfigServer, server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.errors import Code, CommandError
 
 _SECONDS = 10.0
@@ -116,7 +116,7 @@ async def _identify(server: ConfigServer, target: str, name: str) -> None:
         raise CommandError(Code.OperationFailed, f"'{target}' cannot be added: {reason}") from error
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrAddShard",
     run,
     value=Type.STRING,

@@ -11,12 +11,12 @@ from typing import Any
 
 from bson.binary import Binary
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -32,7 +32,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrCommitRename",
     run,
     value=Type.NAMESPACE,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -21,7 +21,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"primary": database.primary, "partitioned": database.partitioned}
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrCreateDatabase",
     run,
     value=Type.STRING,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.balancing.settings import balancing_settings
 
 
@@ -16,7 +16,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return balancing_settings(tables.settings(), tables.second_of_day()).document()
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrGetBalancingSettings",
     run,
     help="the settings of splitting and balancing, and whether chunks may be balanced now",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from itertools import islice
 
 from configsvr.catalog.records import COLLECTIONS, DATABASES, CollectionRecord
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import (
     append_fields,
@@ -25,6 +24,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadConcern, ReadLevel
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.kernel.compute.projection import TopFields
 from docstore.namespace import split_namespace
 from docstore.sharding.version import ShardVersion
@@ -71,7 +71,7 @@ async def run(context: Context, arguments: Arguments) -> bytes:
         release()
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrGetRouting",
     run,
     value=Type.STRING,

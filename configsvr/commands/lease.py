@@ -8,11 +8,11 @@ from bson.int64 import Int64
 
 from configsvr.catalog.leases import DEFAULT_TTL_MS
 from configsvr.catalog.records import date_of
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 
 
 async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -36,7 +36,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     }
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrLease",
     run,
     value=Type.STRING,

@@ -6,11 +6,11 @@ from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 
 
 def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrLogChange",
     run,
     value=Type.STRING,

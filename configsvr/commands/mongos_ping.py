@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 
 
 def run(context: Context, arguments: Arguments) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrMongosPing",
     run,
     value=Type.STRING,

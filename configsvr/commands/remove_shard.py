@@ -6,11 +6,11 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import server_of
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.errors import Code, CommandError
 
 
@@ -45,7 +45,7 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return reply
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrRemoveShard",
     run,
     value=Type.STRING,

@@ -6,12 +6,12 @@ from typing import Any
 
 from bson.binary import Binary
 
-from configsvr.catalog_command import catalog_command
 from configsvr.server import ConfigServer, server_of
 from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.key import ShardKey
 from docstore.sharding.version import DatabaseVersion
 
@@ -39,7 +39,7 @@ def _candidates(server: ConfigServer) -> list[str]:
     return [shard.name for shard in server.cluster.shards() if not shard.draining]
 
 
-COMMAND = catalog_command(
+COMMAND = internal_command(
     "_configsvrShardCollection",
     run,
     value=Type.NAMESPACE,

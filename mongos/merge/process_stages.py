@@ -14,31 +14,16 @@ import bson
 from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
-from docstore.bson import get_field
 from docstore.commands.context import Context
-from docstore.commands.operations.report import in_progress
+from docstore.commands.operations.report import in_progress, wanted_of
 from docstore.commands.sessions.report import sessions_in_use
 from mongos.router import router_of
 
 _EACH_ONCE = bson.encode({"$group": {"_id": "$_id", "lastUse": {"$max": "$lastUse"}}})
 
 
-def _flag(options: bytes, name: str, *, default: bool = False) -> bool:
-    value = get_field(options, name)
-    return default if value is None else value[1] != b"\0"
-
-
 def _operations(context: Context, options: bytes) -> list[dict[str, Any]]:
-    return in_progress(
-        context.services,
-        context.operation,
-        host=router_of(context).facts.address,
-        connections=_flag(options, "idleConnections"),
-        cursors=_flag(options, "idleCursors"),
-        sessions=_flag(options, "idleSessions", default=True),
-        owner=None if _flag(options, "allUsers") else context.owner,
-        shorten=_flag(options, "truncateOps"),
-    )
+    return in_progress(context, wanted_of(options), host=router_of(context).facts.address)
 
 
 def _sessions(context: Context, options: bytes) -> list[dict[str, Any]]:
@@ -66,8 +51,9 @@ def asked_of_all(context: Context, pipeline: Pipeline) -> ProcessDocuments | Non
     first = pipeline.stages[0] if pipeline.stages else None
     if not isinstance(first, ProcessDocuments) or first.name not in ("$currentOp", "$listSessions"):
         return None
-    own = context.owner is not None and not _flag(first.options, "allUsers")
-    return None if own or (first.name == "$currentOp" and _flag(first.options, "localOps")) else first
+    wanted = wanted_of(first.options)
+    own = context.owner is not None and not wanted.all_users
+    return None if own or (first.name == "$currentOp" and wanted.local) else first
 
 
 def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:

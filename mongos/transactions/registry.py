@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -195,8 +196,7 @@ class RouterTransactions:
 
     def activities(self) -> Iterable[TransactionActivity]:
         for transaction in self._unended.values():
-            transaction.activity.details = transaction.describe_participants()
-            yield transaction.activity
+            yield replace(transaction.activity, details=transaction.describe_participants())
 
     def end_sessions(self, lsids: set[bytes]) -> None:
         """See the protocol. Commits under way continue; their recovery shards know the outcome."""

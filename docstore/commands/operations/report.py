@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from docstore.bson import get_field, to_python
 from docstore.bson.walk import Value
 from docstore.commands.client_connection import ClientConnection
-from docstore.commands.context import Services
+from docstore.commands.context import Context, Services
 from docstore.commands.cursors import ClientCursor
 from docstore.commands.operations.registry import Operation
 from docstore.commands.sessions.activity import TransactionActivity
@@ -26,22 +26,41 @@ _WHOLE_BYTES = 1000
 _KINDS = {"find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
 
 
-def in_progress(
-    services: Services,
-    own: Operation,
-    *,
-    host: str,
-    connections: bool = False,
-    cursors: bool = False,
-    sessions: bool = True,
-    owner: UserName | None = None,
-    shorten: bool = False,
-) -> list[dict[str, Any]]:
-    """Return all operations, the caller's last; optionally also idle connections, cursors and open transactions
-    (`sessions`).
+class Wanted(NamedTuple):
+    """The options of `$currentOp`: what it lists beside the operations in progress, and how.
 
-    `owner`: only those of that user. `shorten`: long commands are shown by the beginning of their text.
+    `all_users`: not only what the requesting user does. `local`: only this process's. `shorten`: long commands are
+    shown by the beginning of their text.
     """
+
+    connections: bool = False
+    cursors: bool = False
+    sessions: bool = True
+    all_users: bool = False
+    local: bool = False
+    shorten: bool = False
+
+
+def wanted_of(options: bytes) -> Wanted:
+    """Return the options of a `$currentOp` stage."""
+
+    def flag(name: str, *, default: bool = False) -> bool:
+        value = get_field(options, name)
+        return default if value is None else value[1] != b"\0"
+
+    return Wanted(
+        flag("idleConnections"), flag("idleCursors"), flag("idleSessions", default=True), flag("allUsers"),
+        flag("localOps"), flag("truncateOps"),
+    )  # fmt: skip
+
+
+def in_progress(context: Context, wanted: Wanted, *, host: str) -> list[dict[str, Any]]:
+    """Return all operations of this process, that of the request last; idle connections, cursors and open transactions
+    if they are wanted. `host`: the process's address.
+    """
+    services, own = context.services, context.operation
+    owner = None if wanted.all_users else context.owner
+    shorten = wanted.shorten
     other_operations = [
         operation
         for operation in services.operations
@@ -53,19 +72,19 @@ def in_progress(
         describe(operation, active, host=host, services=services, shorten=shorten)
         for operation in (*other_operations, own)
     ]
-    if connections:
+    if wanted.connections:
         busy = {operation.context.connection for operation in services.operations}
         idle = sorted(services.peers - busy, key=lambda peer: peer.id)
         if owner is not None:
             idle = [peer for peer in idle if peer.identity is not None and peer.identity.user.name == owner]
         descriptions += [describe_connection(peer, host=host, services=services) for peer in idle]
-    if cursors:
+    if wanted.cursors:
         descriptions += [
             describe_cursor(cursor, host=host, services=services, shorten=shorten)
             for cursor in services.cursors
             if not cursor.pinned and owner in (None, cursor.owner)
         ]
-    if sessions:
+    if wanted.sessions:
         descriptions += [
             describe_idle_transaction(activity, host=host, services=services)
             for activity in activities

@@ -12,9 +12,9 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.envelope import ENVELOPE_FIELDS
+from docstore.commands.operations.report import Wanted, in_progress
 from docstore.commands.specs.processes import CURRENT_OP
 from docstore.node.node import node_of
-from docstore.node.upkeep.operations import in_progress
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
@@ -26,7 +26,8 @@ def run(context: Context, _arguments: Arguments) -> Result:
     predicate = compile_filter(parse_filter(bson.encode(conditions)))
     # The reference accepts any value for the two options.
     connections, own = bool(context.body.get("$all")), bool(context.body.get("$ownOps"))
-    operations = in_progress(context, connections=connections, own=own, shorten=True)
+    wanted = Wanted(connections=connections, all_users=not own, shorten=True)
+    operations = in_progress(context, wanted, host=node_of(context).settings.address)
     reply: dict[str, Any] = {"inprog": [entry for entry in operations if predicate.matches(from_python(entry)[1])]}
     if node_of(context).store.write_lock.is_held:
         reply["fsyncLock"] = True

@@ -18,6 +18,7 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.commands.arguments import declared, parse_fields
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.operations.report import in_progress, wanted_of
 from docstore.commands.sessions.report import sessions_in_use
 from docstore.errors import Code, CommandError
 from docstore.node.explain.filter import filter_document
@@ -26,7 +27,6 @@ from docstore.node.node import node_of
 from docstore.node.shard_filter import shard_field
 from docstore.node.timeseries.series import series_of
 from docstore.node.upkeep.collection_stats import namespace_stats, number, stored_count
-from docstore.node.upkeep.operations import in_progress
 from docstore.query.find import FindQuery
 from docstore.query.value.values import truncated_of
 
@@ -127,19 +127,7 @@ def _plan_cache(context: Context, namespace: str, options: bytes) -> list[Mappin
 
 
 def _operations(context: Context, namespace: str, options: bytes) -> Sequence[Mapping[str, Any]]:
-    return in_progress(
-        context,
-        connections=_flag(options, "idleConnections"),
-        cursors=_flag(options, "idleCursors"),
-        sessions=_flag(options, "idleSessions", default=True),
-        own=not _flag(options, "allUsers"),
-        shorten=_flag(options, "truncateOps"),
-    )
-
-
-def _flag(options: bytes, name: str, *, default: bool = False) -> bool:
-    value = get_field(options, name)
-    return default if value is None else value[1] != b"\0"
+    return in_progress(context, wanted_of(options), host=node_of(context).settings.address)
 
 
 def _sessions(context: Context, namespace: str, options: bytes) -> list[Mapping[str, Any]]:

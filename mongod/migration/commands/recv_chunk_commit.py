@@ -12,7 +12,8 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
-from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
+from docstore.commands.specs.cluster import internal_command
+from mongod.migration.recipient_parameters import MIGRATION_ID, required
 from mongod.migration.shard import shard_of
 
 
@@ -21,10 +22,13 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkCommit",
     run,
-    MIGRATION_ID,
-    required("last", Type.LONG),
-    summary="make what was received of a chunk permanent",
+    parameters=(
+        MIGRATION_ID,
+        required("last", Type.LONG),
+    ),
+    admin_only=True,
+    help="make what was received of a chunk permanent",
 )

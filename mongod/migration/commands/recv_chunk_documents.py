@@ -15,8 +15,9 @@ from docstore.bson import values
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.recipient_messages import TakeDocuments
-from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
+from mongod.migration.recipient_parameters import MIGRATION_ID, NUMBER, required
 from mongod.migration.shard import shard_of
 
 
@@ -37,15 +38,18 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkDocuments",
     run,
-    MIGRATION_ID,
-    required("ns", Type.STRING),
-    NUMBER,
-    Parameter("clone", Type.BOOL, default=False, internal=True),
-    Parameter("majority", Type.BOOL, default=False, internal=True),
-    Parameter("deleted", Type.ARRAY, internal=True),
-    Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
-    summary="store documents of a chunk that comes to this shard",
+    parameters=(
+        MIGRATION_ID,
+        required("ns", Type.STRING),
+        NUMBER,
+        Parameter("clone", Type.BOOL, default=False, internal=True),
+        Parameter("majority", Type.BOOL, default=False, internal=True),
+        Parameter("deleted", Type.ARRAY, internal=True),
+        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    ),
+    admin_only=True,
+    help="store documents of a chunk that comes to this shard",
 )

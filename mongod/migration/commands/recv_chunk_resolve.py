@@ -14,9 +14,10 @@ from bson.binary import Binary
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.errors import Code, CommandError
 from docstore.sharding.migration import Decision
-from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
+from mongod.migration.recipient_parameters import MIGRATION_ID, required
 from mongod.migration.shard import shard_of
 
 
@@ -29,11 +30,14 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkResolve",
     run,
-    MIGRATION_ID,
-    required("ns", Type.STRING),
-    required("decision", Type.STRING),
-    summary="how a migration to this shard ended",
+    parameters=(
+        MIGRATION_ID,
+        required("ns", Type.STRING),
+        required("decision", Type.STRING),
+    ),
+    admin_only=True,
+    help="how a migration to this shard ended",
 )

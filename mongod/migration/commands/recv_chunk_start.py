@@ -17,9 +17,10 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.migration import migration_from
 from docstore.sharding.recipient_messages import Definition
-from mongod.migration.recipient_command import MIGRATION_ID, recipient_command, required
+from mongod.migration.recipient_parameters import MIGRATION_ID, required
 from mongod.migration.shard import shard_of
 
 
@@ -34,21 +35,24 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"state": status.state.name.lower()}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkStart",
     run,
-    MIGRATION_ID,
-    required("ns", Type.NAMESPACE),
-    required("uuid", Type.UUID),
-    required("epoch", Type.OBJECT_ID),
-    required("keyPattern", Type.OBJECT),
-    required("min", Type.OBJECT),
-    required("max", Type.OBJECT),
-    required("lastmod", Type.TIMESTAMP),
-    required("fromShard", Type.STRING),
-    required("toShard", Type.STRING),
-    required("options", Type.OBJECT),
-    required("indexes", Type.DOCUMENTS),
-    Parameter("keyspace", Type.OBJECT, internal=True),
-    summary="begin to receive a chunk",
+    parameters=(
+        MIGRATION_ID,
+        required("ns", Type.NAMESPACE),
+        required("uuid", Type.UUID),
+        required("epoch", Type.OBJECT_ID),
+        required("keyPattern", Type.OBJECT),
+        required("min", Type.OBJECT),
+        required("max", Type.OBJECT),
+        required("lastmod", Type.TIMESTAMP),
+        required("fromShard", Type.STRING),
+        required("toShard", Type.STRING),
+        required("options", Type.OBJECT),
+        required("indexes", Type.DOCUMENTS),
+        Parameter("keyspace", Type.OBJECT, internal=True),
+    ),
+    admin_only=True,
+    help="begin to receive a chunk",
 )

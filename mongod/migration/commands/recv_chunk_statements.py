@@ -12,8 +12,9 @@ from typing import Any
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.recipient_messages import TakeStatements
-from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
+from mongod.migration.recipient_parameters import MIGRATION_ID, NUMBER, required
 from mongod.migration.shard import shard_of
 
 
@@ -25,11 +26,14 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkStatements",
     run,
-    MIGRATION_ID,
-    NUMBER,
-    required("statements", Type.DOCUMENTS),
-    summary="remember retryable writes of a chunk that comes to this shard",
+    parameters=(
+        MIGRATION_ID,
+        NUMBER,
+        required("statements", Type.DOCUMENTS),
+    ),
+    admin_only=True,
+    help="remember retryable writes of a chunk that comes to this shard",
 )

@@ -14,8 +14,9 @@ from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.migration import DatabaseMigration
-from mongod.migration.recipient_command import MIGRATION_ID, recipient_command
+from mongod.migration.recipient_parameters import MIGRATION_ID
 from mongod.migration.shard import shard_of
 
 
@@ -29,10 +30,13 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {**reply, "min": document_to_python(bounds.min.raw), "max": document_to_python(bounds.max.raw)}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvChunkStatus",
     run,
-    MIGRATION_ID,
-    Parameter("waitMillis", Type.INT, default=0, minimum=0, maximum=30_000, internal=True),
-    summary="how far a migration to this shard is",
+    parameters=(
+        MIGRATION_ID,
+        Parameter("waitMillis", Type.INT, default=0, minimum=0, maximum=30_000, internal=True),
+    ),
+    admin_only=True,
+    help="how far a migration to this shard is",
 )

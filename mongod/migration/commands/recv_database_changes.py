@@ -16,9 +16,10 @@ from docstore.bson.walk import ARRAY
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Parameter, Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.errors import Code, CommandError
 from docstore.sharding.recipient_messages import CollectionChanges, TakeChanges
-from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command
+from mongod.migration.recipient_parameters import MIGRATION_ID, NUMBER
 from mongod.migration.shard import shard_of
 
 
@@ -40,13 +41,16 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvDatabaseChanges",
     run,
-    MIGRATION_ID,
-    NUMBER,
-    Parameter("majority", Type.BOOL, default=False, internal=True),
-    Parameter("collections", Type.DOCUMENTS, default=(), internal=True),
-    Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
-    summary="store changes of a database that comes to this shard",
+    parameters=(
+        MIGRATION_ID,
+        NUMBER,
+        Parameter("majority", Type.BOOL, default=False, internal=True),
+        Parameter("collections", Type.DOCUMENTS, default=(), internal=True),
+        Parameter("documents", Type.DOCUMENTS, default=(), internal=True),
+    ),
+    admin_only=True,
+    help="store changes of a database that comes to this shard",
 )

@@ -19,10 +19,11 @@ from docstore.collection.index.spec import parse_index_spec
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.errors import Code, CommandError
 from docstore.sharding.key import raw_field
 from docstore.sharding.recipient_messages import CollectionDefinition, TakeCollections
-from mongod.migration.recipient_command import MIGRATION_ID, NUMBER, recipient_command, required
+from mongod.migration.recipient_parameters import MIGRATION_ID, NUMBER, required
 from mongod.migration.shard import shard_of
 
 
@@ -55,11 +56,14 @@ def _definition(raw: bytes) -> CollectionDefinition:
     return definition
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvDatabaseCollections",
     run,
-    MIGRATION_ID,
-    NUMBER,
-    required("collections", Type.DOCUMENTS),
-    summary="make collections of a database that comes to this shard",
+    parameters=(
+        MIGRATION_ID,
+        NUMBER,
+        required("collections", Type.DOCUMENTS),
+    ),
+    admin_only=True,
+    help="make collections of a database that comes to this shard",
 )

@@ -15,8 +15,9 @@ from docstore.bson import document_to_python
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Type
+from docstore.commands.specs.cluster import internal_command
 from docstore.sharding.migration import DatabaseMigration
-from mongod.migration.recipient_command import recipient_command, required
+from mongod.migration.recipient_parameters import required
 from mongod.migration.shard import shard_of
 
 
@@ -26,9 +27,10 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
     return {"state": status.state.name.lower()}
 
 
-COMMAND = recipient_command(
+COMMAND = internal_command(
     "_recvDatabaseStart",
     run,
-    required("migration", Type.OBJECT),
-    summary="begin to receive a database",
+    parameters=(required("migration", Type.OBJECT),),
+    admin_only=True,
+    help="begin to receive a database",
 )
