@@ -24,8 +24,7 @@ from docstore.commands.sessions.fields import Session, lsid_document
 from docstore.errors import Code, CommandError
 from docstore.sharding.commitment import coordinate_commit
 from mongos.routing.shards import Shard, each
-from mongos.transactions.shards import Participant
-from mongos.transactions.transaction import RouterTransaction
+from mongos.transactions.transaction import Participant, RouterTransaction
 
 if TYPE_CHECKING:
     from mongos.router_parts import RouterParts

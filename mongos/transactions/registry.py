@@ -29,6 +29,7 @@ from docstore.commands.sessions.transactions import ENDING, reports_errors
 from docstore.errors import Code, CommandError
 from docstore.query.scripts import ScriptsWanted
 from mongos.transactions.ending import abort_everywhere, commit, recover
+from mongos.transactions.shards import parts_within
 from mongos.transactions.transaction import RouterTransaction, State, concern_at
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class RouterTransactions:
         transaction = self._unended[session.lsid] = RouterTransaction(
             self._router, session, concern, now=context.services.clock()
         )
+        transaction.parts = parts_within(self._router, transaction)
         return transaction
 
     def _newest(self, lsid: bytes) -> RouterTransaction | None:

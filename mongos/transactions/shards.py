@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,16 +22,19 @@ import bson
 
 from docstore.bson import array_documents, document_from, elements, get_field
 from docstore.commands.concerns import PRIMARY, ReadPreference
+from docstore.commands.parts import Parts
 from docstore.commands.sessions.transactions import READ_ONLY
 from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from mongos.limits import MAX_PAUSE_SECONDS
+from mongos.merge.leftovers import Leftovers
 from mongos.routing.cache import is_stale
 from mongos.routing.requests import ShardReply
 from mongos.routing.shards import CONFIG, Shard, Shards
+from mongos.transactions.transaction import Participant, RouterTransaction
 
 if TYPE_CHECKING:
-    from mongos.transactions.transaction import RouterTransaction
+    from mongos.router_parts import RouterParts
 
 _OF_SESSIONS = frozenset(
     ("lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds", "readConcern", "$clusterTime")
@@ -38,16 +42,6 @@ _OF_SESSIONS = frozenset(
 
 MAX_LOCK_WAIT_SECONDS = 20.0
 _MIN_PAUSE_SECONDS = 0.01
-
-
-class Participant:
-    """One shard's part. `read_only`: it has not reported a write yet. `begun`: it has answered."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-        self.read_only = True
-        self.begun = False
-        self.turn = asyncio.Lock()
 
 
 class _Operation(NamedTuple):
@@ -190,3 +184,14 @@ class TransactionShards:
     async def all(self) -> list[TransactionShard]:
         """Every shard, by name."""
         return [TransactionShard(self._transaction, shard) for shard in await self._shards.all()]
+
+
+def parts_within(router: RouterParts, transaction: RouterTransaction) -> Parts:
+    """Return what requests of the transaction see as their router: a copy over the transaction's shards."""
+    inner = copy.copy(router)
+    shards = TransactionShards(transaction, router.shards)
+    inner.shards = shards  # type: ignore[assignment]  # it is asked for no more than it has
+    inner.leftovers = Leftovers(shards)  # type: ignore[arg-type]
+    parts = Parts()
+    parts[type(router)] = inner
+    return parts

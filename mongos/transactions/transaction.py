@@ -3,14 +3,12 @@
 Invariants:
 
 - its requests, including the end, run one after the other;
-- a request sees, as its router, a copy of the router over the transaction's shards;
 - once its commit begins, no other request is accepted, and repeated commits take the same course.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
@@ -28,8 +26,6 @@ from docstore.commands.parts import Parts
 from docstore.commands.sessions.activity import TransactionActivity
 from docstore.commands.sessions.fields import NO_USER_DIGEST, Session
 from docstore.errors import Code, CommandError
-from mongos.merge.leftovers import Leftovers
-from mongos.transactions.shards import Participant, TransactionShards
 
 if TYPE_CHECKING:
     from mongos.router_parts import RouterParts
@@ -43,11 +39,21 @@ class State(Enum):
     ABORTED = "aborted"
 
 
+class Participant:
+    """One shard's part. `read_only`: it has not reported a write yet. `begun`: it has answered."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.read_only = True
+        self.begun = False
+        self.turn = asyncio.Lock()
+
+
 class RouterTransaction:
     """`lsid` names the session, and `number` counts in it. `participants` by shard, in the order in which they were
     asked first; `recovery` is the shard that knows how it ended: the first that has written. `commit_requested`: that
     shard may have been asked to commit. `lost`: the error with which a shard has ended its part, and which every
-    further statement gets.
+    further statement gets. `parts`: what its requests see instead of the router's.
     """
 
     def __init__(self, router: RouterParts, session: Session, concern: ReadConcern, *, now: float) -> None:
@@ -74,12 +80,7 @@ class RouterTransaction:
             first["readConcern"] = concern.document()
         self._first_fields = append_fields(self._fields, bson.encode(first)[4:-1])
         self._cluster_time = router.cluster_time
-        self._router = copy.copy(router)
-        shards = TransactionShards(self, router.shards)
-        self._router.shards = shards  # type: ignore[assignment]  # it is asked for no more than it has
-        self._router.leftovers = Leftovers(shards)  # type: ignore[arg-type]
-        self._parts = Parts()
-        self._parts[type(router)] = self._router
+        self.parts = Parts()
 
     def request(self, context: Context) -> Context:
         """Return the request as it runs in the transaction."""
@@ -88,7 +89,7 @@ class RouterTransaction:
             context.connection, context.read_concern, explicit=context.explicit_read_concern, now=services.clock()
         )
         return context.derived(
-            services=replace(services, parts=Parts({**services.parts, **self._parts})),
+            services=replace(services, parts=Parts({**services.parts, **self.parts})),
             session=Session(self.lsid, transaction=self.number),
             read_concern=LOCAL,
             explicit_read_concern=False,
