@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.processes import FSYNC
 from mongos.router import router_of
+from mongos.routing.broadcast import longest_lock, on_each
 from mongos.routing.requests import forwarded
 from mongos.routing.shards import Shard, each
 
@@ -25,16 +25,11 @@ async def run(context: Context, arguments: Arguments) -> dict[str, Any]:
 
 async def _lock(shards: list[Shard], body: bytes) -> dict[str, Any]:
     """Lock all shards. Errors: the first of a shard that is not locked; then the others are unlocked again."""
-    results = await asyncio.gather(*(shard.command("admin", body) for shard in shards), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
+    replies, failures = await on_each(shards, body)
     if failures:
-        locked = [shard for shard, result in zip(shards, results, strict=True) if not isinstance(result, BaseException)]
-        unlock = {"fsyncUnlock": 1}
-        await asyncio.gather(*(shard.command("admin", unlock) for shard in locked), return_exceptions=True)
+        await on_each([shard for shard in shards if shard.name in replies], {"fsyncUnlock": 1})
         raise failures[0]
-    replies = {result.shard: result.decoded() for result in results if not isinstance(result, BaseException)}
-    longest = max(replies.values(), key=lambda reply: reply["lockCount"], default={})
-    return {**longest, "all": replies}
+    return longest_lock(replies)
 
 
 COMMAND = FSYNC.command(run)

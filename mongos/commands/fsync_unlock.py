@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from docstore.commands.arguments import Arguments
@@ -10,6 +9,7 @@ from docstore.commands.context import Context
 from docstore.commands.specs.processes import FSYNC_UNLOCK
 from docstore.errors import NO_CODE, CommandError
 from mongos.router import router_of
+from mongos.routing.broadcast import longest_lock, on_each
 from mongos.routing.requests import forwarded
 
 
@@ -20,14 +20,11 @@ async def run(context: Context, _arguments: Arguments) -> dict[str, Any]:
     """
     shards = await router_of(context).shards.all()
     body = forwarded(context.raw)
-    results = await asyncio.gather(*(shard.command("admin", body) for shard in shards), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    replies = {result.shard: result.decoded() for result in results if not isinstance(result, BaseException)}
+    replies, failures = await on_each(shards, body)
     for failure in failures:
         if not replies or not isinstance(failure, CommandError) or failure.code != NO_CODE:
             raise failure
-    longest = max(replies.values(), key=lambda reply: reply["lockCount"], default={})
-    return {**longest, "all": replies}
+    return longest_lock(replies)
 
 
 COMMAND = FSYNC_UNLOCK.command(run)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.concerns import GET_DEFAULT_RW_CONCERN
-from mongos.router import router_of
-from mongos.routing.requests import forwarded
+from mongos.routing.broadcast import to_config_servers
 
 
 async def run(context: Context, _arguments: Arguments) -> bytes:
-    request = forwarded(context.raw)
-    return (await router_of(context).config.command(context.db, request, repeatable=True)).relayed()
+    return await to_config_servers(context)
 
 
 COMMAND = GET_DEFAULT_RW_CONCERN.command(run)

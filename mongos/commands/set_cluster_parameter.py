@@ -5,12 +5,11 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.processes import SET_CLUSTER_PARAMETER
-from mongos.router import router_of
-from mongos.routing.requests import forwarded
+from mongos.routing.broadcast import to_config_servers
 
 
 async def run(context: Context, _arguments: Arguments) -> bytes:
-    return (await router_of(context).config.command("admin", forwarded(context.raw), repeatable=True)).relayed()
+    return await to_config_servers(context)
 
 
 COMMAND = SET_CLUSTER_PARAMETER.command(run)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from docstore.commands.context import Context
@@ -11,6 +12,7 @@ from docstore.sharding.ddl.requests import change_collection, drop_database
 from docstore.sharding.routing import Routing
 from mongos.router import router_of
 from mongos.routing.requests import ShardReply, forwarded, whole_request
+from mongos.routing.shards import Shard
 from mongos.routing.targeting import primary_of, unsharded_only
 
 
@@ -89,6 +91,25 @@ async def on_all_or_none(context: Context, *, repeatable: bool = True) -> dict[s
 async def _by_host(context: Context, replies: Mapping[str, Any]) -> dict[str, Any]:
     shards = router_of(context).shards
     return {(await shards.get(name)).host: reply for name, reply in replies.items()}
+
+
+async def to_config_servers(context: Context) -> bytes:
+    """Return the config servers' reply to the command, which is idempotent."""
+    return (await router_of(context).config.command(context.db, forwarded(context.raw), repeatable=True)).relayed()
+
+
+async def on_each(
+    shards: Sequence[Shard], body: bytes | Mapping[str, Any]
+) -> tuple[dict[str, dict[str, Any]], list[BaseException]]:
+    """Run an administrative command once on each shard; return the replies by shard, and the failures of the others."""
+    results = await asyncio.gather(*(shard.command("admin", body) for shard in shards), return_exceptions=True)
+    replies = {result.shard: result.decoded() for result in results if not isinstance(result, BaseException)}
+    return replies, [result for result in results if isinstance(result, BaseException)]
+
+
+def longest_lock(replies: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the reply of fsync and fsyncUnlock: that of the shard with the most locks, and all."""
+    return {**max(replies.values(), key=lambda reply: reply["lockCount"], default={}), "all": replies}
 
 
 async def to_primary(context: Context, what: str, *, repeatable: bool = False) -> bytes:
