@@ -15,7 +15,7 @@ from docstore.commands.limits import MAX_WRITE_BATCH
 from docstore.errors import Code, CommandError
 from docstore.sharding.routing import Routing
 from mongos.relay.asked import Asked, Begun
-from mongos.relay.targets import NamespaceTargets
+from mongos.relay.targets import Language, NamespaceTargets
 from mongos.router import router_of
 from mongos.routing.query_context import names_time, query_context_of
 from mongos.routing.targeting import Target, delete_target, documents_only, insert_target, update_target
@@ -49,14 +49,22 @@ def in_language(context: Context, kind: Kind, let: bytes | None) -> Kind:
     under = router_of(context).targets.under
 
     def target(routing: Routing, statement: bytes) -> Target:
-        targets = under(routing)
-        of_statement = targets.of_update if kind is UPDATES else targets.of_delete
-        return of_statement(statement, language, plain=let is None)
+        return _target(kind, under(routing), statement, language, plain=let is None)
 
     return replace(kind, target=target)
 
 
-def first_request(context: Context, kind: Kind, statements: Sequence[bytes], targets: NamespaceTargets) -> Asked | None:
+def _target(kind: Kind, targets: NamespaceTargets, statement: bytes, language: Language, *, plain: bool) -> Target:
+    if kind.field == "updates":
+        return targets.of_update(statement, language, plain=plain)
+    if kind.field == "deletes":
+        return targets.of_delete(statement, language, plain=plain)
+    return kind.target(targets.routing, statement)
+
+
+def first_request(
+    context: Context, kind: Kind, statements: Sequence[bytes], targets: NamespaceTargets, let: bytes | None = None
+) -> Asked | None:
     """Return the request of the only statement, if it goes as it came to one shard; else None, also for one that is
     refused: errors of statements are part of the reply. Errors: those of `documents_only`.
     """
@@ -70,7 +78,7 @@ def first_request(context: Context, kind: Kind, statements: Sequence[bytes], tar
     elif names_time(context.raw, statement):
         return None
     try:
-        target = kind.target(targets.routing, statement)
+        target = _target(kind, targets, statement, partial(query_context_of, context, let), plain=let is None)
     except CommandError:
         return None
     return Asked(target=target, size=kind.size(statement)) if len(target.shards) == 1 else None

@@ -37,6 +37,8 @@ LOG = component("NETWORK")
 _IDLE_SECONDS = 60.0
 _REAP_SECONDS = 20.0
 _DATABASES = 256
+_SUCCESS = (DOUBLE, b"\0\0\0\0\0\0\xf0\x3f")
+"""The `ok` of nearly all replies."""
 _ERROR_FIELDS = frozenset(("ok", "errmsg", "code", "codeName", "errorLabels", "operationTime", "$clusterTime"))
 
 
@@ -405,7 +407,7 @@ def db_field(db: str) -> bytes:
 def raise_for_error(reply: bytes) -> None:
     """Raise the CommandError of an `ok: 0` reply, with its labels, and its other fields as `extra`."""
     ok = get_field(reply, "ok")
-    if ok is not None and ok[0] in (DOUBLE, INT32, INT64, BOOL) and truth_of(*ok):
+    if ok == _SUCCESS or (ok is not None and ok[0] in (DOUBLE, INT32, INT64, BOOL) and truth_of(*ok)):
         return
     code = get_field(reply, "code")
     message = get_field(reply, "errmsg")

@@ -41,26 +41,29 @@ async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
 
 
 def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedRead:
-    language = partial(query_context_of, context, None, args["collation"])
-    target = targets.of_filter(args["query"] or EMPTY_DOCUMENT, language, plain=args["collation"] is None)
+    collation = args["collation"]
+    language = partial(query_context_of, context, None, collation)
+    target = targets.of_filter(args["query"] or EMPTY_DOCUMENT, language, plain=collation is None)
     add: dict[str, Any] = statement_time(language(), context.raw) if names_time(context.raw) else {}
-    is_one = len(target.shards) == 1
-    skip, limit = (0, 0) if is_one else (args["skip"], abs(args["limit"]))
+    if len(target.shards) == 1:
+        return AskedRead(target=target, finish=partial(_finish, 0, 0), add=fields_of(add))
+    skip, limit = args["skip"], abs(args["limit"])
     if limit:
         add["limit"] = Int64(skip + limit)
-
-    def merge(replies: Iterable[bytes]) -> bytes:
-        total = max(sum(map(_counted, replies)) - skip, 0)
-        count = min(total, limit) if limit else total
-        return bson.encode({"n": count if count <= _INT32_MAX else Int64(count)})
-
-    async def finish(answers: Sequence[ShardReply]) -> bytes:
-        return merge(answer.body for answer in answers)
-
     return AskedRead(
-        target=target, merge=None if is_one else merge, finish=finish, add=fields_of(add),
-        without=frozenset() if is_one else _APPLIED_HERE,
+        target=target, merge=partial(_merge, skip, limit), finish=partial(_finish, skip, limit), add=fields_of(add),
+        without=_APPLIED_HERE,
     )  # fmt: skip
+
+
+def _merge(skip: int, limit: int, replies: Iterable[bytes]) -> bytes:
+    total = max(sum(map(_counted, replies)) - skip, 0)
+    count = min(total, limit) if limit else total
+    return bson.encode({"n": count if count <= _INT32_MAX else Int64(count)})
+
+
+async def _finish(skip: int, limit: int, answers: Sequence[ShardReply]) -> bytes:
+    return _merge(skip, limit, (answer.body for answer in answers))
 
 
 _APPLIED_HERE = frozenset((b"skip", b"limit"))

@@ -21,7 +21,7 @@ async def run(context: Context, args: Arguments, begun: Begun | None) -> dict[st
 
 
 def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> Asked | None:
-    return first_request(context, in_language(context, DELETES, args["let"]), args["deletes"], targets)
+    return first_request(context, DELETES, args["deletes"], targets, args["let"])
 
 
 COMMAND = DELETE.command(routed(run, FirstStep(_prepare, b"\x10n\0", statements="deletes", counts="delete")))

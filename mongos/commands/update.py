@@ -21,7 +21,7 @@ async def run(context: Context, args: Arguments, begun: Begun | None) -> dict[st
 
 
 def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> Asked | None:
-    return first_request(context, in_language(context, UPDATES, args["let"]), args["updates"], targets)
+    return first_request(context, UPDATES, args["updates"], targets, args["let"])
 
 
 COMMAND = UPDATE.command(routed(run, FirstStep(_prepare, b"\x10n\0", statements="updates", counts="update")))

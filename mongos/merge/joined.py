@@ -13,10 +13,8 @@ from docstore.errors import CommandError
 from docstore.query.sort import Sort, parse_sort
 from mongos.limits import MAX_CACHED_SORT_BYTES, MAX_JOINED_REPLY_BYTES
 from mongos.merge.merged import Shape
-from mongos.relay.replies import success
+from mongos.relay.replies import CURSOR, end_of_own_fields
 from mongos.relay.targets import NamespaceTargets
-
-_BEGINS = b"\x03cursor\0"
 
 
 def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) -> list[bytes] | None:
@@ -25,8 +23,8 @@ def joined(replies: Sequence[bytes], shape: Shape, targets: NamespaceTargets) ->
         return None
     documents: list[bytes] = []
     for reply in replies:
-        outcome = success(reply, _BEGINS)
-        if outcome is None or not targets.is_whole(reply, outcome.end):
+        end = end_of_own_fields(reply, CURSOR)
+        if not end or not targets.is_whole(reply, end):
             return None
         cursor = get_field(reply, "cursor")
         batch = None if cursor is None else get_field(cursor[1], "firstBatch")

@@ -29,7 +29,7 @@ from mongos.limits import MAX_RELAYED_BATCH_BYTES
 from mongos.merge.batches import cursor_reply
 from mongos.merge.merged import MergedCursor
 from mongos.merge.remote import RemoteCursor
-from mongos.relay.replies import CURSOR, success
+from mongos.relay.replies import CURSOR, end_of_own_fields
 from mongos.relay.waiting import AwaitedRelay
 from mongos.router import router_of
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, cursor_of
@@ -135,18 +135,18 @@ class CursorRelay(AwaitedRelay):
 
     def _passed_on(self, reply: bytes) -> bytes:
         """The client's reply. Errors: the shard's."""
-        outcome = success(reply, CURSOR)
-        at = 0 if outcome is None else outcome.end - len(self._name) - 8
+        end = end_of_own_fields(reply, CURSOR)
+        at = end - len(self._name) - 8 if end else 0
         cursor = get_field(reply, "cursor") if at and reply.startswith(self._name, at + 8) else None
         batch = None if cursor is None else get_field(cursor[1], "nextBatch")
-        if outcome is None or batch is None or not reply.startswith(_ID, at - len(_ID)):
+        if not at or batch is None or not reply.startswith(_ID, at - len(_ID)):
             return self._put_together(reply)
-        router_of(self._context).observe_cluster_time(outcome.cluster_time)
+        router_of(self._context).observe_cluster_time(heard_cluster_time(reply))
         identity = self._counted(
             int.from_bytes(reply[at : at + 8], "little", signed=True), array_documents(batch[1]), len(reply)
         )
-        view, size = memoryview(reply), (outcome.end + 1).to_bytes(4, "little")
-        return b"".join((size, view[4:at], _encoded(identity), view[at + 8 : outcome.end], b"\0"))
+        view, size = memoryview(reply), (end + 1).to_bytes(4, "little")
+        return b"".join((size, view[4:at], _encoded(identity), view[at + 8 : end], b"\0"))
 
     def _put_together(self, reply: bytes) -> bytes:
         """Return the reply in the client's form, from one that current data nodes do not send. Errors: the shard's."""

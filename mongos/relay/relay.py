@@ -25,7 +25,7 @@ from docstore.commands.declaration import Response, Result, Role
 from docstore.commands.operations.relay import Answered
 from docstore.errors import CommandError
 from mongos.relay.asked import Asked, Begun
-from mongos.relay.replies import CURSOR, own_fields, success
+from mongos.relay.replies import CURSOR, end_of_own_fields, own_fields
 from mongos.relay.targets import NamespaceTargets
 from mongos.relay.waiting import AwaitedRelay
 from mongos.router import router_of
@@ -88,9 +88,11 @@ class RoutedRequest(AwaitedRelay):
     # Defaults that few requests override are on the class.
     _answered: Answered | None = None
     _asked: Asked | None = None
-    _begun: Begun | None = None
+    _due = False
     _refused: CommandError | None = None
     _result: bytes | None = None
+    _scatter: Scatter
+    _targets: NamespaceTargets
 
     def __init__(self, run: Run, first: FirstStep, context: Context, args: Arguments) -> None:
         self._run = run
@@ -101,7 +103,7 @@ class RoutedRequest(AwaitedRelay):
     @property
     def shards(self) -> tuple[str, ...]:
         """Return the shards that the first step has asked."""
-        return () if self._begun is None else self._begun.asked.target.shards
+        return () if self._asked is None else self._asked.target.shards
 
     def start(self, answered: Answered) -> bool:
         self._started = True
@@ -118,66 +120,62 @@ class RoutedRequest(AwaitedRelay):
         if asked is None or not asked.target.shards:
             return False
         scatter = Scatter(router.leftovers.discard_answer, ended=self._ended)
-        upstream, sequences = context.connection.upstream, context.sequences
-        are_sent = True
+        raw, sequences, upstream = context.raw, context.sequences, context.connection.upstream
+        known, are_sent = router.shards.known, True
         for name in asked.target.shards:
-            shard = router.shards.known(name)
-            are_sent = are_sent and (
-                shard is not None
-                and scatter.send(
-                    shard, asked.message(context.raw, targets.version(name)), sequences=sequences, upstream=upstream
-                )
-            )
-        chunk = asked.target.chunk if asked.size else None
-        due = chunk is not None and router.autosplit.add(targets.routing, chunk, asked.size)
-        self._begun = Begun(targets, asked, scatter, due)
+            shard = known(name)
+            message = asked.message(raw, targets.version(name))
+            if shard is None or not scatter.send(shard, message, sequences=sequences, upstream=upstream):
+                are_sent = False
+        if asked.size and asked.target.chunk is not None:
+            self._due = router.autosplit.add(targets.routing, asked.target.chunk, asked.size)
+        self._targets, self._asked, self._scatter = targets, asked, scatter
         if are_sent:
             self._answered = answered
         return are_sent
 
     def cancel(self) -> None:
         self._answered = None
-        assert self._begun is not None, "only what was started is cancelled"
-        self._begun.scatter.give_up()
+        self._scatter.give_up()
 
     def _ended(self) -> None:
         answered, self._answered = self._answered, None
-        if answered is not None:
-            answered(self._merged())
-
-    def _merged(self) -> bytes | None:
-        """Return the reply's own fields; None if a task must finish."""
-        begun = self._begun
-        assert begun is not None, "shards have answered"
-        asked, answers = begun.asked, begun.scatter.answers
-        if begun.scatter.failures or begun.due:
-            return None
-        if asked.merge is None:
-            (shard,) = asked.target.shards
-            result = self._passed_on(answers[shard].body, begun.targets)
-        else:
+        if answered is None:
+            return
+        scatter, asked = self._scatter, self._asked
+        assert asked is not None, "shards have answered"
+        result: bytes | None = None
+        if not self._due and not scatter.failures:
             try:
-                result = asked.merge([answers[name].body for name in asked.target.shards])
+                result = (
+                    self._passed_on()
+                    if asked.merge is None
+                    else asked.merge([scatter.answers[name].body for name in asked.target.shards])
+                )
             except CommandError:
                 # The task reports the error.
-                return None
-        if result is not None and len(result) > _LARGE_BYTES:
-            self._result, result = result, None
-        return result
+                result = None
+            if result is not None and len(result) > _LARGE_BYTES:
+                self._result, result = result, None
+        answered(result)
 
-    def _passed_on(self, reply: bytes, targets: NamespaceTargets) -> bytes | None:
+    def _passed_on(self) -> bytes | None:
         """Return the reply of the only shard; None if it leaves a cursor open or tells of failed statements."""
         first = self._first
-        outcome = success(reply, first.begins)
-        if outcome is None or (first.statements and reply.find(b"write", 4, outcome.end) >= 0):
+        (answer,) = self._scatter.answers.values()
+        reply = answer.body
+        end = end_of_own_fields(reply, first.begins)
+        if not end or (first.statements and reply.find(b"write", 4, end) >= 0):
             return None
-        if first.begins == CURSOR and not targets.is_whole(reply, outcome.end):
+        if first.begins is CURSOR and not self._targets.is_whole(reply, end):
             return None
-        return own_fields(reply, outcome.end)
+        return own_fields(reply, end)
 
     async def _rest(self) -> Result:
         if self._refused is not None:
             raise self._refused
         if self._result is not None:
             return self._result
-        return await self._run(self._context, self._args, self._begun)
+        asked = self._asked
+        begun = None if asked is None else Begun(self._targets, asked, self._scatter, self._due)
+        return await self._run(self._context, self._args, begun)

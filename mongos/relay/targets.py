@@ -145,7 +145,9 @@ class NamespaceTargets:
         formed = form_of(filter_) if plain and self._by_form else None
         if formed is None:
             return Target(tuple(filter_shards(self.routing, parse_filter(filter_, query_context=language()))))
-        positions = self._known_places(formed[0], filter_, language)
+        positions = self._places.get(formed[0])
+        if positions is None:
+            positions = self._prepare(formed[0], filter_, language())
         if positions is not _UNKEYED:
             return self._on(self._chunk(positions, formed[1]).shard)
         if self._only is not None:
@@ -214,13 +216,10 @@ class NamespaceTargets:
         formed = form_of(filter_) if self._by_form else None
         if formed is None:
             return None
-        positions = self._known_places(formed[0], filter_, language)
+        positions = self._places.get(formed[0])
+        if positions is None:
+            positions = self._prepare(formed[0], filter_, language())
         return None if positions is _UNKEYED else self._chunk(positions, formed[1])
-
-    def _known_places(self, form: bytes, filter_: bytes, language: Language) -> tuple[int, ...]:
-        """Return the positions of the shard key's values in a shape. Errors: those of the filter."""
-        positions = self._places.get(form)
-        return self._prepare(form, filter_, language()) if positions is None else positions
 
     def _chunk(self, places: tuple[int, ...], values: list[Value]) -> Chunk:
         collection = self.routing.collection
@@ -250,7 +249,10 @@ class PreparedTargets:
     def known(self, namespace: str) -> NamespaceTargets | None:
         """Return the targets of a namespace; None if its routing is not cached."""
         routing = self._cache.known(namespace)
-        return None if routing is None else self.under(routing)
+        if routing is None:
+            return None
+        targets = self._by_namespace.get(namespace)
+        return targets if targets is not None and targets.routing is routing else self.under(routing)
 
     def under(self, routing: Routing) -> NamespaceTargets:
         """Return the targets of a namespace under this routing."""

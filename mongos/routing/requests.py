@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import bson
 
@@ -38,8 +38,7 @@ _VERSIONS = 1024
 _OF_THE_DISPATCHER = frozenset(("ok", "operationTime", "$clusterTime", READ_ONLY))
 
 
-@dataclass(frozen=True, slots=True)
-class ShardReply:
+class ShardReply(NamedTuple):
     """A reply's raw body, the shard and the member that gave it."""
 
     shard: str

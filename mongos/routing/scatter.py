@@ -110,5 +110,7 @@ class Scatter:
         if not self._waiting:
             if self._done is not None and not self._done.done():
                 self._done.set_result(None)
-            if self._ended is not None:
-                self._ended()
+            # Forgotten, so that nothing holds the operation that holds this.
+            ended, self._ended = self._ended, None
+            if ended is not None:
+                ended()
