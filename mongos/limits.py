@@ -2,8 +2,8 @@
 
 MAX_EVENT_BATCH_BYTES = 16 * 1024 * 1024
 MAX_INLINE_RESULT_BYTES = 1 << 20
-MAX_JOINED_REPLY_BYTES = 1 << 18
-"""First batches of all shards that are merged at once."""
+MAX_JOINED_BYTES = 1 << 18
+"""Documents of all shards that are sorted at once."""
 MAX_CACHED_SORT_BYTES = 1024
 """Longer sort specifications rarely repeat."""
 MAX_RELAYED_BATCH_BYTES = 1024 * 1024

@@ -192,14 +192,14 @@ class Router:
         answers = await self.leftovers.answers(shards, begun, one)
         return [answer for answer in answers if answer.shard not in unavailable] if unavailable else answers
 
-    async def remotes(
-        self, context: Context, answers: Sequence[ShardReply], batch_size: int | None
-    ) -> list[RemoteCursor]:
-        """The cursors that the shards' answers opened."""
-        options = session_fields(context)
+    def remotes(self, context: Context, answers: Sequence[ShardReply], batch_size: int | None) -> list[RemoteCursor]:
+        """Return the cursors that the shards' answers opened. Errors: ShardNotFound for one that was removed since."""
+        options = partial(session_fields, context)
         try:
             return [
-                RemoteCursor(await self.shards.get(answer.shard), answer, batch_size=batch_size, options=options)
+                RemoteCursor(
+                    self.shards.one_that_answered(answer.shard), answer, batch_size=batch_size, options=options
+                )
                 for answer in answers
             ]
         except BaseException:

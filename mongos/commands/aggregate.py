@@ -7,7 +7,6 @@ from functools import partial
 
 import bson
 
-from docstore.aggregation.split import SplitPipeline
 from docstore.aggregation.stages.write import target_of
 from docstore.bson import document_from, encoded_fields, get_field
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
@@ -21,12 +20,13 @@ from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.form import form_of
 from mongos.merge.aggregate_requests import request_of
-from mongos.merge.batches import FIRST_BATCH, cursor_reply, first_reply
+from mongos.merge.batches import First, first_reply
 from mongos.merge.change_stream import open_change_stream
 from mongos.merge.explained import explain_pipeline
 from mongos.merge.halves import halves_of
+from mongos.merge.opened import Opening, merged_cursor
 from mongos.merge.output import write_results
-from mongos.merge.pipelines import SHARD_BATCH, open_pipeline
+from mongos.merge.pipelines import SHARD_BATCH, merged_halves, open_pipeline
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.relay.asked import AskedPipeline, Begun
@@ -34,7 +34,6 @@ from mongos.relay.pipelines import are_few, is_plain_cursor, leading_filter, rea
 from mongos.relay.relay import FirstStep, routed
 from mongos.relay.replies import CURSOR
 from mongos.relay.targets import NamespaceTargets
-from mongos.router import router_of
 from mongos.routing.query_context import names_time, query_context_of
 
 
@@ -62,7 +61,7 @@ async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result
         check_output_concern(context)
         return await write_results(context, request)
     merged = await open_pipeline(context, request, begun)
-    return await first_reply(context, merged, batch_size=batch_size, namespace=context.view or context.namespace)
+    return await first_reply(context, merged, First(batch_size, namespace=context.view or context.namespace))
 
 
 def _batch_size(cursor: bytes) -> int | None:
@@ -98,23 +97,18 @@ def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> As
         return None
     if len(target.shards) == 1:
         routing_field = targets.beside(names, target.shards[0]) if names else b""
-        whole = SplitPipeline(list(stages), [], None)
-        return None if routing_field is None else AskedPipeline(target=target, add=routing_field, split=whole)
-    batch_size = _batch_size(cursor)
+        if routing_field is None:
+            return None
+        opening = Opening(context, partial(merged_cursor, context), First(_batch_size(cursor)))
+        return AskedPipeline(target=target, merge=opening.at_hand, add=routing_field, opening=opening)
     halves = halves_of(tuple(tail), behind_match=bool(match))
     if halves is None:
         return None
-    clock = router_of(context).clock
-    batch = FIRST_BATCH if batch_size is None else batch_size
-
-    def merge(replies: Sequence[bytes]) -> bytes | None:
-        documents = halves.joined(replies, targets, batch, clock) if batch else None
-        return None if documents is None else cursor_reply(documents, 0, context.namespace, "firstBatch")
-
+    opening = Opening(context, partial(merged_halves, context, context.raw, halves), First(_batch_size(cursor)))
     shard_cursor = _READ_HERE if halves.split.merge_stages else cursor
     extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _FROM_MONGOS + _batch_bytes()
     return AskedPipeline(
-        target=target, merge=merge, without=_REPLACED, add=halves.asked(match) + extra_fields, split=halves.split
+        target=target, merge=opening.at_hand, without=_REPLACED, add=halves.asked(match) + extra_fields, opening=opening
     )
 
 

@@ -12,8 +12,8 @@ from docstore.commands.requests.bulk_write import NAMESPACE, PACE, Run, Tally, r
 from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.specs.writes import BULK_WRITE
 from docstore.errors import CommandError, interrupted
-from mongos.merge.batches import UNBOUNDED, first_reply
-from mongos.merge.listed import Listed
+from mongos.merge.batches import UNBOUNDED, First, first_reply
+from mongos.merge.merged import MergedCursor, Shape
 from mongos.router import router_of
 from mongos.routing.writes import Outcome
 from mongos.statements import DELETES, INSERTS, UPDATES, carry_out, in_language
@@ -40,10 +40,10 @@ async def run(context: Context, args: Arguments) -> bytes:
         if ordered and outcome.errors:
             break
     batch_size = batch_size_of(args)
-    cursor = await first_reply(
-        context, Listed(tally.listed), batch_size=UNBOUNDED if batch_size is None else batch_size,
-        namespace=NAMESPACE,
-    )  # fmt: skip
+    router = router_of(context)
+    listed = MergedCursor([], Shape(), router.discard, scheduler=router.scheduler, documents=tally.listed)
+    first = First(UNBOUNDED if batch_size is None else batch_size, namespace=NAMESPACE)
+    cursor = await first_reply(context, listed, first)
     return tally.reply(cursor, concern_error)
 
 

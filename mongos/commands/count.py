@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -56,14 +56,14 @@ def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> As
     )  # fmt: skip
 
 
-def _merge(skip: int, limit: int, replies: Iterable[bytes]) -> bytes:
-    total = max(sum(map(_counted, replies)) - skip, 0)
+def _merge(skip: int, limit: int, answers: Sequence[ShardReply]) -> bytes:
+    total = max(sum(_counted(answer.body) for answer in answers) - skip, 0)
     count = min(total, limit) if limit else total
     return bson.encode({"n": count if count <= _INT32_MAX else Int64(count)})
 
 
 async def _finish(skip: int, limit: int, answers: Sequence[ShardReply]) -> bytes:
-    return _merge(skip, limit, (answer.body for answer in answers))
+    return _merge(skip, limit, answers)
 
 
 _APPLIED_HERE = frozenset((b"skip", b"limit"))

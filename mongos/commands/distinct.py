@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import bson
@@ -48,23 +48,23 @@ def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> As
     key_of = BINARY.key if args["collation"] is None else language().ordering.key
     add = statement_time(language(), context.raw) if names_time(context.raw) else {}
 
-    def merge(replies: Iterable[bytes]) -> bytes:
-        return _joined(context, replies, key_of)
+    def merge(answers: Sequence[ShardReply]) -> bytes:
+        return _joined(context, answers, key_of)
 
     async def finish(answers: Sequence[ShardReply]) -> bytes:
-        return merge(answer.body for answer in answers)
+        return merge(answers)
 
     return AskedRead(
-        target=target, merge=merge if len(target.shards) > 1 else None, finish=finish,
+        target=target, merge=merge, finish=finish,
         add=fields_of(add),
     )  # fmt: skip
 
 
-def _joined(context: Context, replies: Iterable[bytes], key_of: Callable[[Value], bytes]) -> bytes:
+def _joined(context: Context, answers: Sequence[ShardReply], key_of: Callable[[Value], bytes]) -> bytes:
     """The reply with the values of all shards, each once."""
     values_by_key: dict[bytes, Value] = {}
-    for reply in replies:
-        array = get_field(reply, "values")
+    for answer in answers:
+        array = get_field(answer.body, "values")
         assert array is not None, "distinct answers with values"
         for value in values(array[1]):
             values_by_key.setdefault(key_of(value), value)

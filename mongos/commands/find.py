@@ -31,10 +31,10 @@ from docstore.query.projection.parse import parse_projection
 from docstore.query.projection.projection import DocumentProjection
 from docstore.query.sort import parse_sort
 from docstore.sharding.routing import Routing
-from mongos.merge.batches import FIRST_BATCH, batch_comes_last, cursor_reply, first_reply
-from mongos.merge.joined import joined, plain_order
+from mongos.merge.batches import First, first_reply
+from mongos.merge.known_orders import known_order
 from mongos.merge.merged import MergedCursor, Order, Shape
-from mongos.merge.opened import opened_reply
+from mongos.merge.opened import Opening, merged_cursor
 from mongos.merge.remote import batch_bytes
 from mongos.merge.snapshot_reads import at_one_time
 from mongos.merge.tails import open_tail
@@ -79,38 +79,43 @@ def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> As
         raise CommandError(Code.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
     unavailable = set[str]() if _may_be_partial(context, args) else None
     add: dict[str, Any] = statement_time(language(), context.raw) if names_time(context.raw) else {}
+    if args["tailable"]:
+        return AskedRead(target=target, finish=partial(_tail, context), add=fields_of(add))
     if len(target.shards) == 1:
-        finish = partial(_of_one, context, args, unavailable)
-        return AskedRead(target=target, finish=finish, add=fields_of(add), unavailable=unavailable)
+        opening = Opening(
+            context,
+            partial(_merged, context, args, Shape(), unavailable),
+            First(args["batchSize"], args["singleBatch"]),
+        )
+        return AskedRead(
+            target=target, merge=opening.at_hand, finish=opening.reply, add=fields_of(add), unavailable=unavailable
+        )
     is_formed = plain and form_of(filter_) is not None
     tree = None if is_formed else parse_filter(filter_, query_context=language())
     shape = _shape(args, tree, language, plain=plain)
-    is_text = tree is not None and isinstance(special_condition(tree), TextSearch)
     if shape.limit:
         add["limit"] = Int64(shape.skip + shape.limit)
     add["batchBytes"] = batch_bytes()
-    batch = FIRST_BATCH if args["batchSize"] is None else args["batchSize"]
-
-    def merge(replies: Sequence[bytes]) -> bytes | None:
-        documents = None if is_text else joined(replies, shape, targets)
-        if documents is None or (len(documents) >= batch and not 0 < shape.limit <= batch):
-            return None
-        return cursor_reply(documents, 0, context.namespace, "firstBatch")
-
-    async def finish_several(answers: Sequence[ShardReply]) -> bytes:
-        if is_text:
-            assert tree is not None, "it has a text search"
-            try:
-                await settle_text_search(context, context.namespace, tree, target.shards[0])
-            except BaseException:
-                router_of(context).leftovers.discard_answers(answers)
-                raise
-        return await _merged(context, args, shape, answers, unavailable)
-
-    return AskedRead(
-        target=target, merge=merge, finish=finish_several, unavailable=unavailable, add=fields_of(add),
+    opening = Opening(
+        context, partial(_merged, context, args, shape, unavailable), First(args["batchSize"], args["singleBatch"])
+    )
+    asked = AskedRead(
+        target=target, merge=opening.at_hand, finish=opening.reply, unavailable=unavailable, add=fields_of(add),
         without=_MERGED_HERE if shape.project is None else _MERGED_HERE | {b"projection"},
     )  # fmt: skip
+    if tree is not None and isinstance(special_condition(tree), TextSearch):
+        asked.merge, asked.finish = None, partial(_scored, context, tree, opening)
+    return asked
+
+
+async def _scored(context: Context, tree: Filter, opening: Opening, answers: Sequence[ShardReply]) -> bytes:
+    """Return the reply to a text search of several shards, whose scores are calculated here too."""
+    try:
+        await settle_text_search(context, context.namespace, tree, answers[0].shard)
+    except BaseException:
+        router_of(context).leftovers.discard_answers(answers)
+        raise
+    return await opening.reply(answers)
 
 
 def _shape(args: Arguments, tree: Filter | None, language: Language, *, plain: bool) -> Shape:
@@ -118,7 +123,7 @@ def _shape(args: Arguments, tree: Filter | None, language: Language, *, plain: b
     sort, spec = args["sort"] or EMPTY_DOCUMENT, args["projection"] or EMPTY_DOCUMENT
     order: Order | None = None
     if sort != EMPTY_DOCUMENT:
-        parsed = plain_order(sort) if plain else None
+        parsed = known_order(sort) if plain else None
         if parsed is None:
             parsed = parse_sort(sort, language(), tree or MATCH_ALL)
         order = parsed.pattern() if parsed else None
@@ -139,20 +144,12 @@ def _shape(args: Arguments, tree: Filter | None, language: Language, *, plain: b
     return Shape(sort=order, skip=args["skip"], limit=args["limit"], project=project)
 
 
-async def _nothing(context: Context, _answers: Sequence[ShardReply]) -> bytes:
-    router = router_of(context)
-    empty: MergedCursor = MergedCursor([], Shape(), router.discard, scheduler=router.scheduler)
-    return await first_reply(context, empty, batch_size=None, catalog=True)
+async def _nothing(context: Context, answers: Sequence[ShardReply]) -> bytes:
+    return await first_reply(context, merged_cursor(context, answers), First(catalog=True))
 
 
-async def _of_one(
-    context: Context, args: Arguments, unavailable: set[str] | None, answers: Sequence[ShardReply]
-) -> bytes:
-    """Return the reply to a find of one shard, with a cursor of this router for the rest."""
-    if args["tailable"]:
-        return await open_tail(context, answers[0])
-    catalog = bool(answers) and batch_comes_last(answers[0].body)
-    return await _merged(context, args, Shape(), answers, unavailable, catalog=catalog)
+async def _tail(context: Context, answers: Sequence[ShardReply]) -> bytes:
+    return await open_tail(context, answers[0])
 
 
 def _may_be_partial(context: Context, args: Arguments) -> bool:
@@ -161,16 +158,11 @@ def _may_be_partial(context: Context, args: Arguments) -> bool:
     return bool(args["allowPartialResults"]) and not in_transaction
 
 
-async def _merged(
-    context: Context, args: Arguments, shape: Shape, answers: Sequence[ShardReply], unavailable: set[str] | None, *,
-    catalog: bool = False,
-) -> bytes:  # fmt: skip
-    """Return the reply from the shards' answers; a cursor of this router reads the rest."""
-    size = args["batchSize"]
-    return await opened_reply(
-        context, answers, shape, batch_size=size, asked_size=size or None, single_batch=args["singleBatch"],
-        catalog=catalog, partial=None if unavailable is None else bool(unavailable),
-    )  # fmt: skip
+def _merged(
+    context: Context, args: Arguments, shape: Shape, unavailable: set[str] | None, answers: Sequence[ShardReply]
+) -> MergedCursor:
+    missing = None if unavailable is None else bool(unavailable)
+    return merged_cursor(context, answers, shape, asked_size=args["batchSize"] or None, partial=missing)
 
 
 def _projecting(args: Arguments, projection: DocumentProjection) -> Callable[[bytes], bytes]:

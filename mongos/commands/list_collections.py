@@ -9,9 +9,9 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.specs.catalog import LIST_COLLECTIONS
 from docstore.sharding.routing import Routing
-from mongos.merge.batches import first_reply
-from mongos.merge.merged import MergedCursor, Shape
-from mongos.merge.remote import RemoteCursor
+from mongos.merge.batches import First, first_reply
+from mongos.merge.merged import MergedCursor
+from mongos.merge.opened import merged_cursor
 from mongos.router import router_of
 from mongos.routing.requests import forwarded
 
@@ -23,15 +23,12 @@ async def run(context: Context, args: Arguments) -> bytes:
     add = {} if filter_ is None else {"filter": RawBSONDocument(filter_)}
     request = forwarded(context.raw, without=("authorizedCollections",), add=add)
 
-    async def attempt(routing: Routing) -> list[RemoteCursor]:
-        if routing.primary is None:
-            return []
-        answers = await router.ask(context, routing, [routing.primary], request)
-        return await router.remotes(context, answers, None)
+    async def attempt(routing: Routing) -> MergedCursor:
+        shards = [] if routing.primary is None else [routing.primary]
+        return merged_cursor(context, await router.ask(context, routing, shards, request))
 
-    remotes = await router.cache.routed(namespace, attempt)
-    merged = MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler)
-    return await first_reply(context, merged, batch_size=100_000, namespace=namespace, catalog=True)
+    merged = await router.cache.routed(namespace, attempt)
+    return await first_reply(context, merged, First(100_000, namespace=namespace, catalog=True))
 
 
 COMMAND = LIST_COLLECTIONS.command(run)

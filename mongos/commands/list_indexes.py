@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
 from docstore.commands.specs.catalog import LIST_INDEXES
-from mongos.merge.opened import opened_reply
+from mongos.merge.batches import First
+from mongos.merge.opened import Opening, merged_cursor
 from mongos.relay.asked import AskedRead, Begun
 from mongos.relay.reading import carried_out
 from mongos.relay.relay import FirstStep, routed
 from mongos.relay.replies import CURSOR
 from mongos.relay.targets import NamespaceTargets
 from mongos.routing.broadcast import owners, require_database
-from mongos.routing.requests import ShardReply
 from mongos.routing.targeting import Target
 
 
@@ -26,12 +25,9 @@ async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
 
 def _prepare(context: Context, _args: Arguments, targets: NamespaceTargets) -> AskedRead:
     require_database(targets.routing)
-    return AskedRead(target=Target((owners(targets.routing)[0],)), finish=partial(_opened, context))
-
-
-async def _opened(context: Context, answers: Sequence[ShardReply]) -> bytes:
-    """Return the reply to a shard's, whose cursor is read on by one of this router."""
-    return await opened_reply(context, answers, batch_size=1000, catalog=True)
+    opening = Opening(context, partial(merged_cursor, context), First(1000, catalog=True))
+    target = Target((owners(targets.routing)[0],))
+    return AskedRead(target=target, merge=opening.at_hand, finish=opening.reply)
 
 
 COMMAND = LIST_INDEXES.command(routed(run, FirstStep(_prepare, CURSOR)))

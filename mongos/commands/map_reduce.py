@@ -67,9 +67,9 @@ async def run(context: Context, args: Arguments) -> dict[str, Any]:
         if args["limit"] and len(shards) > 1:
             shape = Shape(sort=sort.pattern() if sort else None, limit=args["limit"])
             answers = await router.ask(context, routing, shards, _find(context, args, time))
-            return _Mapping(context, job, shape, answers, await router.remotes(context, answers, None))
+            return _Mapping(context, job, shape, answers, router.remotes(context, answers, None))
         answers = await router.ask(context, routing, shards, _first_pass(context, time)) if shards else []
-        return _Merging(context, job, answers, await router.remotes(context, answers, None))
+        return _Merging(context, job, answers, router.remotes(context, answers, None))
 
     reduction = await router.routed(context, attempt)
     mapped = router.clock()
@@ -177,6 +177,7 @@ class _Mapping(_Reduction):
 
 
 async def _run_of(remote: RemoteCursor) -> AsyncIterator[list[bytes]]:
+    remote.hold()
     while await remote.fill():
         documents = list(remote.documents)
         remote.documents.clear()

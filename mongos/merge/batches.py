@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import struct
-from typing import Protocol
+from typing import NamedTuple
 
 from docstore.bson import document_from, documents_array, get_field
 from docstore.bson.walk import BOOL, TIMESTAMP
 from docstore.commands.context import Context
 from docstore.commands.cursors import ClientCursor
 from docstore.js import script_thread
-
-
-class Batches(Protocol):
-    """The source of a cursor's batches. `partial`: True if results of a shard are missing."""
-
-    partial: bool | None
-
-    async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
-        """Return at most this many documents and bytes, at least one document if any is left, and whether they were
-        the last.
-        """
-        ...
-
-    def close(self) -> None:
-        """Release the rest."""
-
+from docstore.query.pausing import PAUSING, REFUSED
+from mongos.merge.merged import MergedCursor
 
 FIRST_BATCH = 101
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -69,29 +55,60 @@ def batch_comes_last(reply: bytes) -> bool:
     return cursor is not None and cursor[1][5:8] == b"id\0"
 
 
-async def first_reply(
-    context: Context,
-    merged: Batches,
-    *,
-    batch_size: int | None,
-    single_batch: bool = False,
-    namespace: str = "",
-    catalog: bool = False,
-) -> bytes:
-    """Return the reply of the command that opens a cursor. The rest of the results is registered under the client's
-    session.
+class First(NamedTuple):
+    """The first batch of a cursor.
+
+    - `size`: the number of documents; None for the default.
+    - `is_single`: no other batch follows.
+    - `namespace`: the cursor's, unless it is that of the request.
+    - `catalog`: the batch comes last in the reply.
     """
-    namespace = namespace or context.namespace
-    at = context.at_cluster_time
-    count = FIRST_BATCH if batch_size is None else batch_size
+
+    size: int | None = None
+    is_single: bool = False
+    namespace: str = ""
+    catalog: bool = False
+
+    @property
+    def most(self) -> int:
+        """Return the largest number of documents."""
+        return FIRST_BATCH if self.size is None else self.size
+
+
+async def first_reply(context: Context, merged: MergedCursor, first: First) -> bytes:
+    """Return the reply of the command that opens a cursor. The rest of the results is registered under the client's
+    session. Errors: those of the cursor, which is closed then.
+    """
     try:
-        documents, done = await merged.next_batch(count, MAX_BATCH_BYTES) if count else ([], False)
+        documents, done = await merged.next_batch(first.most, MAX_BATCH_BYTES) if first.most else ([], False)
     except BaseException:
         merged.close()
         raise
-    if done or single_batch:
+    return _opened(context, merged, first, documents, done)
+
+
+def first_reply_at_hand(context: Context, merged: MergedCursor, first: First, until: float) -> bytes | None:
+    """Return the reply if it can be made without waiting, before `until`; else None, and `first_reply` goes on from
+    there. Errors: as there.
+    """
+    level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
+    try:
+        found = merged.take(first.most, MAX_BATCH_BYTES, until) if first.most else ([], False)
+    except BaseException:
         merged.close()
-        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=catalog, at=at, partial=merged.partial)
+        raise
+    finally:
+        PAUSING.level = level
+    return None if found is None else _opened(context, merged, first, *found)
+
+
+def _opened(context: Context, merged: MergedCursor, first: First, documents: list[bytes], done: bool) -> bytes:
+    namespace = first.namespace or context.namespace
+    at = context.at_cluster_time
+    if done or first.is_single:
+        merged.close()
+        return cursor_reply(documents, 0, namespace, "firstBatch", catalog=first.catalog, at=at, partial=merged.partial)
+    merged.hold()
     lsid, transaction = (None, None) if context.session is None else (context.session.lsid, context.session.transaction)
     cursor = context.services.cursors.register(
         merged,
@@ -105,7 +122,9 @@ async def first_reply(
     cursor.apart = script_thread.current() is not None
     cursor.returned, cursor.batches = len(documents), 1
     cursor.at_cluster_time = at
-    return cursor_reply(documents, cursor.id, namespace, "firstBatch", catalog=catalog, at=at, partial=merged.partial)
+    return cursor_reply(
+        documents, cursor.id, namespace, "firstBatch", catalog=first.catalog, at=at, partial=merged.partial
+    )
 
 
 async def next_reply(context: Context, cursor: ClientCursor, batch_size: int | None) -> bytes:

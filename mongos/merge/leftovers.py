@@ -95,7 +95,7 @@ class Leftovers:
             shard = await self._shards.get(answer.shard)
         except CommandError:
             return
-        await RemoteCursor(shard, answer, batch_size=None, options={}).kill()
+        await RemoteCursor(shard, answer, batch_size=None).kill()
 
 
 def _raise_first(errors: Sequence[BaseException]) -> None:

@@ -2,6 +2,9 @@
 
 With a sort the merge is ordered: each part is in order, so the least of the first documents is the next. Without one
 the parts are taken as they come, a batch at a time.
+
+A merge goes as far as it can without waiting (`MergedCursor.take`), and on from there: where the shards have answered
+with all they have, the step in which the last of them does so is enough.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from docstore.aggregation.streams import GIVEN_BYTES, Feed, Stream
 from docstore.deferred_free import free_later
 from docstore.errors import CommandError
 from docstore.net.scheduling.scheduler import STEP_SECONDS, Scheduler
+from mongos.limits import MAX_JOINED_BYTES
 from mongos.merge.remote import RemoteCursor
 from mongos.routing.cache import UNAVAILABLE_CODES
 
@@ -69,8 +73,11 @@ class MergedCursor:
         scheduler: Scheduler,
         finish: Finish | None = None,
         partial: bool | None = None,
+        documents: Sequence[bytes] = (),
     ) -> None:
-        """`partial`: None if all shards must answer; else whether results of one are missing already."""
+        """`partial`: None if all shards must answer; else whether results of one are missing already. `documents`: come
+        first, and are all without parts.
+        """
         self.partial = partial
         self._remotes = list(remotes)
         self._shape = shape
@@ -79,18 +86,32 @@ class MergedCursor:
         self._pause = scheduler.pause
         self._finish = finish
         self._heap: list[tuple[bytes, int, bytes]] | None = None
-        self._ready: list[bytes] = []
+        # The parts whose next document is not in the heap.
+        self._entering: list[tuple[int, RemoteCursor]] = []
+        # The part that the merge waits for, or whether the finishing stages wait for other collections.
+        self._wanted: RemoteCursor | None = None
+        self._is_pending = False
+        # The documents of the next batch so far, and their bytes.
+        self._begun: tuple[list[bytes], int] = ([], 0)
+        self._ready = list(documents)
         self._to_skip = shape.skip
         self._left = shape.limit or None
         self._merged_all = False
-        self._done = False
+        self._done = bool(documents) and not remotes
 
     def close(self) -> None:
         if self._finish is not None:
             self._finish.close()
             free_later(self._finish.stream)
             self._finish = None
-        self._discard([remote for remote in self._remotes if not remote.exhausted])
+        unread = [remote for remote in self._remotes if not remote.exhausted]
+        if unread:
+            self._discard(unread)
+
+    @property
+    def has_stages(self) -> bool:
+        """True if the router's stages finish the results."""
+        return self._finish is not None
 
     @property
     def alone(self) -> RemoteCursor | None:
@@ -104,19 +125,27 @@ class MergedCursor:
 
     async def next_batch(self, max_documents: int, max_bytes: int) -> tuple[list[bytes], bool]:
         """Return at most this many documents and bytes, at least one document if any is left, and whether they were
-        the last.
+        the last. Errors: those of the shards and of the finishing stages.
         """
-        batch: list[bytes] = []
-        size = 0
-        until = self._clock() + STEP_SECONDS
+        while True:
+            found = self.take(max_documents, max_bytes, self._clock() + STEP_SECONDS)
+            if found is not None:
+                return found
+            await self._wait()
+
+    def take(self, max_documents: int, max_bytes: int, until: float) -> tuple[list[bytes], bool] | None:
+        """Return what `next_batch` does, if neither documents of a shard nor, after `until`, another turn of the loop
+        must be awaited. Else None: the next call goes on from there. Errors: those of the finishing stages.
+        """
+        self._wanted, self._is_pending = None, False
+        batch, size = self._begun
         while len(batch) < max_documents:
             if not self._ready:
                 if self._done:
                     break
-                if self._clock() >= until:
-                    await self._pause()
-                    until = self._clock() + STEP_SECONDS
-                await self._produce()
+                if self._clock() >= until or not self._produce(until):
+                    self._begun = batch, size
+                    return None
                 continue
             room = max_documents - len(batch)
             ready_bytes = sum(map(len, self._ready)) if len(self._ready) <= room else max_bytes + 1
@@ -135,35 +164,52 @@ class MergedCursor:
             del self._ready[:count]
             if count < room and self._ready:
                 break
+        self._begun = [], 0
         return batch, self._done and not self._ready
 
-    async def _produce(self) -> None:
-        """Pass one slice of merged documents through skip, limit and the finishing stages into `_ready`."""
-        if self._finish is not None and await self._advance(self._finish):
-            return
+    def hold(self) -> None:
+        """Count what the parts have buffered, if they are kept longer than a step."""
+        for remote in self._remotes:
+            remote.hold()
+
+    async def _wait(self) -> None:
+        """Wait for what the merge has stopped at."""
+        self.hold()
+        if self._wanted is not None:
+            await self._fill(self._wanted)
+        elif self._is_pending and self._finish is not None:
+            await self._finish.pending()
+        else:
+            await self._pause()
+
+    def _produce(self, until: float) -> bool:
+        """Pass one slice of merged documents through skip, limit and the finishing stages into `_ready`; False if
+        something must be awaited first. The stages stop at `until`.
+        """
+        finish = self._finish
+        if finish is not None:
+            self._ready, self._done = finish.stream.next_batch(until)
+            if self._ready or self._done:
+                return True
+            if not finish.feed.hungry:
+                self._is_pending = True
+                return False
         if not self._merged_all:
-            merged = await self._merge_slice()
+            merged = self._merge_slice()
+            if merged is None:
+                return False
             merged = self._cut(merged)
             if self._shape.project is not None:
-                merged = [self._shape.project(document) for document in merged]
+                merged = list(map(self._shape.project, merged))
             if self._left == 0:
                 self._merged_all = True
-            if self._finish is None:
+            if finish is None:
                 self._ready = merged
                 self._done = self._merged_all
-                return
-            self._finish.feed.append(merged)
-            if self._merged_all:
-                self._finish.feed.end()
-
-    async def _advance(self, finish: Finish) -> bool:
-        """A step of the finishing stages; False when they need more of the merged documents first."""
-        self._ready, self._done = finish.stream.next_batch(self._clock() + STEP_SECONDS)
-        if self._ready or self._done:
-            return True
-        if finish.feed.hungry:
-            return False
-        await finish.pending()
+            else:
+                finish.feed.append(merged)
+                if self._merged_all:
+                    finish.feed.end()
         return True
 
     def _cut(self, documents: list[bytes]) -> list[bytes]:
@@ -176,57 +222,96 @@ class MergedCursor:
             self._left -= len(documents)
         return documents
 
-    async def _merge_slice(self) -> list[bytes]:
-        if self._shape.sort is not None and len(self._remotes) > 1:
-            return await self._ordered_slice(self._shape.sort)
-        while self._remotes:
-            for position, remote in enumerate(self._remotes):
-                if remote.documents:
-                    documents = list(remote.documents)
-                    remote.documents.clear()
-                    self._remotes.append(self._remotes.pop(position))
-                    return documents
-            if await self._fill(self._remotes[0]):
+    def _merge_slice(self) -> list[bytes] | None:
+        """Return the next documents in order; None if those of the part `_wanted` must arrive first."""
+        remotes = self._remotes
+        if self._shape.sort is not None and len(remotes) > 1:
+            return self._ordered_slice(self._shape.sort)
+        documents: list[bytes] = []
+        empty, filled = [], []
+        for remote in remotes:
+            if not remote.documents:
+                empty.append(remote)
                 continue
-            self._remotes.pop(0)
+            documents += remote.documents
+            remote.documents.clear()
+            filled.append(remote)
+        # Those that had none are next, and those at their end are not kept.
+        for remote in remotes:
+            if remote.is_last:
+                remote.release()
+        self._remotes = remotes = [remote for remote in (*empty, *filled) if not remote.is_last]
+        if documents:
+            return documents
+        if remotes:
+            self._wanted = remotes[0]
+            return None
         self._merged_all = True
         return []
 
-    async def _fill(self, remote: RemoteCursor) -> bool:
-        """Return what `remote.fill` does. If partial results are allowed, an unreachable shard counts as ended."""
+    async def _fill(self, remote: RemoteCursor) -> None:
+        """Wait for documents of the part. If partial results are allowed, an unreachable shard counts as ended."""
         try:
-            return await remote.fill()
+            await remote.fill()
         except CommandError as error:
             if self.partial is None or error.code not in UNAVAILABLE_CODES:
                 raise
-        remote.abandon()
-        self.partial = True
-        return False
+            remote.abandon()
+            self.partial = True
 
-    async def _ordered_slice(self, sort: Order) -> list[bytes]:
-        if self._heap is None:
-            self._heap = []
-            for number, remote in enumerate(self._remotes):
-                await self._enter(sort, number, remote)
+    def _ordered_slice(self, sort: Order) -> list[bytes] | None:
+        heap = self._heap
+        if heap is None:
+            if self._is_whole():
+                return self._sorted(sort)
+            heap = self._heap = []
+            self._entering = list(enumerate(self._remotes))
         documents: list[bytes] = []
         size = 0
         limit = SLICE_DOCUMENTS if self._left is None else min(SLICE_DOCUMENTS, self._to_skip + self._left)
-        while self._heap and len(documents) < limit and size < GIVEN_BYTES:
-            _, number, document = self._heap[0]
+        while len(documents) < limit and size < GIVEN_BYTES and self._all_entered(sort, heap) and heap:
+            _, number, document = heap[0]
             documents.append(document)
             size += len(document)
             remote = self._remotes[number]
             if remote.documents:
                 following = remote.documents.popleft()
-                heapq.heapreplace(self._heap, (sort.sort_key(following), number, following))
+                heapq.heapreplace(heap, (sort.sort_key(following), number, following))
             else:
-                heapq.heappop(self._heap)
-                await self._enter(sort, number, remote)
-        self._merged_all = not self._heap
+                heapq.heappop(heap)
+                self._entering.append((number, remote))
+        if self._entering and not documents:
+            return None
+        self._merged_all = not heap and not self._entering
         return documents
 
-    async def _enter(self, sort: Order, number: int, remote: RemoteCursor) -> None:
-        assert self._heap is not None
-        if await self._fill(remote):
-            document = remote.documents.popleft()
-            heapq.heappush(self._heap, (sort.sort_key(document), number, document))
+    def _all_entered(self, sort: Order, heap: list[tuple[bytes, int, bytes]]) -> bool:
+        """Put the next documents of the parts that have none in the heap there; False if one must be awaited."""
+        while self._entering:
+            number, remote = self._entering[-1]
+            if remote.documents:
+                document = remote.documents.popleft()
+                heapq.heappush(heap, (sort.sort_key(document), number, document))
+            elif remote.is_last:
+                remote.release()
+            else:
+                self._wanted = remote
+                return False
+            self._entering.pop()
+        return True
+
+    def _is_whole(self) -> bool:
+        """True if all parts are here entirely, and small."""
+        return all(remote.is_last for remote in self._remotes) and (
+            sum(sum(map(len, remote.documents)) for remote in self._remotes) <= MAX_JOINED_BYTES
+        )
+
+    def _sorted(self, sort: Order) -> list[bytes]:
+        """Return all documents of the parts in order."""
+        documents = [document for remote in self._remotes for document in remote.documents]
+        for remote in self._remotes:
+            remote.documents.clear()
+            remote.release()
+        keys = list(map(sort.sort_key, documents))
+        self._merged_all = True
+        return [documents[position] for position in sorted(range(len(keys)), key=keys.__getitem__)]

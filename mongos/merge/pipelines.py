@@ -33,7 +33,9 @@ from docstore.query.value.values import is_true, string_value
 from docstore.sharding.routing import Routing
 from docstore.spill import SpillFile
 from mongos.merge.beside import Beside, read_beside
+from mongos.merge.halves import Halves
 from mongos.merge.merged import Finish, MergedCursor, Shape
+from mongos.merge.opened import merged_cursor
 from mongos.merge.process_stages import asked_of_all, over_all, own_documents, shard_stages
 from mongos.merge.remote import batch_bytes
 from mongos.relay.asked import AskedPipeline, Begun
@@ -129,7 +131,7 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
             Shape(),
             router.discard,
             scheduler=router.scheduler,
-            finish=_finish(context, request, pipeline),
+            finish=_finish(context, request.base, pipeline),
         )
     shards, split, other_collections = await divided(context, request, routing)
     if split.merge_stages:
@@ -151,7 +153,12 @@ async def _opened(context: Context, request: Request, routing: Routing) -> Merge
         if not await other_collections.is_new(context, error):
             raise
         return await _opened(context, request, routing)
-    return await _merged_results(context, request, split, answers)
+
+    def finish() -> Finish:
+        query_context = replace(pipeline.query_context, measures=split.metadata)
+        return _finish(context, request.base, parse_written(split.merge_stages, query_context))
+
+    return _merged_results(context, split, answers, finish if split.merge_stages else None)
 
 
 async def _continued(context: Context, request: Request, begun: Begun) -> MergedCursor:
@@ -161,29 +168,26 @@ async def _continued(context: Context, request: Request, begun: Begun) -> Merged
     try:
         answers = await router.ask(context, routing, asked.target.shards, asked.body(context.raw), begun=begun.scatter)
     except CommandError as error:
-        other_collections = await read_beside(context, request.pipeline.others)
+        other_collections = await read_beside(context, request.pipeline.other_collections)
         if not await other_collections.is_new(context, error):
             raise
         return await _opened(context, request, routing)
-    return await _merged_results(context, request, asked.split, answers)
+    return asked.opening.cursor(answers)
 
 
-async def _merged_results(
-    context: Context, request: Request, split: SplitPipeline, answers: Sequence[ShardReply]
+def merged_halves(context: Context, base: bytes, halves: Halves, answers: Sequence[ShardReply]) -> MergedCursor:
+    """Return the results of the shards' half, which have arrived, after the router's half. `base`: as in `Request`."""
+    pipeline = halves.merging
+    return _merged_results(
+        context, halves.split, answers, partial(_finish, context, base, pipeline) if pipeline.stages else None
+    )
+
+
+def _merged_results(
+    context: Context, split: SplitPipeline, answers: Sequence[ShardReply], finish: Callable[[], Finish] | None
 ) -> MergedCursor:
-    """Return the results of the shards' half, which have arrived, after the router's half."""
-    router = router_of(context)
-    remotes = await router.remotes(context, answers, None)
-    try:
-        shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
-        finish = None
-        if split.merge_stages:
-            query_context = replace(request.pipeline.query_context, measures=split.metadata)
-            finish = _finish(context, request, parse_written(split.merge_stages, query_context))
-    except BaseException:
-        router.discard(remotes)
-        raise
-    return MergedCursor(remotes, shape, router.discard, scheduler=router.scheduler, finish=finish)
+    shape = Shape(sort=split.merge_sort.pattern() if split.merge_sort else None)
+    return merged_cursor(context, answers, shape, finish=finish)
 
 
 async def under_own_collation(context: Context, request: Request, routing: Routing) -> Request:
@@ -222,9 +226,9 @@ async def _of_all_shards(context: Context, request: Request, first: ProcessDocum
         )
 
     answers = await router.leftovers.answers(tuple(shards), Scatter(router.leftovers.discard_answer), one)
-    remotes = await router.remotes(context, answers, None)
+    remotes = router.remotes(context, answers, None)
     own, tail = over_all(context, first, request.pipeline)
-    finish = _finish(context, request, tail)
+    finish = _finish(context, request.base, tail)
     finish.feed.append(own)
     return MergedCursor(remotes, Shape(), router.discard, scheduler=router.scheduler, finish=finish)
 
@@ -241,10 +245,10 @@ async def divided(context: Context, request: Request, routing: Routing) -> tuple
     return shards, split_pipeline(pipeline), other_collections
 
 
-def _finish(context: Context, request: Request, pipeline: Pipeline) -> Finish:
-    collections = RoutedCollections(context, request.base)
+def _finish(context: Context, base: bytes, pipeline: Pipeline) -> Finish:
+    collections = RoutedCollections(context, base)
     router = router_of(context)
-    on_disk = get_field(request.base, "allowDiskUse")
+    on_disk = get_field(base, "allowDiskUse")
     spill = SpillFile(router.spill) if on_disk is None or is_true(on_disk) else None
     buffers = OperationBuffers()
     environment = Environment(

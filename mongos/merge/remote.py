@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bson.int64 import Int64
@@ -20,6 +21,9 @@ from mongos.routing.shards import Shard, unreachable
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
+Options = Callable[[], Mapping[str, Any]]
+
+
 def batch_bytes() -> int:
     """Return the maximal bytes of a shard's batch that is to be merged."""
     return MAX_CROWDED_BATCH_BYTES if BUFFERS.held >= BUFFERS.limit else _BATCH_BYTES
@@ -29,11 +33,16 @@ class RemoteCursor:
     """The documents of one shard in its order.
 
     The next batch is requested as soon as the one before has arrived, unless memory is short; both count as held
-    until they are used up. `options`: fields of every getMore (the session). The cursor exists on one member, and
-    ends with it.
+    until they are used up, the first one from `hold` on. `options`: returns fields of every getMore (the session). The
+    cursor exists on one member, and ends with it.
     """
 
-    def __init__(self, shard: Shard, answer: ShardReply, *, batch_size: int | None, options: dict[str, Any]) -> None:
+    __slots__ = (
+        "_address", "_ahead", "_ahead_bytes", "_batch_size", "_buffers", "_first_bytes", "_held", "_id", "_is_large",
+        "_options", "documents", "namespace", "shard",
+    )  # fmt: skip
+
+    def __init__(self, shard: Shard, answer: ShardReply, *, batch_size: int | None, options: Options = dict) -> None:
         first = cursor_of(answer.body)
         self.shard = shard
         self.documents: deque[bytes] = deque(first.documents)
@@ -42,17 +51,22 @@ class RemoteCursor:
         self._id = first.id
         self._batch_size = batch_size
         self._options = options
-        self._buffers = OperationBuffers()
+        self._buffers: OperationBuffers | None = None
         self._ahead: asyncio.Task[bytes] | None = None
         self._ahead_bytes = 0
         self._held = 0
+        self._first_bytes = len(answer.body)
         self._is_large = False
-        self._hold(len(answer.body))
 
     @property
     def exhausted(self) -> bool:
         """No documents here and none to come."""
         return not self.documents and not self._id
+
+    @property
+    def is_last(self) -> bool:
+        """No documents to come."""
+        return not self._id
 
     @property
     def place(self) -> tuple[int, str]:
@@ -84,7 +98,7 @@ class RemoteCursor:
                 raise
             finally:
                 self._ahead = None
-                self._buffers.change(-self._ahead_bytes)
+                self._change(-self._ahead_bytes)
             reply = cursor_of(body)
             self._id = reply.id
             self.documents.extend(reply.documents)
@@ -94,31 +108,46 @@ class RemoteCursor:
         return bool(self.documents)
 
     def _hold(self, size: int) -> None:
-        self._buffers.change(size - self._held)
+        self._change(size - self._held)
         self._held = size
+
+    def _change(self, size: int) -> None:
+        if self._buffers is None:
+            self._buffers = OperationBuffers()
+        self._buffers.change(size)
 
     def _read_ahead(self) -> None:
         if self._id and self._ahead is None:
             db, collection = split_namespace(self.namespace)
             self._ahead_bytes = batch_bytes()
-            command: dict[str, Any] = {"getMore": Int64(self._id), "collection": collection, **self._options}
+            command: dict[str, Any] = {"getMore": Int64(self._id), "collection": collection, **self._options()}
             if self._batch_size is not None:
                 command["batchSize"] = self._batch_size
             command["batchBytes"] = self._ahead_bytes
-            self._buffers.change(self._ahead_bytes)
+            self._change(self._ahead_bytes)
             self._ahead = asyncio.ensure_future(self.shard.at(self._address, db, command))
+
+    def hold(self) -> None:
+        """Count its first batch, if it is kept longer than the step in which it has arrived."""
+        if self._buffers is None and self.documents:
+            self._hold(self._first_bytes)
+
+    def release(self) -> None:
+        """Note that all its documents are used up, and none are to come."""
+        if self._buffers is not None:
+            self._buffers.close()
 
     def abandon(self) -> None:
         """End here, although the member cannot be told."""
         self._id = 0
-        self._buffers.close()
+        self.release()
 
     async def kill(self) -> None:
         """End the shard's cursor, at once or after the batch under way. If the shard is unreachable, the cursor times
         out.
         """
         self.documents.clear()
-        self._buffers.close()
+        self.release()
         prefetch, self._ahead = self._ahead, None
         cursor_id, self._id = self._id, 0
         if cursor_id:

@@ -57,7 +57,7 @@ class RelayedTail:
     def close(self) -> None:
         """End the shard's cursor in the background."""
         if self.id:
-            remote = RemoteCursor(self._shard, self._answer, batch_size=None, options={})
+            remote = RemoteCursor(self._shard, self._answer, batch_size=None)
             self._closing = asyncio.ensure_future(remote.kill())
 
 

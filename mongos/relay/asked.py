@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from docstore.aggregation.split import SplitPipeline
 from docstore.bson import without_fields
 from docstore.commands.declaration import Result
+from mongos.merge.opened import Opening
 from mongos.relay.targets import NamespaceTargets
 from mongos.routing.requests import BETWEEN_CLIENT_AND_ROUTER, ShardReply
 from mongos.routing.scatter import Scatter
@@ -22,14 +22,14 @@ class Asked:
     """The request to the shards, made from the client's, and the merge of their replies.
 
     - `target`: the shards.
-    - `merge(replies)`: the reply's own fields, if the replies are complete and small; None if a task is to make the
-      result. Without it the reply of a single shard is passed on.
+    - `merge(answers)`: the reply's own fields, if they can be made in a step; None if a task is to make the result. A
+      single shard's reply that is complete is passed on instead.
     - `without`: fields of the client's request to leave out; `add`: encoded fields to add.
     - `size`: the bytes that it writes to the chunk of its target.
     """
 
     target: Target
-    merge: Callable[[Sequence[bytes]], bytes | None] | None = None
+    merge: Callable[[Sequence[ShardReply]], bytes | None] | None = None
     without: frozenset[bytes] = frozenset()
     add: bytes = b""
     size: int = 0
@@ -58,9 +58,9 @@ class AskedRead(Asked):
 
 @dataclass(slots=True, kw_only=True)
 class AskedPipeline(Asked):
-    """The shards' part of an aggregation."""
+    """An aggregation. `opening`: that of its cursor."""
 
-    split: SplitPipeline
+    opening: Opening
 
 
 class Begun(NamedTuple):

@@ -146,24 +146,18 @@ class RoutedRequest(AwaitedRelay):
         assert asked is not None, "shards have answered"
         result: bytes | None = None
         if not self._due and not scatter.failures:
-            try:
-                result = (
-                    self._passed_on()
-                    if asked.merge is None
-                    else asked.merge([scatter.answers[name].body for name in asked.target.shards])
-                )
-            except CommandError:
-                # The task reports the error.
-                result = None
+            shards, answers = asked.target.shards, scatter.answers
+            if len(shards) == 1:
+                result = self._passed_on(answers[shards[0]].body)
+            if result is None and asked.merge is not None:
+                result = asked.merge([answers[name] for name in shards])
             if result is not None and len(result) > _LARGE_BYTES:
                 self._result, result = result, None
         answered(result)
 
-    def _passed_on(self) -> bytes | None:
+    def _passed_on(self, reply: bytes) -> bytes | None:
         """Return the reply of the only shard; None if it leaves a cursor open or tells of failed statements."""
         first = self._first
-        (answer,) = self._scatter.answers.values()
-        reply = answer.body
         end = end_of_own_fields(reply, first.begins)
         if not end or (first.statements and reply.find(b"write", 4, end) >= 0):
             return None

@@ -7,7 +7,6 @@ and this router (its database, its cluster time) are left out; fields for the sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -89,8 +88,7 @@ def other_versions(routing: Mapping[str, Routing]) -> dict[str, Any]:
     return {"otherVersions": {name: entry.version().to_document() for name, entry in routing.items()}}
 
 
-@dataclass(frozen=True, slots=True)
-class CursorReply:
+class CursorReply(NamedTuple):
     """The `cursor` of a shard's reply: id 0 when there is no more."""
 
     id: int
@@ -102,7 +100,13 @@ def cursor_of(body: bytes) -> CursorReply:
     """The cursor part of a find, aggregate or getMore reply."""
     cursor = get_field(body, "cursor")
     assert cursor is not None, "a cursor command's reply has a cursor"
-    fields = {name: data for name, _, data in elements(cursor[1])}
-    batch = fields.get("firstBatch", fields.get("nextBatch", b"\5\0\0\0\0"))
-    namespace = fields["ns"][4:-1].decode()
-    return CursorReply(int.from_bytes(fields["id"], "little", signed=True), namespace, array_documents(batch))
+    fields = cursor[1]
+    batch = get_field(fields, "firstBatch") or get_field(fields, "nextBatch")
+    identity, namespace = get_field(fields, "id"), get_field(fields, "ns")
+    assert identity is not None, "a cursor has an id"
+    assert namespace is not None, "a cursor has a namespace"
+    return CursorReply(
+        int.from_bytes(identity[1], "little", signed=True),
+        namespace[1][4:-1].decode(),
+        [] if batch is None else array_documents(batch[1]),
+    )

@@ -257,6 +257,13 @@ class Shards:
         except KeyError:
             raise CommandError(Code.ShardNotFound, f"Shard {name} not found") from None
 
+    def one_that_answered(self, name: str) -> Shard:
+        """Return a shard by name that has answered. Errors: ShardNotFound if it was removed since."""
+        shard = self.config if name == CONFIG else self._shards.get(name)
+        if shard is None:
+            raise CommandError(Code.ShardNotFound, f"Shard {name} not found")
+        return shard
+
     def known(self, name: str) -> Shard | None:
         """Return a shard by name if it is cached."""
         return self._shards.get(name)

@@ -178,6 +178,11 @@ class TransactionShards:
         shard = await self._shards.get(name)
         return shard if name == CONFIG else TransactionShard(self._transaction, shard)
 
+    def one_that_answered(self, name: str) -> Shard | TransactionShard:
+        """See `Shards.one_that_answered`."""
+        shard = self._shards.one_that_answered(name)
+        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+
     def known(self, name: str) -> None:
         """Return None: a shard's first request must wait for its turn."""
 

@@ -200,6 +200,9 @@ class LocalCluster:
             self._routing[namespace] = Routing(namespace, primary, self._spread if namespace == SPREAD else None)
         return self._routing[namespace]
 
+    def one_that_answered(self, name: str) -> LocalShard:
+        return {"a": self.a, "b": self.b}[name]
+
     def known(self, name: str) -> Any:
         """As `get`, of what need not be looked up."""
         if not name:

@@ -26,6 +26,16 @@ class Part:
     def exhausted(self) -> bool:
         return not self.documents and not self.to_come
 
+    @property
+    def is_last(self) -> bool:
+        return not self.to_come
+
+    def hold(self) -> None:
+        """It counts nothing."""
+
+    def release(self) -> None:
+        """It holds nothing."""
+
     async def fill(self) -> bool:
         if not self.documents:
             self.documents.extend(self.to_come[:2])
