@@ -85,6 +85,8 @@ class MergedCursor:
         self._clock = scheduler.clock
         self._pause = scheduler.pause
         self._finish = finish
+        # Whether the finishing stages have anything to read.
+        self._is_fed = False
         self._heap: list[tuple[bytes, int, bytes]] | None = None
         # The parts whose next document is not in the heap.
         self._entering: list[tuple[int, RemoteCursor]] = []
@@ -187,7 +189,7 @@ class MergedCursor:
         something must be awaited first. The stages stop at `until`.
         """
         finish = self._finish
-        if finish is not None:
+        if finish is not None and self._is_fed:
             self._ready, self._done = finish.stream.next_batch(until)
             if self._ready or self._done:
                 return True
@@ -207,7 +209,9 @@ class MergedCursor:
                 self._ready = merged
                 self._done = self._merged_all
             else:
+                self._is_fed = True
                 finish.feed.append(merged)
+                self._merged_all = self._merged_all or not self._remotes
                 if self._merged_all:
                     finish.feed.end()
         return True
