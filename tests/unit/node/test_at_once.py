@@ -99,7 +99,7 @@ async def write_over(node: LocalNode, monkeypatch: pytest.MonkeyPatch, rng: rand
     async def reader(*_: Any) -> tuple[Reader, Callable[[], None]]:
         return lease.hold()
 
-    monkeypatch.setattr(node.replication, "leases", SimpleNamespace(kept=lambda _at: lease))
+    monkeypatch.setattr(node.replication, "leases", SimpleNamespace(lease_at=lambda _at: lease))
     monkeypatch.setattr(node.replication, "reader", reader)
     known = [each["_id"] for each in await node.documents("c")]
     for each in rng.sample(known, len(known) // 3):
