@@ -102,7 +102,10 @@ class MemoryEngine:
         if older is not None:
             older.newer = newer
             for family, mine in version.saved.items():
-                theirs = older.saved.setdefault(family, SortedDict())
+                theirs = older.saved.get(family)
+                if theirs is None:
+                    older.saved[family] = mine
+                    continue
                 for key, value in mine.items():
                     theirs.setdefault(key, value)
         if newer is not None:
