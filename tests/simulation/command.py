@@ -65,7 +65,10 @@ def _serve() -> None:
     """Read a list of arguments in JSON from each line, run it in a fork, and answer with a line of JSON: the exit
     status, and what was printed. So the programs are imported once.
     """
+    # A schedule is the same wherever its objects are in memory: those of a replay lie elsewhere.
+    ballast: list[object] = [[number] for number in range(12_345)]
     for line in sys.stdin:
+        ballast += [[number] for number in range(777)]
         receiver, sender = os.pipe()
         child = os.fork()
         if child == 0:

@@ -55,7 +55,8 @@ class Claims:
         self.keys: dict[bytes, Claimant] = {}
         self.closed: Callable[[str], bool] = lambda _ns: False
         self._names: dict[str, Claimant] = {}
-        self._users: dict[str, set[Claimant]] = {}
+        self._users: dict[str, dict[Claimant, None]] = {}
+        """Of each collection those that use it, in the order of their first use."""
         self._waiting: dict[str, int] = {}
 
     def refuse(self, key: bytes) -> None:
@@ -87,7 +88,7 @@ class Claims:
                 Code.LockTimeout,
                 f"Unable to acquire IX lock on '{ns}' within 5ms.",
             )
-        self._users.setdefault(ns, set()).add(owner)
+        self._users.setdefault(ns, {})[owner] = None
 
     def name(self, ns: str, owner: Claimant) -> None:
         """Claim the name of a collection that the transaction creates. Errors: WriteConflict if another creates it
@@ -146,7 +147,7 @@ class Claims:
         for ns in namespaces:
             users = self._users.get(ns)
             if users is not None:
-                users.discard(owner)
+                users.pop(owner, None)
                 if not users:
                     del self._users[ns]
             if self._names.get(ns) is owner:

@@ -32,7 +32,8 @@ class SessionTransactions:
         self._rows = rows
         self._settings = settings
         self._by_session: dict[bytes, Transaction] = {}
-        self.open: set[Transaction] = set()
+        self.open: dict[Transaction, None] = {}
+        """In the order in which they began: the same for the same requests."""
 
     def find_transaction(self, session: Session) -> Transaction:
         """Return the transaction that the session names.
@@ -120,7 +121,7 @@ class SessionTransactions:
             TransactionActivity(session.lsid, number, began=now, expires=now + self._settings.lifetime_seconds)
         )
         self._by_session[session.lsid] = transaction
-        self.open.add(transaction)
+        self.open[transaction] = None
         self._settings.started += 1
         if len(self._by_session) > _KEPT + len(self.open):
             ended = [lsid for lsid, old in self._by_session.items() if old.state in (State.COMMITTED, State.ABORTED)]
@@ -170,7 +171,7 @@ class SessionTransactions:
             self._settings.aborted += 1
             raise
         finally:
-            self.open.discard(transaction)
+            self.open.pop(transaction, None)
 
     def prepare(self, transaction: Transaction) -> None:
         """Prepare an open transaction. Errors: those of `Transaction.prepare`."""
@@ -180,7 +181,7 @@ class SessionTransactions:
             self._settings.aborted += 1
             raise
         finally:
-            self.open.discard(transaction)
+            self.open.pop(transaction, None)
 
     def decide(self, transaction: Transaction, commit_timestamp: int | None) -> None:
         """Commit a prepared transaction at `commit_timestamp`, or abort it if None.
@@ -204,7 +205,7 @@ class SessionTransactions:
         if transaction.state is State.OPEN:
             transaction.abort(reason)
             self._settings.aborted += 1
-        self.open.discard(transaction)
+        self.open.pop(transaction, None)
 
     def end_all(self, reason: CommandError) -> None:
         """Abort all open transactions after a step-down; from then on the session rows count."""
