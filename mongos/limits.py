@@ -1,9 +1,8 @@
 """Limits of a router's caches, batches and pauses."""
 
 MAX_EVENT_BATCH_BYTES = 16 * 1024 * 1024
-MAX_INLINE_RESULT_BYTES = 1 << 20
 MAX_JOINED_BYTES = 1 << 18
-"""Documents of all shards that are sorted at once."""
+"""Answers of all shards that are merged in one step, and documents that are sorted in one."""
 MAX_CACHED_SORT_BYTES = 1024
 """Longer sort specifications rarely repeat."""
 MAX_RELAYED_BATCH_BYTES = 1024 * 1024
