@@ -95,6 +95,16 @@ def test_conditional_writes_go_to_the_shard_of_their_row(routers: Routers) -> No
     assert routers.cql("SELECT sum(v) FROM t", database="conditions", consistency="SERIAL")["rows"] == [[24]]
 
 
+def test_elements_of_collections_are_changed_through_either_router(routers: Routers) -> None:
+    routers.cql("CREATE TABLE c (a int PRIMARY KEY, s set<int>, l list<text>)")
+    for key in range(6):
+        for number in range(3):
+            routers.cql("UPDATE c SET s = s + ?, l = l + ? WHERE a = ?", [number], [f"v{number}"], key)
+        routers.cql("UPDATE c SET l[1] = 'x', s = s - {0} WHERE a = ?", key)
+        assert routers.cql("SELECT s, l FROM c WHERE a = ?", key)["rows"] == [[[1, 2], ["v0", "x", "v2"]]]
+    assert routers.refused("DELETE l[3] FROM c WHERE a = 1") == "List index 3 out of bound, list has size 3"
+
+
 def test_a_keyspace_that_was_dropped_can_be_made_again(routers: Routers) -> None:
     for _ in range(2):
         routers.cql(f"CREATE KEYSPACE brief WITH {REPLICATION}", database="admin")
