@@ -279,13 +279,9 @@ class Dispatcher:
 
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
-        cluster_time = context.cluster_time
-        if (
-            cluster_time is not None
-            and cluster_time != self._last_cluster_time
-            and observe(cluster_time, context, self._gossip.cluster_time)
-        ):
-            self._last_cluster_time = cluster_time
+        time = context.cluster_time
+        if time is not None and time != self._last_cluster_time and observe(time, context, self._gossip.cluster_time):
+            self._last_cluster_time = time
         if context.session is not None and (context.connection.identity is not None or not services.access.enabled):
             # Unauthenticated clients leave no session behind.
             services.sessions.touch(context.session.lsid, context.started)
