@@ -357,12 +357,20 @@ def read_log(path: Path, number: int, logless: set[int] | None = None, mark: Syn
                 reading.readable, reading.sequence = record.end, last
     if not is_damaged:
         reading.readable = reading.size
-    if mark is not None and mark.identity and not mark.logs.get(number) and number >= min(mark.logs, default=0):
-        # A mark names the newest logs, and those alone that had something in them.
+    if is_uncovered(mark, number):
+        assert mark is not None
         is_foreign = 0 < reading.first_sequence <= mark.sequence
     # The first block may also be another block of this log.
     reading.is_foreign = is_foreign and reading.disorder is None
     return reading
+
+
+def is_uncovered(mark: SyncedMark | None, number: int) -> bool:
+    """True if no flush has covered anything of the log."""
+    # A mark names the newest logs, and those alone that had something in them.
+    return (
+        mark is not None and bool(mark.identity) and not mark.logs.get(number) and number >= min(mark.logs, default=0)
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from docstore.log import component
 from docstore.storage.directory import engine_files, manifests
 from docstore.storage.engine import Batch, Family, Urgency
-from docstore.storage.inspection import Inspection, LogReading, log_records, read_log, synced_logs
+from docstore.storage.inspection import Inspection, LogReading, is_uncovered, log_records, read_log, synced_logs
 from docstore.storage.repairs import Loss
 from docstore.storage.rocks import RocksEngine
 from docstore.storage.rocks_format import (
@@ -58,6 +58,16 @@ def replay_logs(
             losses.append(Loss(f"the log {number:06}.log is not the one that was written here, and was left out"))
             order.has_gap = True
             continue
+        if log.first_sequence and is_uncovered(state.mark, number) and not order.is_followed_by(log.first_sequence):
+            # As at a start: its changes may depend on lost ones, if they are of this directory at all.
+            losses.append(
+                Loss(
+                    f"the log {number:06}.log begins with change {log.first_sequence}, which does not follow what is "
+                    "there; no flush had covered it, and it was left out"
+                )
+            )
+            order.has_gap = True
+            continue
         flushed = set() if version is None else {f.name for f in version.families.values() if number < f.log_number}
         for record in _sorted_batches(path, log) if log.disorder else _readable_batches(path, number):
             if record is None:
@@ -92,17 +102,23 @@ class _Order:
         last, has_gap = self.last, self.has_gap
         if count and last is not None and sequence <= last:
             return [Loss(f"changes {sequence} to {sequence + count - 1} of the log are there a second time")], False
+        is_next = self.is_followed_by(sequence)
         self.last, self.has_gap = sequence + count - 1, False
-        if last is None:
-            listed = sequence - 1 if self._listed is None else min(self._listed, sequence - 1)
-            if has_gap or not is_next_sequence(sequence, listed, self.logless or set()):
-                return [Loss(f"the changes of the log before number {sequence} are missing")], True
-        # Without the list of files, the numbers taken by ingested files are unknown.
-        elif (has_gap or self.logless is not None or last == 0) and not is_next_sequence(
-            sequence, last, self.logless or set()
-        ):
+        if last is None and (has_gap or not is_next):
+            return [Loss(f"the changes of the log before number {sequence} are missing")], True
+        if last is not None and not is_next:
             return [Loss(f"changes {last + 1} to {sequence - 1} of the log are missing")], True
         return [], True
+
+    def is_followed_by(self, sequence: int) -> bool:
+        """True if the change comes next, as far as can be told."""
+        last = self.last
+        if last is None:
+            last = sequence - 1 if self._listed is None else min(self._listed, sequence - 1)
+        elif not self.has_gap and self.logless is None and last != 0:
+            # Without the list of files, the numbers taken by ingested files are unknown.
+            return True
+        return is_next_sequence(sequence, last, self.logless or set())
 
 
 def _log_numbers(path: Path) -> list[int]:

@@ -448,3 +448,27 @@ def test_a_start_that_is_refused_drops_no_torn_end(tmp_path: Path, monkeypatch: 
             open_engine("rocksdb", str(path))
     assert log.read_bytes() == torn
     assert keys_in(path) == KEYS
+
+
+def test_a_log_that_no_flush_had_covered_and_that_does_not_follow_is_left_out(tmp_path: Path) -> None:
+    """As at a start, which drops it: it may be that of another directory."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    for path in (own, other):
+        fill(path)
+    for _ in range(2):
+        engine = open_engine("rocksdb", str(other))
+        batch = Batch()
+        for key in KEYS[:100]:
+            batch.put(Family.RECORDS, key, b"of the other")
+        engine.write(batch)
+        engine.flush()
+        copy_files(engine, other, tmp_path / "copy")
+        engine.close()
+        last = largest(tmp_path / "copy", "*.log").read_bytes()
+        shutil.rmtree(tmp_path / "copy")
+    (log,) = own.glob("*.log")
+    log.write_bytes(last)
+    largest(own, "*.sst").write_bytes(b"")
+    losses = repaired(own)
+    assert any("does not follow what is there" in loss.text for loss in losses)
+    assert not any(value == b"of the other" for value in values_in(own).values())
