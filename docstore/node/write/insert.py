@@ -163,7 +163,8 @@ class Inserts:
                 remaining_bytes -= self._record_range(unit, collection, stop)
                 full = remaining_bytes <= 0 or self._at - first >= UNIT_DOCUMENTS or self._at == len(self._documents)
                 full = full or _begins_unit(collection, self._documents[self._at]) or self._awaits_verdict(collection)
-                if full or self._at < stop or self._node.clock() >= until:
+                ends = self._ordered and len(self.outcome.errors) > failed
+                if full or ends or self._node.clock() >= until:
                     break
         except (ScriptsWanted, WriteConflict):
             # The unit is repeated, on a thread or when the conflicting transaction has ended.

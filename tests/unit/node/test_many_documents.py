@@ -280,3 +280,27 @@ def test_what_an_update_commits_itself_does_not_have_it_look_again(monkeypatch: 
         assert not looked
 
     loop(scenario())
+
+
+@pytest.mark.parametrize("fields", [{}, session()])
+@pytest.mark.parametrize("validated", [False, True])
+def test_nothing_is_inserted_behind_a_refused_document_wherever_it_stands(
+    fields: dict[str, Any], validated: bool
+) -> None:
+    """Documents are written some dozens at a time; the clock stands, so that no slice ends between them."""
+
+    async def work() -> None:
+        for refused in (0, 62, 63, 64, 127):
+            node = LocalNode(replicated=True)
+            node.node.clock = lambda: 0.0
+            await node.insert("c", {"_id": refused})
+            if validated:
+                await node.run({"collMod": "c", "validator": {"_id": {"$gte": 0}}})
+            documents = [{"_id": number} for number in range(150)]
+            reply = await node.reply({"insert": "c", "documents": documents, **fields})
+            assert (reply["n"], [error["index"] for error in reply["writeErrors"]]) == (refused, [refused])
+            assert len(await node.documents("c")) == refused + 1
+            reply = await node.reply({"insert": "c", "documents": documents, "ordered": False})
+            assert (reply["n"], len(reply["writeErrors"])) == (149 - refused, refused + 1)
+
+    loop(work())
