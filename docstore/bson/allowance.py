@@ -15,9 +15,8 @@ import cython
 QUANTUM = 64 * 1024
 """The cost between two checks."""
 
-if not cython.compiled:
-    _remaining = QUANTUM
-    _looks = 0
+_remaining: cython.Py_ssize_t = QUANTUM
+_looks: cython.Py_ssize_t = 0
 _look: Callable[[int], None] | None = None
 
 

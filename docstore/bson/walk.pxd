@@ -1,5 +1,3 @@
-from libc.string cimport memcmp
-
 from docstore.bson.allowance cimport spend
 
 cdef Py_ssize_t _BLOCK

@@ -17,9 +17,11 @@ import cython
 
 from docstore.errors import Code, CommandError
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcmp
+
 if not cython.compiled:
     from struct import pack, unpack_from
-    from typing import Any
 
     from docstore.bson.allowance import spend
 
@@ -44,8 +46,6 @@ if not cython.compiled:
     DECIMAL = 0x13
     MAX_KEY = 0x7F
     MIN_KEY = 0xFF
-
-    memcmp: Any = None
 
     MAX_NESTING = 250
     """Maximum nesting of documents in comparisons and keys; stored ones nest less."""

@@ -45,8 +45,9 @@ class ClientConnection:
     """
 
     __slots__ = (
-        "application_name", "compressors", "conversation", "cursors", "greeted", "greets_as_process", "hang_up", "id",
-        "identity", "last_write", "local", "metadata", "opened", "remote", "session_owner", "subject", "upstream",
+        "__weakref__", "application_name", "compressors", "conversation", "cursors", "greeted", "greets_as_process",
+        "hang_up", "id", "identity", "last_write", "local", "metadata", "opened", "remote",
+        "session_owner", "subject", "upstream",
     )  # fmt: skip
 
     def __init__(

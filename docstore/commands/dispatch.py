@@ -209,10 +209,7 @@ class Dispatcher:
     """
 
     def __init__(
-        self,
-        services: Services,
-        *,
-        translate: Callable[[Exception], CommandError | None] = lambda _error: None,
+        self, services: Services, *, translate: Callable[[Exception], CommandError | None] = lambda _error: None
     ) -> None:
         for command in services.table:
             hidden = ENVELOPE_FIELDS & command.by_name.keys()

@@ -104,8 +104,8 @@ class Connection:
     # A compiled class cannot have a Python base class.
     eof_received = asyncio.Protocol.eof_received
     __slots__ = (
-        "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop", "_pending",
-        "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "peer", "transport",
+        "__weakref__", "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop",
+        "_pending", "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "peer", "transport",
     )  # fmt: skip
 
     def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:

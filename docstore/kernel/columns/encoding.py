@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import cython
 
 from docstore.bson.limits import LONG_MIN
-from docstore.kernel.columns.murmur3 import murmur3_place
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 
 if not cython.compiled:
     from docstore.bson.walk import BINARY, INT32, INT64, STRING, int32_at, part, uint64_at
+    from docstore.kernel.columns.murmur3 import murmur3_place
 
     TOMBSTONE = 0x01
     EXPIRING = 0x02

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 import cython
 
 from docstore.bson.walk import Value
-from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, iso_week, weekday
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
@@ -18,7 +17,7 @@ from docstore.kernel.limits import MAX_CACHED_BINS, MAX_UNIT_MILLISECONDS, MAX_U
 
 if not cython.compiled:
     from docstore.bson.walk import DATE, INT32, INT64, STRING, int32_at, int64_at
-    from docstore.kernel.compute.calendar import floored
+    from docstore.kernel.compute.calendar import civil, day_and_rest, day_of, day_of_year, floored, iso_week, weekday
     from docstore.kernel.compute.expressions import put_integer, put_long
 
 

@@ -1,4 +1,4 @@
-from libc.math cimport ceil, exp, fabs, floor, isfinite, log, log10, pow as c_pow, rint, sqrt
+from libc.math cimport exp, fabs, floor, isfinite, log, log10, pow as c_pow, rint, sqrt
 
 from docstore.bson.number cimport double_bytes
 from docstore.bson.walk cimport BOOL, DATE, DOUBLE, INT32, INT64, NULL, UNDEFINED
@@ -7,13 +7,15 @@ from docstore.kernel.compute.expressions cimport (
 )
 from docstore.kernel.group.sources cimport ValueRef, Source, put_result
 
-cdef int _ABSOLUTE
-cdef int _FLOOR
-cdef int _CEILING
-cdef int _ROOT
-cdef int _EXPONENTIAL
-cdef int _LOGARITHM
-cdef int _COMMON_LOGARITHM
+
+cdef enum:
+    _ABSOLUTE = 0
+    _FLOOR = 1
+    _CEILING = 2
+    _ROOT = 3
+    _EXPONENTIAL = 4
+    _LOGARITHM = 5
+    _COMMON_LOGARITHM = 6
 
 cdef class Function(Calculation):
     cdef int _function

@@ -14,10 +14,12 @@ from docstore.bson.walk import Value
 from docstore.kernel.compute.expressions import Calculation
 from docstore.kernel.group.sources import Source, ValueRef
 
+if cython.compiled:
+    from cython.cimports.libc.math import ceil, floor, rint
+
 if not cython.compiled:
-    from math import ceil as _ceil
+    import math
     from math import copysign, exp, fabs, isfinite, log, log10, sqrt
-    from math import floor as _floor
     from math import pow as c_pow
 
     from docstore.bson.number import double_bytes
@@ -36,10 +38,10 @@ if not cython.compiled:
     from docstore.kernel.group.sources import put_result
 
     def ceil(number: float) -> float:
-        return copysign(_ceil(number), number)
+        return copysign(math.ceil(number), number)
 
     def floor(number: float) -> float:
-        return copysign(_floor(number), number)
+        return copysign(math.floor(number), number)
 
     def rint(number: float) -> float:
         return copysign(round(number), number)
@@ -48,7 +50,8 @@ if not cython.compiled:
 _SAFE_LONG = 9.2e18
 """Doubles below this are longs."""
 
-_ABSOLUTE, _FLOOR, _CEILING, _ROOT, _EXPONENTIAL, _LOGARITHM, _COMMON_LOGARITHM = range(7)
+if not cython.compiled:
+    _ABSOLUTE, _FLOOR, _CEILING, _ROOT, _EXPONENTIAL, _LOGARITHM, _COMMON_LOGARITHM = range(7)
 FUNCTIONS = {
     "$abs": _ABSOLUTE,
     "$ceil": _CEILING,

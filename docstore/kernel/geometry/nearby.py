@@ -16,7 +16,9 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.geometry.points import DistanceFrom
 from docstore.kernel.scan.fetch import Fetching
-from docstore.kernel.scan.index_bounds import field_end
+
+if not cython.compiled:
+    from docstore.kernel.scan.index_bounds import field_end
 
 _Measured = tuple[float, Value]
 

@@ -23,7 +23,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, DECIMAL, DOUBLE, INT32, INT64, NULL, double_at, int32_at, int64_at, same_bytes
     from docstore.kernel.keys.encoding import append_key
 
-NOT_YET: Value = (-1, b"")
+NOT_YET = (-1, b"")
 """Returned instead of a value to let other tasks run."""
 
 _STEPS = 1024

@@ -1,4 +1,3 @@
-from libc.string cimport memcpy
 
 from docstore.bson.walk cimport MAX_NESTING
 

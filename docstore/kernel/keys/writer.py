@@ -8,12 +8,11 @@ from docstore.bson.walk import too_deep
 from docstore.errors import CommandError
 from docstore.kernel.limits import MAX_BUFFER_BYTES, MAX_SPARE_BUFFER_BYTES
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
 if not cython.compiled:
-    from typing import Any
-
     from docstore.bson.walk import MAX_NESTING
-
-    memcpy: Any = None
 
 
 class KeyWriter:

@@ -39,8 +39,10 @@ if not cython.compiled:
 
 _NO_TERM: cython.longlong = -1
 if not cython.compiled:
-    # The values of `op`.
-    INSERT, UPDATE, DELETE = b"iud"
+    # The values of `op`: i, u, d.
+    INSERT = 0x69
+    UPDATE = 0x75
+    DELETE = 0x64
 _FIELDS: list[bytes] = [
     b"op", b"ui", b"o", b"o2", b"ts", b"t", b"wall", b"lsid", b"txnNumber", b"stmtId", b"fromMigrate",
 ]  # fmt: skip

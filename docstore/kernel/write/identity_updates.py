@@ -16,12 +16,12 @@ from docstore.bson.validation import validate
 from docstore.bson.walk import Value
 from docstore.errors import CommandError
 from docstore.kernel.compute.field_updates import FieldChanges
-from docstore.kernel.compute.operators import field_changes
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.match.predicate import Predicate
 
 if not cython.compiled:
     from docstore.bson.walk import OBJECT, find, part, value_end
+    from docstore.kernel.compute.operators import field_changes
     from docstore.kernel.keys.encoding import append_key
     from docstore.kernel.write.statements import identity_type
 
