@@ -17,13 +17,15 @@ find_python() {
 }
 
 compiled_beside() {
-  # What is compiled above the kernel has its types beside it.
-  find docstore -name '*.pxd' -not -path 'docstore/kernel/*' -not -path 'docstore/bson/*' | sed 's/pxd$/py/;p;s/py$/pxd/'
+  # What is compiled above the kernel.
+  (cd docstore/kernel/compile && "$(find_python)" -c '
+from kernel_modules import COMPILED_BESIDE
+print(*("docstore/" + name.replace(".", "/") + ".py" for name in COMPILED_BESIDE))')
 }
 
 make_environment() {
   local venv="$root/.venv-scripts" wanted
-  wanted=$(find setup.cfg pyproject.toml docstore/bson docstore/kernel $(compiled_beside) -name '*.py' -o -name '*.pxd' -o -name '*.cfg' -o -name '*.toml' \
+  wanted=$(find setup.cfg pyproject.toml docstore/bson docstore/kernel $(compiled_beside) -name '*.py' -o -name '*.cfg' -o -name '*.toml' \
     | sort | xargs cat | sha256sum)
   if [ "$(cat "$venv/made-from" 2>/dev/null)" != "$wanted" ]; then
     local python

@@ -26,11 +26,13 @@ def install(look: Callable[[int], None] | None) -> None:
     _look = look
 
 
+@cython.ccall
 def looks() -> cython.Py_ssize_t:
     """Return the number of checks so far: an increase shows that some work was expensive."""
     return _looks
 
 
+@cython.ccall
 def spend(cost: cython.Py_ssize_t) -> cython.int:
     """Charge the cost of some work. Errors: those of the installed check."""
     global _remaining

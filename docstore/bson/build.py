@@ -46,8 +46,9 @@ class DocumentParts:
 
     def __init__(self, pieces: list[bytes], size: int) -> None:
         self.pieces = pieces
-        self.size = size
+        self.size: cython.Py_ssize_t = size
 
+    @cython.ccall
     def document(self, tail: bytes = b"") -> bytes:
         """Return the document, with encoded elements appended."""
         length: bytes = (self.size + len(tail) + 5).to_bytes(4, "little")

@@ -67,6 +67,7 @@ def exact_value(code: int, raw: bytes, at: int) -> Decimal:
     return Decimal(integer_at(code, raw, at))
 
 
+@cython.exceptval(check=False)
 def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
     """Return the int32 or int64 at `at`."""
     if code == INT32:
@@ -74,6 +75,7 @@ def integer_at(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.lo
     return int64_at(raw, at)
 
 
+@cython.exceptval(check=False)
 def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
     if a < b:
         return -1
@@ -86,6 +88,7 @@ def _compare_doubles(a: cython.double, b: cython.double) -> cython.int:
     return 0 if b != b else -1
 
 
+@cython.exceptval(check=False)
 def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
     integer: cython.longlong
     if b != b:
@@ -100,6 +103,7 @@ def _compare_integer_double(a: cython.longlong, b: cython.double) -> cython.int:
     return _compare_doubles(0.0, b - cython.cast(cython.double, integer))
 
 
+@cython.exceptval(-9, check=True)
 def compare_numbers(
     a_code: cython.int, a: bytes, a_at: cython.Py_ssize_t, b_code: cython.int, b: bytes, b_at: cython.Py_ssize_t
 ) -> cython.int:

@@ -117,6 +117,7 @@ def compare_documents(a: bytes, b: bytes) -> int:
     return _compare_fields(a, 0, len(a), b, 0, len(b), True, 0)
 
 
+@cython.exceptval(-9, check=True)
 def compare_at(
     a_code: cython.int,
     a: bytes,
@@ -156,12 +157,14 @@ def compare_at(
     return compare_bytes(a, a_at, a_end, b, b_at, b_end)
 
 
+@cython.exceptval(check=False)
 def compare_integers(a: cython.longlong, b: cython.longlong) -> cython.int:
     if a == b:
         return 0
     return -1 if a < b else 1
 
 
+@cython.exceptval(check=False)
 def compare_bytes(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -179,6 +182,7 @@ def compare_bytes(
     return compare_integers(a_end - a_at, b_end - b_at)
 
 
+@cython.exceptval(-9, check=True)
 def _compare_regexes(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -195,6 +199,7 @@ def _compare_regexes(
     return compare_bytes(a, a_options + 1, a_end, b, b_options + 1, b_end)
 
 
+@cython.exceptval(-9, check=True)
 def _compare_scoped(
     a: bytes,
     a_at: cython.Py_ssize_t,
@@ -212,6 +217,7 @@ def _compare_scoped(
     return _compare_fields(a, a_scope, a_end, b, b_scope, b_end, True, depth + 1)
 
 
+@cython.exceptval(-9, check=True)
 def _compare_fields(
     a: bytes,
     a_start: cython.Py_ssize_t,

@@ -71,30 +71,35 @@ def too_deep() -> CommandError:
     return CommandError(Code.Overflow, "a document nests too deeply")
 
 
+@cython.exceptval(check=False)
 def int32_at(raw: bytes, at: cython.Py_ssize_t) -> cython.int:
     if cython.compiled:
         return cython.cast(cython.pointer[cython.int], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return int.from_bytes(raw[at : at + 4], "little", signed=True)
 
 
+@cython.exceptval(check=False)
 def int64_at(raw: bytes, at: cython.Py_ssize_t) -> cython.longlong:
     if cython.compiled:
         return cython.cast(cython.pointer[cython.longlong], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return int.from_bytes(raw[at : at + 8], "little", signed=True)
 
 
+@cython.exceptval(check=False)
 def uint64_at(raw: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
     if cython.compiled:
         return cython.cast(cython.pointer[cython.ulonglong], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return int.from_bytes(raw[at : at + 8], "little")
 
 
+@cython.exceptval(check=False)
 def double_at(raw: bytes, at: cython.Py_ssize_t) -> cython.double:
     if cython.compiled:
         return cython.cast(cython.pointer[cython.double], cython.address(cython.cast(cython.p_char, raw)[at]))[0]
     return float(unpack_from("<d", raw, at)[0])
 
 
+@cython.exceptval(check=False)
 def bits_of(number: cython.double) -> cython.ulonglong:
     """Return the IEEE 754 representation of a double, as a number."""
     if cython.compiled:
@@ -109,6 +114,7 @@ def part(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> bytes:
     return raw[at:end]
 
 
+@cython.exceptval(-2, check=True)
 def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the offset of the NUL that ends the document at `start`. It must be before `limit`."""
     size: cython.int
@@ -120,6 +126,7 @@ def document_stop(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t
     return start + size - 1
 
 
+@cython.exceptval(-2, check=True)
 def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the offset of the NUL that ends the C string at `at`, before `stop`."""
     while at < stop and raw[at] != 0:
@@ -129,6 +136,7 @@ def name_end(raw: bytes, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cyth
     return at
 
 
+@cython.exceptval(-2, check=True)
 def value_end(raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the offset after the value at `at`. Errors: InvalidBSON if it exceeds `stop` or the type is unknown."""
     end: cython.Py_ssize_t
@@ -172,6 +180,7 @@ def value_end(raw: bytes, code: cython.int, at: cython.Py_ssize_t, stop: cython.
     return end
 
 
+@cython.exceptval(-2, check=True)
 def find(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
     """Return the offset of the type byte of the first field called `name` in the document at `start`, or -1.
 
@@ -350,6 +359,7 @@ def changed_fields(old: bytes, new: bytes) -> list[tuple[int, int, bytes]] | Non
     return changed if other == limit else None
 
 
+@cython.exceptval(check=False)
 def same_bytes(
     raw: bytes, at: cython.Py_ssize_t, other: bytes, begin: cython.Py_ssize_t, size: cython.Py_ssize_t
 ) -> cython.bint:
@@ -361,6 +371,7 @@ def same_bytes(
     return raw[at : at + size] == other[begin : begin + size]
 
 
+@cython.exceptval(check=False)
 def same_front(raw: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the length of the common prefix from `at`, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0
@@ -371,6 +382,7 @@ def same_front(raw: bytes, other: bytes, at: cython.Py_ssize_t, most: cython.Py_
     return same
 
 
+@cython.exceptval(check=False)
 def same_end(raw: bytes, other: bytes, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the length of the common suffix, at most `most` bytes, which must be in bounds."""
     same: cython.Py_ssize_t = 0

@@ -92,7 +92,7 @@ class Index:
         self.array_bits = array_bits
         self._arrays = (0, frozenset[str]())
         self.ready = ready
-        self.unique = spec.unique
+        self.unique: bool = spec.unique
         self.fields = spec.fields
         self.partial = spec.partial
         self.wildcard = spec.wildcard
@@ -100,13 +100,13 @@ class Index:
         self.text = spec.text
         self.uses = 0
         self.collisions: set[bytes] = set()
-        self.prefix = ident_bytes(ident)
+        self.prefix: bytes = ident_bytes(ident)
         self.collation = spec.collation
         # Hashed and wildcard indexes fold the documents, not the keys.
         plain = spec.collation is not None and spec.wildcard is None and not spec.hashed
         self.key_pattern = KeyPattern(spec.fields, spec.collation.fold if plain and spec.collation else None)
-        self.key_id = encode_key((OBJECT, spec.key))
-        self.is_id = spec.is_id
+        self.key_id: bytes = encode_key((OBJECT, spec.key))
+        self.is_id: bool = spec.is_id
         self._keys_of = keys_of(spec, self.key_pattern)
         self._covered: Predicate | None = coverage_of(spec)
         self._reads = places_read(spec)
@@ -269,16 +269,20 @@ class Collection:
         "size",
         "uuid",
     )
+    counters_key: bytes
+    end: bytes
+    prefix: bytes
+    rows_prefix: bytes
 
     def __init__(self, ns: str, uuid: UUID, options: CollectionOptions, ident: int, id_index: Index) -> None:
         self.ns = ns
         self.uuid = uuid
         self.options = options
         self.plant(ident)
-        self.replicates = replicates(ns)
+        self.replicates: bool = replicates(ns)
         self.guards = ns in REMEMBERED_NAMESPACES
         self.id_index = id_index
-        self.id_prefix = id_index.prefix
+        self.id_prefix: bytes = id_index.prefix
         self.indexes: dict[str, Index] = {id_index.name: id_index}
         self.building: dict[str, Index] = {}
         self.secondary: tuple[Index, ...] = ()

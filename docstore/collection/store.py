@@ -53,6 +53,8 @@ class Store:
     mode for records other than documents. `document_keys`: by namespace, for collections known to be sharded.
     """
 
+    __weakref__: object
+
     def __init__(self, engine: Engine, *, clock: Callable[[], float], mode: StorageMode | None = None) -> None:
         self.engine = engine
         self.mode = mode

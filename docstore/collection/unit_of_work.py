@@ -74,14 +74,14 @@ class WriteUnitOfWork(PendingReader):
         self._store = store
         self.engine = self._engine = engine = store.engine
         changes = batch.changes
-        self._records = changes[_RECORDS]
+        self._records: dict[bytes, bytes | None] = changes[_RECORDS]
         self._indexes = indexes = changes[_INDEXES]
         self._journal = journal
         self.from_migrate = from_migrate
         self._entries = Entries(engine, indexes, not tolerant, None if journal is None else journal.check_free)
         self._deltas: dict[Collection, list[int]] = {}
         self._changes: list[Change] | None = [] if store.has_listeners else None
-        self._trims = trims and not (journal is not None and journal.replaying)
+        self._trims: bool = trims and not (journal is not None and journal.replaying)
         self._keys = store.document_keys
         self._sequence = store.sequence
         self._on_abort: list[Callable[[], None]] | None = None

@@ -68,7 +68,7 @@ class ClientConnection:
         self.identity: Identity | None = None
         self.conversation: Conversation | None = None
         self.upstream: dict[str, object] = {}
-        self.session_owner = NO_USER_DIGEST
+        self.session_owner: bytes = NO_USER_DIGEST
         self.subject: Subject | None = None
 
     def describe(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import bson
+import cython
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from docstore.bson import array_documents, document_from, elements, get_field, without_fields
@@ -255,7 +256,7 @@ class Context:
         self.connection = connection
         self.services = services
         self.started = started
-        self.raw = request.body
+        self.raw: bytes = request.body
         self.sequences = request.sequences
         self.exhaust = bool(request.flags & EXHAUST_ALLOWED)
         self.db = ""
@@ -281,6 +282,7 @@ class Context:
         for name, value in fields.items():
             setattr(self, name, value)
 
+    @cython.ccall
     def copy(self) -> Context:
         """Return a copy, whose differing fields the caller sets at once."""
         copy: Context = Context.__new__(Context)

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import bson
+import cython
 
 from docstore.bson import append_fields
 from docstore.bson.allowance import install
@@ -208,6 +209,8 @@ class Dispatcher:
     to None.
     """
 
+    __weakref__: object
+
     def __init__(
         self, services: Services, *, translate: Callable[[Exception], CommandError | None] = lambda _error: None
     ) -> None:
@@ -218,7 +221,7 @@ class Dispatcher:
         self.services = services
         self._translate = translate
         self._gossip: EncodedGossip = NO_GOSSIP
-        self._tail = _OK
+        self._tail: bytes = _OK
         self._last_cluster_time = b""
 
     def handle(self, request: Message, peer: ClientConnection) -> Outcome | Pending:
@@ -274,6 +277,7 @@ class Dispatcher:
         result = self._run(context, arguments)
         return result if isinstance(result, RESULTS) else await result
 
+    @cython.ccall
     def _run(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
         time = context.cluster_time
@@ -309,6 +313,7 @@ class Dispatcher:
         result = self._suffer(failure._replace(seconds=None), context, arguments)
         return result if isinstance(result, RESULTS) else await result
 
+    @cython.ccall
     def _answer(self, context: Context, arguments: Arguments) -> Response:
         services = self.services
         command = context.command
@@ -324,6 +329,7 @@ class Dispatcher:
             return services.transactions.run(context, arguments, self._execute)
         return self._execute(context, arguments)
 
+    @cython.ccall
     def _execute(self, context: Context, arguments: Arguments) -> Response:
         try:
             return context.command.run(context, arguments)
@@ -357,6 +363,7 @@ class Dispatcher:
         if not waits_for_news and seconds * 1000 >= services.switches.slow_ms:
             log_slow(context)
 
+    @cython.ccall
     def complete(self, context: Context, result: Result) -> bytes:
         """Return the body of a successful reply."""
         session = context.session
@@ -382,6 +389,7 @@ class Dispatcher:
             body = label_write_concern_error(body, self.services.host)
         return append_fields(body, tail)
 
+    @cython.ccall
     def _reply_tail(self) -> bytes:
         """Return `ok: 1` and the gossip, encoded; cached while the gossip is unchanged."""
         gossip = self.services.host.gossip()

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import cython
+
 from docstore.bson import OBJECT, changed_fields, elements, validate
 from docstore.commands.arguments import Arguments, convert, take
 from docstore.commands.client_connection import ClientConnection, RequestCache
@@ -41,8 +43,8 @@ class RequestTemplate:
 
     def __init__(self, context: Context, arguments: Arguments, names: list[str]) -> None:
         by_name = context.command.by_name
-        self.body = context.raw
-        self._context = context.copy()
+        self.body: bytes = context.raw
+        self._context: Context = context.copy()
         # Each request has its own sequences; these may be megabytes, so drop them.
         self._context.sequences = {}
         self._fields = dict(arguments.sent_values())
@@ -54,8 +56,8 @@ class RequestTemplate:
         if context.command.value is Type.STRING:
             self._readers[0] = _OWN
         # By position, the names of parameters that accept any value, or any document; None for all others.
-        self._taken_as_given = _names_of_free(names, self._readers, Type.ANY)
-        self._documents = _names_of_free(names, self._readers, Type.OBJECT)
+        self._taken_as_given: list[str | None] = _names_of_free(names, self._readers, Type.ANY)
+        self._documents: list[str | None] = _names_of_free(names, self._readers, Type.OBJECT)
         self._timed: _TimedConcern | None = None
 
     def bind(
@@ -212,7 +214,8 @@ class RequestTemplates(RequestCache):
     def __init__(self) -> None:
         self._by_kind: dict[bytes, list[RequestTemplate]] = {}
 
-    def bind(self, request: Message, started: float) -> tuple[Context, Arguments] | None:
+    @cython.ccall
+    def bind(self, request: Message, started: cython.double) -> tuple[Context, Arguments] | None:
         """Return a context and arguments from a matching template, with this request's values; None if it needs a full
         parse.
         """
@@ -260,6 +263,7 @@ class RequestTemplates(RequestCache):
         return sum(map(len, self._by_kind.values()))
 
 
+@cython.ccall
 def templates_of(connection: ClientConnection) -> RequestTemplates:
     """Return the connection's templates, creating them at its first request."""
     if connection.opened is None:

@@ -17,6 +17,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
+import cython
+
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
 from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
@@ -110,10 +112,10 @@ class Connection:
 
     def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
         self._listener = listener
-        self._turn = listener.turn
-        self._traffic = listener.traffic
+        self._turn: Turn = listener.turn
+        self._traffic: Traffic = listener.traffic
         self._loop = loop
-        self._dispatcher = listener.dispatcher
+        self._dispatcher: Dispatcher = listener.dispatcher
         self._clock = listener.dispatcher.services.clock
         # The TLS stream over the socket's transport, if the connection turns out to be encrypted.
         self.transport: asyncio.Transport | None = None
@@ -192,6 +194,7 @@ class Connection:
 
     # In order, one at a time.
 
+    @cython.cfunc
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -217,6 +220,7 @@ class Connection:
             return
         self._regulate()
 
+    @cython.cfunc
     def _regulate(self) -> None:
         """Pause or resume reading, depending on the bytes buffered here."""
         if self._closed or self.transport is None:
@@ -240,6 +244,7 @@ class Connection:
         if self._buffer is not None:
             self._schedule()
 
+    @cython.ccall
     def _handle(self, frame: bytes) -> None:
         if (
             frame[12] == _COMPRESSED
@@ -270,6 +275,7 @@ class Connection:
         if self._buffer is not None or self._reading_paused:
             self._schedule()
 
+    @cython.cfunc
     def _serve(self, message: Message) -> Outcome | Pending:
         if self._closed and not (message.more_to_come or message.opcode in WRITES):
             self._buffer = None
@@ -324,6 +330,7 @@ class Connection:
             self._pending = None
             self._schedule()
 
+    @cython.cfunc
     def _frame(self, message: Message, outcome: bytes | StreamedReply) -> tuple[bytes, bytes]:
         """Return (head of the reply's frame, body)."""
         self._last_id = (self._last_id + 1) & 0x7FFFFFFF
@@ -335,6 +342,7 @@ class Connection:
             return reply_head(len(body), request_id=self._last_id, response_to=message.request_id), body
         return encode_head(len(body), self._last_id, message.request_id, flags), body
 
+    @cython.ccall
     def _write(self, frame: bytes, tail: bytes = b"") -> None:
         """Send a frame; `tail` is its remainder if large, which is not copied."""
         assert self.transport is not None
@@ -348,6 +356,7 @@ class Connection:
         else:
             self._turn.enqueue(self.transport, frame)
 
+    @cython.ccall
     def _refuse(self, violation: ProtocolError) -> None:
         LOG.warning(
             "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()

@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+import cython
+
 MOST_SECONDS = 120e-6
 MOST_BYTES = 16_384
 """Longer frames do not benefit, and would have to be buffered."""
@@ -38,9 +40,9 @@ class Traffic:
     __slots__ = ("bytes_in", "bytes_out", "requests")
 
     def __init__(self) -> None:
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.requests = 0
+        self.bytes_in: cython.Py_ssize_t = 0
+        self.bytes_out: cython.Py_ssize_t = 0
+        self.requests: cython.Py_ssize_t = 0
 
 
 class Turn:
@@ -54,7 +56,7 @@ class Turn:
         self._taken: deque[tuple[Taker, bytes]] = deque()
         self._last: Taker | None = None
         self._held: list[tuple[asyncio.Transport, bytes]] = []
-        self._until = 0.0
+        self._until: cython.double = 0.0
         self._scheduled = False
 
     @property
@@ -62,6 +64,7 @@ class Turn:
         """True if a received frame is not handled yet."""
         return bool(self._taken)
 
+    @cython.ccall
     def take(self, taker: Taker, frame: bytes) -> None:
         """Give `taker` the frame once all input of the turn is there."""
         self._taken.append((taker, frame))
@@ -72,6 +75,7 @@ class Turn:
             self._last = taker
             self._schedule()
 
+    @cython.ccall
     def enqueue(self, transport: asyncio.Transport, frame: bytes) -> None:
         """Send the frame at the end of the turn, or earlier."""
         frames = self._held
@@ -82,6 +86,7 @@ class Turn:
         elif len(frame) > MOST_BYTES or self._clock() >= self._until:
             self.send()
 
+    @cython.ccall
     def send(self) -> None:
         """Send all buffered frames; those of closed transports are dropped."""
         frames, self._held = self._held, []
@@ -89,6 +94,7 @@ class Turn:
             if not transport.is_closing():
                 transport.write(frame)
 
+    @cython.cfunc
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import random
 from typing import TYPE_CHECKING, Any
 
+import cython
 from bson.datetime_ms import DatetimeMS
 
 from docstore.collection.store import Store
@@ -111,6 +112,7 @@ class DataNode:
         return self._last_timestamp.to_bytes(8, "little")
 
 
+@cython.ccall
 def node_of(context: Context) -> DataNode:
     """Return the node that serves this request."""
     return context.services.parts[DataNode]

@@ -17,6 +17,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import cython
+
 from docstore.log import component
 from docstore.storage.engine import Batch, DiskFull, Family, Urgency
 
@@ -48,12 +50,13 @@ class DiskSpace:
     def __init__(self, path: str, measure: Callable[[str], tuple[int, int]] | None = None) -> None:
         self._path = path
         self._measure = measure or disk_space
-        self._until_look = 0
-        self._bytes_until_look = 0
-        self._removed_bytes = 0
-        self._reserve = 0
+        self._until_look: cython.Py_ssize_t = 0
+        self._bytes_until_look: cython.Py_ssize_t = 0
+        self._removed_bytes: cython.Py_ssize_t = 0
+        self._reserve: cython.Py_ssize_t = 0
         self._is_full = False
 
+    @cython.ccall
     def check(self, batch: Batch) -> None:
         """Check that there is room for the batch's documents, index entries, or large removal. Errors: DiskFull."""
         weight = _weight(batch)
@@ -81,6 +84,7 @@ class DiskSpace:
         if refused:
             raise self._refusal(free)
 
+    @cython.ccall
     def wants_room(self) -> bool:
         """Return True once after removals within the reserve have filled much of the log and memtables."""
         if self._removed_bytes <= self._reserve // _LOOK_SHARE:
@@ -112,7 +116,8 @@ class DiskSpace:
         return DiskFull(f"{free >> 20} MiB are left on the disk of {self._path}, too few to take more documents")
 
 
-def _weight(batch: Batch) -> int:
+@cython.cfunc
+def _weight(batch: Batch) -> cython.Py_ssize_t:
     """Return the bytes of the batch's values, a lower bound of its size in the log."""
     weight = 0
     for changes in batch.changes:

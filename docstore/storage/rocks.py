@@ -30,6 +30,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import cython
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
@@ -99,6 +100,8 @@ class RocksEngine:
     Directories with data are opened through `docstore.storage.opening`, which inspects them first.
     """
 
+    __weakref__: object
+
     def __init__(self, path: str, *, cache_bytes: int = 64 * _MIB, create: bool = False) -> None:
         self.path = path
         # The default cache has 64 shards, none of which fits a block with a large document: that block would be read
@@ -138,6 +141,7 @@ class RocksEngine:
         self.lock: int | None = None
         self._open = True
 
+    @cython.ccall
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self._gets[family](key)
 
@@ -166,6 +170,7 @@ class RocksEngine:
         """Return rocksdict's own iterator over a family, which can step over damage."""
         return self._families[family].iter()
 
+    @cython.ccall
     def write(self, batch: Batch) -> None:
         self._room.check(batch)
         self._versions.before_write(batch)

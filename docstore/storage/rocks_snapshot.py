@@ -27,6 +27,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+import cython
 from rocksdict import ReadOptions
 
 from docstore.kernel.log.batches import note_keys
@@ -88,6 +89,7 @@ class Versions:
         self._made = 0
         self.writes = 0
 
+    @cython.ccall
     def hold(self) -> _Version:
         """Return the present state with a handle; `release` it."""
         version = self._newest
@@ -118,6 +120,7 @@ class Versions:
         else:
             self._newest = older
 
+    @cython.ccall
     def before_write(self, batch: Batch) -> None:
         """Record the keys that the batch is going to change."""
         self.writes += 1
@@ -144,6 +147,7 @@ class Versions:
             step = step.newer
         return None
 
+    @cython.ccall
     def may_differ(self, version: _Version, family: Family, key: bytes) -> bool:
         """Return False only if the newest state has the same value as the version."""
         step: _Version | None = version
@@ -157,6 +161,7 @@ class Versions:
         """Return the column family that iterates the newest state."""
         return self._families[family]
 
+    @cython.ccall
     def walk(self, family: Family, yields: str, start: bytes, end: bytes, reverse: bool) -> Iterator[Any]:
         """Return the `keys`, `values` or `items` of a range in the newest state."""
         source = self._families[family]
@@ -233,6 +238,7 @@ class RocksSnapshot:
         self.version: _Version | None = versions.hold()
         self._differences: dict[Family, _Differences] = {}
 
+    @cython.ccall
     def get(self, family: Family, key: bytes) -> bytes | None:
         version = self.version
         if version is None or not version.snapshots:
@@ -285,6 +291,7 @@ class RocksSnapshot:
         # For an unclosed snapshot: release the version.
         self.close()
 
+    @cython.cfunc
     def _open_version(self) -> _Version:
         if self.version is None or not self.version.snapshots:
             raise StorageError("the snapshot is closed")

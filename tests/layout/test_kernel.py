@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 import sysconfig
 from pathlib import Path
@@ -10,39 +9,31 @@ from pathlib import Path
 import pytest
 
 import docstore.bson.walk
+from docstore.kernel.compile.kernel_modules import COMPILED, COMPILED_BESIDE
 
 LIBRARY = Path(__file__).resolve().parents[2] / "docstore"
 KERNEL = (LIBRARY / "bson", LIBRARY / "kernel")
 
 
-def compiled(group: str = "COMPILED") -> set[str]:
-    tree = ast.parse((LIBRARY / "kernel" / "compile" / "kernel_build.py").read_text())
-    [names] = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == group
-    ]
-    return set(names)
-
-
-def modules(ending: str, rooms: tuple[Path, ...] = KERNEL) -> dict[str, Path]:
-    paths = (path for room in rooms for path in room.rglob(f"*{ending}"))
+def modules(rooms: tuple[Path, ...] = KERNEL) -> dict[str, Path]:
+    paths = (path for room in rooms for path in room.rglob("*.py"))
     return {".".join(path.relative_to(LIBRARY).with_suffix("").parts): path for path in paths}
 
 
-def test_every_compiled_module_has_its_source_and_its_signatures() -> None:
-    assert compiled() == set(modules(".pxd"))
-    assert compiled() <= set(modules(".py"))
-
-
-def test_every_module_above_the_kernel_that_is_compiled_has_its_source_and_its_types() -> None:
+def test_every_compiled_module_has_its_source() -> None:
     above = tuple(room for room in LIBRARY.iterdir() if room.is_dir() and room not in KERNEL)
-    assert compiled("COMPILED_BESIDE") == set(modules(".pxd", above))
-    assert compiled("COMPILED_BESIDE") <= set(modules(".py", above))
+    assert set(COMPILED) <= set(modules())
+    assert set(COMPILED_BESIDE) <= set(modules(above))
 
 
 def test_every_module_that_uses_cython_is_compiled() -> None:
-    assert {name for name, path in modules(".py").items() if "\nimport cython\n" in path.read_text()} == compiled()
+    using = {name for name, path in modules((LIBRARY,)).items() if "\nimport cython\n" in path.read_text()}
+    assert set(COMPILED) <= using <= {*COMPILED, *COMPILED_BESIDE}
+
+
+def test_declarations_are_generated() -> None:
+    """What is written by hand would be said twice."""
+    assert not list(LIBRARY.rglob("*.pxd"))
 
 
 def test_the_kernel_is_compiled_where_it_can_be() -> None:

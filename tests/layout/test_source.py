@@ -13,9 +13,10 @@ from tests.layout.sources import MODULES, ROOT, Rule, Source, breaches, name_of
 
 MODULE_LINES = 450
 LONG_MODULES = {
+    "docstore/kernel/compile/kernel_declarations.py": "the build imports it alone, before there is a package",
     "docstore/kernel/compute/expressions.py": "its classes call accessors that C inlines only within one module",
 }
-"""Modules with more lines than that, and why."""
+"""Modules with more lines than that, and why. Decorators that say how a function is in C do not count."""
 PACKAGE_MODULES = 20
 TABLES = {
     "configsvr/commands",
@@ -54,7 +55,7 @@ def a_module_begins_with_what_it_is_for(source: Source) -> Iterator[str]:
 
 
 def a_module_is_small_enough_to_read(source: Source) -> Iterator[str]:
-    lines = source.text.count("\n")
+    lines = sum(not line.lstrip().startswith("@cython.") for line in source.text.splitlines())
     if (lines > MODULE_LINES) != (source.name in LONG_MODULES):
         yield f"{lines} lines"
     for node in source.nodes:

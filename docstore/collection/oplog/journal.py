@@ -110,7 +110,7 @@ class Journal:
         self._session = session
         if session is not None:
             state = sessions.check(session.lsid, session.txn_number)
-            self._row_key = SESSION_PREFIX + session.lsid
+            self._row_key: bytes = SESSION_PREFIX + session.lsid
             self._row = state.row
             self._session_last = state.last if state.txn_number == session.txn_number else _NO_OPTIME
             self._statements: Statements = {}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import cython
+
 from docstore.bson import Value, get_field
 from docstore.collection.collection import pack_counters, unpack_counters
 from docstore.key_layout import COUNTERS_PREFIX, OPLOG_IDENT, ident_bytes, long_of, timestamp_key
@@ -84,7 +86,7 @@ class Oplog:
         self.count = 0
         self.size = 0
         self.first = self.last = NULL_OPTIME
-        self._time = 0
+        self._time: cython.ulonglong = 0
         self.load()
 
     def load(self) -> None:

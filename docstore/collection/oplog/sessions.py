@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import cython
+
 from docstore.bson import Value, get_field
 from docstore.collection.oplog.entry import previous_optime, statements_in
 from docstore.collection.oplog.operations import PARTIAL
@@ -161,7 +163,7 @@ class SessionTable:
         self.prepared: dict[bytes, PreparedTransaction] = {}
         self.before_write: Callable[[], None] | None = None
         self.last_delayed = 0
-        self._reap_from = SESSION_PREFIX
+        self._reap_from: bytes = SESSION_PREFIX
         self._load_prepared()
 
     def _load_prepared(self) -> None:
@@ -177,6 +179,7 @@ class SessionTable:
         """Return the timestamp of the oldest entry of a prepared transaction; None without any."""
         return min((prepared.first for prepared in self.prepared.values()), default=None)
 
+    @cython.ccall
     def state(self, lsid: bytes) -> SessionState:
         """Return the session's newest write; -1 is the transaction number of a session without writes."""
         latest = self._latest
@@ -203,6 +206,7 @@ class SessionTable:
             _let_go(self._states.popitem(last=False)[1])
         return state
 
+    @cython.ccall
     def check(self, lsid: bytes, txn_number: int) -> SessionState:
         """Return the session's newest write.
 

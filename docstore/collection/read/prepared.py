@@ -12,6 +12,8 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
+import cython
+
 from docstore.bson.walk import EMPTY_DOCUMENT, Value
 from docstore.collection.collection import Collection, Index
 from docstore.collection.limits import MAX_CACHED_SORT_BYTES, MAX_SINGLE_RANGE_ENTRIES, MAX_STEP_ENTRIES
@@ -87,8 +89,9 @@ class BoundScan:
         if parts:
             self._index, self._ranges = parts[0]
         # True if entries may lead to a document twice.
-        self._once = len(parts) > 1 or (self._index is not None and self._index.multikey)
+        self._once: bool = len(parts) > 1 or (self._index is not None and self._index.multikey)
 
+    @cython.ccall
     def documents(
         self,
         reader: Reader,
@@ -127,6 +130,7 @@ class BoundScan:
             del documents[skip + limit :]
         return documents[skip:] if skip else documents
 
+    @cython.ccall
     def first(self, reader: Reader, owned: Predicate | None) -> tuple[int, bytes] | None:
         """Return (record id, document) of the first document, or `NOTHING`; None if that exceeds one step."""
         documents: list[bytes] = []
@@ -215,6 +219,7 @@ class BoundScan:
         documents += made_of_entries(self.coll, index, entries, reader)
         return skip + len(documents) <= MAX_STEP_ENTRIES
 
+    @cython.cfunc
     def _fetch(
         self,
         reader: Reader,
@@ -315,6 +320,7 @@ class BoundScan:
         visited += [key for key, _ in pairs]
         return True
 
+    @cython.ccall
     def used(self) -> None:
         """Increment the use counters of the indexes."""
         for index, _ in self.parts:
@@ -325,6 +331,7 @@ class BoundScan:
         """True if each range is a single value."""
         return isinstance(self.scan, PreparedScan) and self.scan.bounds.listed >= 0
 
+    @cython.cfunc
     def _entries(self, reader: Reader, is_short: bool) -> Iterator[bytes]:
         """Yield byte strings that end in record ids: keys of entries, or values for the `_id` index.
 

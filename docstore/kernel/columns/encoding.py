@@ -39,21 +39,23 @@ if not cython.compiled:
     TIME_UUID_NAMES = 5
     """Version 1 UUIDs."""
 
-_MASK = 0xFFFFFFFFFFFFFFFF
-_SIGN = 0x8000000000000000
-_END = b"\x00\x01"
-_ESCAPED = b"\x00\xff"
-_NAME = b"name\0"
-_VALUE = b"value\0"
-_TIMESTAMP = b"\x12timestamp\0"
-_TTL = b"\x10ttl\0"
+_MASK: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+_SIGN: cython.ulonglong = 0x8000000000000000
+_END: bytes = b"\x00\x01"
+_ESCAPED: bytes = b"\x00\xff"
+_NAME: bytes = b"name\0"
+_VALUE: bytes = b"value\0"
+_TIMESTAMP: bytes = b"\x12timestamp\0"
+_TTL: bytes = b"\x10ttl\0"
 
 
+@cython.ccall
 def escape(value: bytes) -> bytes:
     """Return a byte string in the form of keys: 00 becomes 00 FF, and 00 01 terminates it."""
     return value.replace(b"\x00", _ESCAPED) + _END
 
 
+@cython.ccall
 def plain_bytes(code: cython.int, raw: bytes) -> bytes | None:
     """Return the bytes of a string or of binary data; None for any other type."""
     if code == STRING:
@@ -61,6 +63,7 @@ def plain_bytes(code: cython.int, raw: bytes) -> bytes | None:
     return part(raw, 5, len(raw)) if code == BINARY else None
 
 
+@cython.ccall
 def plain_row(code: cython.int, raw: bytes) -> bytes | None:
     """Return the part of storage keys for a row key of a request: its Murmur3 token and the key. None for an invalid
     row key.
@@ -71,6 +74,7 @@ def plain_row(code: cython.int, raw: bytes) -> bytes | None:
     return murmur3_place(key) + escape(key)
 
 
+@cython.ccall
 def plain_record(code: cython.int, raw: bytes, stamp: bytes, most: cython.Py_ssize_t) -> bytes | None:
     """Return the record of a value of a request that does not expire; None for an invalid value, and for one above
     `most` bytes. `stamp` is its timestamp in the form of records.
@@ -81,6 +85,8 @@ def plain_record(code: cython.int, raw: bytes, stamp: bytes, most: cython.Py_ssi
     return b"\0" + stamp + value
 
 
+@cython.ccall
+@cython.exceptval(check=False)
 def timestamp_order(record: bytes, other: bytes) -> cython.int:
     """Return 1 if the first record has the later timestamp, -1 if the second has, 0 if they are equal."""
     at: cython.Py_ssize_t = 2
@@ -93,6 +99,8 @@ def timestamp_order(record: bytes, other: bytes) -> cython.int:
     return 0
 
 
+@cython.ccall
+@cython.exceptval(check=False)
 def is_live(record: bytes, hidden: cython.longlong, now: cython.longlong) -> cython.bint:
     """True if the record is a value that has not expired at the second `now` and is newer than the deletion
     `hidden`.
@@ -115,6 +123,7 @@ class ColumnForm:
         self.as_text = as_text
         self._out = KeyWriter()
 
+    @cython.ccall
     def encode(self, code: cython.int, raw: bytes) -> bytes | None:
         """Return a name of a request in the form of keys; None if the model must decide."""
         name: bytes
@@ -160,6 +169,7 @@ class ColumnForm:
         out.put_part(raw, 13, 21)
         return out.contents()
 
+    @cython.ccall
     def document(self, key: bytes, at: cython.Py_ssize_t, record: bytes, now: cython.longlong) -> bytes:
         """Return `{name, value, timestamp, ttl?}` of a live column whose name is its key from `at` to the end."""
         out: KeyWriter = self._out
@@ -228,6 +238,7 @@ class ColumnForm:
         return 0
 
 
+@cython.ccall
 def take_columns(
     form: ColumnForm,
     items: Iterator[tuple[bytes, bytes]],
@@ -279,6 +290,7 @@ def _is_text(data: bytes) -> cython.bint:
     return True
 
 
+@cython.exceptval(check=False)
 def _high_first(raw: bytes, at: cython.Py_ssize_t, width: cython.int) -> cython.ulonglong:
     number: cython.ulonglong = 0
     while width > 0:
@@ -288,6 +300,7 @@ def _high_first(raw: bytes, at: cython.Py_ssize_t, width: cython.int) -> cython.
     return number
 
 
+@cython.exceptval(check=False)
 def integer_in(record: bytes, at: cython.Py_ssize_t, width: cython.int) -> cython.longlong:
     """Return a signed big-endian number."""
     number: cython.ulonglong = _high_first(record, at, width)

@@ -12,13 +12,13 @@ import cython
 if not cython.compiled:
     from docstore.bson.walk import uint64_at
 
-_MASK = 0xFFFFFFFFFFFFFFFF
-_SIGN = 0x8000000000000000
-_NEGATIVE = 0xFFFFFFFFFFFFFF00
-_C1 = 0x87C37B91114253D5
-_C2 = 0x4CF5AD432745937F
-_F1 = 0xFF51AFD7ED558CCD
-_F2 = 0xC4CEB9FE1A85EC53
+_MASK: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
+_SIGN: cython.ulonglong = 0x8000000000000000
+_NEGATIVE: cython.ulonglong = 0xFFFFFFFFFFFFFF00
+_C1: cython.ulonglong = 0x87C37B91114253D5
+_C2: cython.ulonglong = 0x4CF5AD432745937F
+_F1: cython.ulonglong = 0xFF51AFD7ED558CCD
+_F2: cython.ulonglong = 0xC4CEB9FE1A85EC53
 _OFFSET = 1 << 63
 """A Python object, because it exceeds every signed C type."""
 
@@ -28,11 +28,13 @@ def murmur3_token(key: bytes) -> int:
     return int(_hash(key) ^ _SIGN) - _OFFSET
 
 
+@cython.ccall
 def murmur3_place(key: bytes) -> bytes:
     """Return the token as eight bytes that compare as tokens do."""
     return int(_hash(key) ^ _SIGN).to_bytes(8, "big")
 
 
+@cython.exceptval(check=False)
 def _hash(key: bytes) -> cython.ulonglong:
     h1: cython.ulonglong = 0
     h2: cython.ulonglong = 0
@@ -59,6 +61,7 @@ def _hash(key: bytes) -> cython.ulonglong:
     return _SIGN - 1 if h1 == _SIGN else h1
 
 
+@cython.exceptval(check=False)
 def _tail(key: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the xor of bytes as signed numbers, each sign-extended over the bytes above it."""
     k: cython.ulonglong = 0
@@ -74,16 +77,19 @@ def _tail(key: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.u
     return k
 
 
+@cython.exceptval(check=False)
 def _mixed(
     k: cython.ulonglong, first: cython.ulonglong, turn: cython.int, second: cython.ulonglong
 ) -> cython.ulonglong:
     return (_rotated((k * first) & _MASK, turn) * second) & _MASK
 
 
+@cython.exceptval(check=False)
 def _rotated(x: cython.ulonglong, by: cython.int) -> cython.ulonglong:
     return ((x << by) | (x >> (64 - by))) & _MASK
 
 
+@cython.exceptval(check=False)
 def _finished(h: cython.ulonglong) -> cython.ulonglong:
     h ^= h >> 33
     h = (h * _F1) & _MASK

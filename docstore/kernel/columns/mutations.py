@@ -14,7 +14,6 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.columns.encoding import ColumnForm
-from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 
 if not cython.compiled:
@@ -29,11 +28,12 @@ if not cython.compiled:
         plain_row,
         timestamp_order,
     )
+    from docstore.kernel.keys.writer import KeyWriter
 
-_COLUMNS = b"\x20"
+_COLUMNS: bytes = b"\x20"
 
-_STATISTICS = b"\x04"
-_out = KeyWriter()
+_STATISTICS: bytes = b"\x04"
+_out: KeyWriter = KeyWriter()
 
 Entry = tuple[bytes, bytes, int]
 Rows = dict[tuple[bytes, bytes], dict[bytes, Any]]
@@ -155,6 +155,7 @@ class Plain:
         return fields_read == 3
 
 
+@cython.ccall
 def merged(standing: bytes, record: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
     """Return the record after a merge; `merge` decides between equal timestamps."""
     order: cython.int
@@ -300,6 +301,7 @@ class RowUpdate:
                 self.added += 1
                 self.size += self._row_size + len(path) + len(record)
 
+    @cython.cfunc
     def _standing(self, key: bytes) -> bytes | None:
         if key in self._pending:
             return self._pending[key]
@@ -330,6 +332,7 @@ class RowUpdate:
         return 0
 
 
+@cython.exceptval(check=False)
 def _is(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """True if the name at [at, end) is `name`."""
     return end - at == len(name) and same_bytes(raw, at, name, 0, end - at)

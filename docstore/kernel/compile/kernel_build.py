@@ -7,6 +7,7 @@ in C. Finished modules are moved into place, so that no process sees a partial o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -14,139 +15,13 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+from kernel_declarations import Library
+from kernel_modules import COMPILED, COMPILED_BESIDE, LIMITS
 from setuptools import build_meta, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 from setuptools.errors import BaseError, CCompilerError
 from setuptools.extension import Extension
-
-COMPILED = (
-    "bson.allowance",
-    "bson.walk",
-    "bson.build",
-    "kernel.compute.field_updates",
-    "kernel.compute.new_values",
-    "kernel.compute.elements",
-    "kernel.compute.changes",
-    "kernel.compute.operators",
-    "bson.validation",
-    "bson.number",
-    "bson.order",
-    "kernel.keys.writer",
-    "kernel.keys.encoding",
-    "kernel.keys.gathered",
-    "kernel.log.undo",
-    "kernel.log.entries",
-    "kernel.log.batches",
-    "kernel.log.runs",
-    "kernel.keys.expansion",
-    "kernel.keys.folding",
-    "kernel.keys.elements",
-    "kernel.keys.pattern",
-    "kernel.keys.entry_source",
-    "kernel.keys.bounds",
-    "kernel.match.form",
-    "kernel.match.predicate",
-    "kernel.match.bit_predicates",
-    "kernel.match.path_predicates",
-    "kernel.match.text_predicates",
-    "kernel.match.schema_predicates",
-    "kernel.scan.documents",
-    "kernel.scan.fetch",
-    "kernel.scan.index_bounds",
-    "kernel.scan.covered",
-    "kernel.keys.new_documents",
-    "kernel.scan.sifted",
-    "kernel.geometry.curve",
-    "kernel.geometry.points",
-    "kernel.geometry.regions",
-    "kernel.geometry.nearby",
-    "kernel.geometry.cells",
-    "kernel.geometry.plane",
-    "kernel.geometry.outlines",
-    "kernel.text.words",
-    "kernel.group.sources",
-    "kernel.group.double_sum",
-    "kernel.group.accumulators",
-    "kernel.group.deviation",
-    "kernel.group.chosen",
-    "kernel.group.grouping",
-    "kernel.group.rows",
-    "kernel.group.value_set",
-    "kernel.group.partners",
-    "kernel.scan.pairs",
-    "kernel.scan.sort",
-    "kernel.compute.calendar",
-    "kernel.compute.expressions",
-    "kernel.compute.arrays",
-    "kernel.compute.ordered",
-    "kernel.compute.bindings",
-    "kernel.compute.numbers",
-    "kernel.compute.texts",
-    "kernel.group.windows",
-    "kernel.compute.dates",
-    "kernel.compute.projection",
-    "kernel.compute.differences",
-    "kernel.compute.change_events",
-    "kernel.scan.watched",
-    "kernel.scan.kept",
-    "kernel.series.filling",
-    "kernel.series.packing",
-    "kernel.series.bucket",
-    "kernel.series.unpacking",
-    "kernel.columns.murmur3",
-    "kernel.columns.encoding",
-    "kernel.columns.mutations",
-    "kernel.write.statements",
-    "kernel.write.identity_updates",
-)
-"""The modules of docstore that run per document."""
-
-COMPILED_BESIDE = (
-    "wire.message",
-    "storage.engine",
-    "storage.disk_space",
-    "storage.rocks_snapshot",
-    "storage.rocks",
-    "collection.collection",
-    "collection.index.entries",
-    "collection.read.overlay",
-    "query.plan.prepared_scan",
-    "query.update.direct",
-    "collection.read.prepared",
-    "collection.oplog.oplog",
-    "collection.oplog.sessions",
-    "collection.oplog.journal",
-    "collection.unit_of_work",
-    "collection.store",
-    "commands.arguments",
-    "commands.client_connection",
-    "commands.context",
-    "commands.request_templates",
-    "commands.metrics",
-    "commands.gossip",
-    "commands.envelope",
-    "commands.dispatch",
-    "net.turn",
-    "net.connection",
-    "replicaset.cluster_times",
-    "node.node",
-    "node.read.snapshot",
-    "node.read.cursors",
-    "node.read.at_once",
-    "node.write.modification",
-    "node.write.driver",
-    "node.write.fast_path",
-    "node.write.groups.updates",
-    "node.commands.insert",
-    "node.commands.find",
-)
-"""Modules above the kernel that run per request, and whose classes have typed attributes once they are compiled.
-
-They are compiled with the semantics of Python, and call the kernel like any other module. A compiled annotation of a
-Python type, such as `int`, rejects values of subclasses. A module that receives such values (`Int64`, say) begins with
-`annotation_typing=False`.
-"""
 
 PLAIN_DIRECTIVES = {"language_level": "3", "binding": False}
 """The directives of modules above the kernel."""
@@ -175,15 +50,19 @@ class CompileKernel(build_ext):
         try:
             if sys.byteorder != "little":
                 raise CCompilerError("the kernel reads numbers as they lie in memory, which must be little-endian")
+            folder = Path(self.build_temp).absolute()
+            Library.of_docstore(COMPILED, COMPILED_BESIDE, LIMITS).write(folder)
             # Cython runs in processes, since it is Python; the C compiler by `parallel`, in threads that wait for it.
-            for names, directives in ((COMPILED, DIRECTIVES), (COMPILED_BESIDE, PLAIN_DIRECTIVES)):
-                own = {f"docstore.{name}" for name in names}
-                extensions = [extension for extension in self.extensions if extension.name in own]
-                translated = cythonize(  # type: ignore[no-untyped-call]
-                    extensions, nthreads=self.parallel, compiler_directives=directives, build_dir=self.build_temp
-                )
-                for extension, in_c in zip(extensions, translated, strict=True):
-                    extension.sources = in_c.sources
+            # In the folder, Cython finds the declarations, and gives tracebacks the usual paths.
+            with contextlib.chdir(folder):
+                for names, directives in ((COMPILED, DIRECTIVES), (COMPILED_BESIDE, PLAIN_DIRECTIVES)):
+                    own = {f"docstore.{name}" for name in names}
+                    extensions = [extension for extension in self.extensions if extension.name in own]
+                    translated = cythonize(  # type: ignore[no-untyped-call]
+                        extensions, nthreads=self.parallel, compiler_directives=directives
+                    )
+                    for extension, in_c in zip(extensions, translated, strict=True):
+                        extension.sources = [os.path.join(self.build_temp, source) for source in in_c.sources]
             super().build_extensions()
         except (CCompilerError, BaseError, CompileError) as error:
             self.warn(f"the kernel is not compiled and will be interpreted: {error}")
@@ -210,10 +89,10 @@ class CompileKernel(build_ext):
 
 
 class CompleteSdist(sdist):
-    """`sdist` with this file, which is in no package."""
+    """`sdist` with the files of this folder, which is no package."""
 
     def make_distribution(self) -> None:
-        self.filelist.append(os.path.relpath(__file__))
+        self.filelist.extend(os.path.relpath(path) for path in Path(__file__).parent.glob("*.py"))
         super().make_distribution()
 
 

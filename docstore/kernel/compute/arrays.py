@@ -309,6 +309,7 @@ def _put_members(
     return position
 
 
+@cython.ccall
 def member_spans(array: ValueRef) -> list[tuple[int, int]]:
     """Return the (begin, end) of each member of an array."""
     raw: bytes = array.raw

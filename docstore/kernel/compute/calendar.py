@@ -11,6 +11,7 @@ import cython
 MILLISECONDS_A_DAY = 86_400_000
 
 
+@cython.exceptval(check=False)
 def floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlong:
     """Return the quotient rounded down, compiled too."""
     if number >= 0:
@@ -18,12 +19,14 @@ def floored(number: cython.longlong, divisor: cython.longlong) -> cython.longlon
     return -((-(number + 1)) // divisor) - 1
 
 
+@cython.ccall
 def day_and_rest(milliseconds: cython.longlong) -> tuple[int, int]:
     """Return (day, milliseconds since its midnight)."""
     day: cython.longlong = floored(milliseconds, 86_400_000)
     return day, milliseconds - day * 86_400_000
 
 
+@cython.ccall
 def civil(day: cython.longlong) -> tuple[int, int, int]:
     """Return (year, month, day of the month) of a day."""
     shifted: cython.longlong = day + 719_468
@@ -38,6 +41,7 @@ def civil(day: cython.longlong) -> tuple[int, int, int]:
     return (year + 1 if month <= 2 else year), month, of_month
 
 
+@cython.ccall
 def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longlong) -> int:
     """Return the day of a date. Months and days beyond their bounds are carried into years and months."""
     carried: cython.longlong = floored(month - 1, 12)
@@ -54,17 +58,20 @@ def day_of(year: cython.longlong, month: cython.longlong, of_month: cython.longl
     return cycle * 146_097 + days + of_month - 719_469
 
 
+@cython.ccall
 def weekday(day: cython.longlong) -> int:
     """Return 0 for Sunday to 6 for Saturday."""
     return day + 4 - 7 * floored(day + 4, 7)
 
 
+@cython.ccall
 def day_of_year(day: cython.longlong) -> int:
     """Return the day of the year, 1 for the first of January."""
     year, _, _ = civil(day)
     return day - day_of(year, 1, 1) + 1
 
 
+@cython.ccall
 def iso_week(day: cython.longlong) -> tuple[int, int, int]:
     """Return (week-numbering year, week, weekday 1 for Monday to 7) by ISO 8601: a week belongs to its
     Thursday's year.

@@ -63,6 +63,7 @@ _WRITER = KeyWriter()
 _TYPES = _Types()
 
 
+@cython.ccall
 def document_entry(entry: bytes) -> DocumentEntry | None:
     """Return the fields of an entry that inserts, updates or deletes a document; None for other entries and
     migrations.
@@ -113,6 +114,7 @@ def document_entry(entry: bytes) -> DocumentEntry | None:
     return op, namespace, o, o2, uuid, timestamp, wall
 
 
+@cython.ccall
 def event_token(timestamp: cython.ulonglong, index: cython.Py_ssize_t, uuid: bytes, key: bytes) -> bytes | None:
     """Return the raw resume token of the event of a document with that key; None if the key has less common types."""
     writer: KeyWriter = _WRITER
@@ -137,6 +139,7 @@ def event_token(timestamp: cython.ulonglong, index: cython.Py_ssize_t, uuid: byt
     return _token(writer.contents().hex().upper().encode(), types)
 
 
+@cython.cfunc
 def _token(data: bytes, types: _Types) -> bytes:
     size: cython.Py_ssize_t = (types.size + 7) // 8
     type_bits: bytes = b""
@@ -170,6 +173,7 @@ def _put_fields(writer: KeyWriter, raw: bytes, types: _Types) -> cython.bint:
     return True
 
 
+@cython.exceptval(check=False)
 def _kind(code: cython.int) -> cython.int:
     if code in (INT32, INT64):
         return 0x1E

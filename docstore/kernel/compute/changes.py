@@ -20,31 +20,31 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, name_end, part, value_end
     from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, appended, is_element
 
-LARGE_ARRAY = 1 << 16
+LARGE_ARRAY: cython.Py_ssize_t = 1 << 16
 """Most bytes of an array whose members are all taken apart; the general update handles larger ones."""
 
 # Kinds that change a value.
-SET = 0
-INC = 1
-MUL = 2
-MIN = 3
-MAX = 4
-NOW = 5
+SET: cython.int = 0
+INC: cython.int = 1
+MUL: cython.int = 2
+MIN: cython.int = 3
+MAX: cython.int = 4
+NOW: cython.int = 5
 # Kinds that change the members of an array.
-PUSH = 10
-ADD_TO_SET = 11
-PULL = 12
-POP = 13
+PUSH: cython.int = 10
+ADD_TO_SET: cython.int = 11
+PULL: cython.int = 12
+POP: cython.int = 13
 # Other kinds.
-UNSET = 20
-LEAVE = 21
-BELOW = 22
-COMPARING = frozenset((ADD_TO_SET, PULL, MIN, MAX))
+UNSET: cython.int = 20
+LEAVE: cython.int = 21
+BELOW: cython.int = 22
+COMPARING: frozenset[int] = frozenset((ADD_TO_SET, PULL, MIN, MAX))
 
-ALL = 1 << 40
-MATCHED = b"$"
+ALL: cython.longlong = 1 << 40
+MATCHED: bytes = b"$"
 """The name of the element that the filter matched."""
-EVERY = b"$["
+EVERY: bytes = b"$["
 """The prefix of the names that select elements (`$[]`, `$[id]`)."""
 
 
@@ -112,6 +112,7 @@ def array_changed(
     return result
 
 
+@cython.exceptval(-2)
 def _count_of(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the number of members of the array at [begin, end); -1 if its names are not those of an array."""
     stop: cython.Py_ssize_t = document_stop(raw, begin, end)
@@ -289,6 +290,7 @@ def _holds(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, code: c
     return False
 
 
+@cython.cfunc
 def joined(change: Change, old: list[Value]) -> bytes | None:
     """Return the array of these members after its change. `UNCHANGED` if no member comes or goes, even if the names of
     the array's elements are wrong.

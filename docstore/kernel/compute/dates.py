@@ -155,6 +155,7 @@ class DateText(OfDate):
         return True
 
 
+@cython.exceptval(check=False)
 def _is_far(milliseconds: cython.longlong) -> cython.bint:
     """True if sums with the number may overflow 64 bits."""
     return not -2_305_843_009_213_693_952 < milliseconds < 2_305_843_009_213_693_952

@@ -45,6 +45,7 @@ _EACH = ""
 _IS_ARRAY = b"\x08a\0\x01"
 
 
+@cython.ccall
 def document_diff(before: bytes, after: bytes, paths: Paths | None = None) -> bytes | None:
     """Return the diff document; None if a document repeats a name, which a diff cannot express."""
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
@@ -159,6 +160,7 @@ def _twice(raw: bytes, stop: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cyt
     return False
 
 
+@cython.exceptval(check=False)
 def _mark_of(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
     """Return a hash of a name that is not 0; different names rarely have the same."""
     factor: cython.ulonglong = 0x1E3779B97F4A7C15
@@ -220,6 +222,7 @@ def _rearrange(
     deleted += [_encoded(8, item[0].encode(), _DELETED) for item in old if item[0] not in new_names]
 
 
+@cython.ccall
 def _change(
     old_code: cython.int,
     old: bytes,
@@ -253,6 +256,7 @@ def _inner_diff(
     return document_diff(old, data, below) if code == OBJECT else _array_diff(old, data, below)
 
 
+@cython.cfunc
 def _appended(before: bytes, after: bytes) -> bytes | None:
     """Return the diff of two arrays; None unless the new one begins with the old one."""
     old_stop: cython.Py_ssize_t = document_stop(before, 0, len(before))
@@ -286,6 +290,7 @@ def _appended(before: bytes, after: bytes) -> bytes | None:
     return enclosed(b"".join(parts))
 
 
+@cython.cfunc
 def _array_diff(before: bytes, after: bytes, paths: Paths | None) -> bytes | None:
     """Return the diff of two arrays; None if the new one's names are not 0, 1, 2, ..., which applying a diff would
     change.

@@ -34,10 +34,10 @@ if not cython.compiled:
     )
     from docstore.kernel.compute.new_values import LARGEST_ARRAY
 
-UNKNOWN = -2
-_NOWHERE = -1
-_ITSELF = b""
-_EQUALITY = 1
+UNKNOWN: cython.Py_ssize_t = -2
+_NOWHERE: cython.Py_ssize_t = -1
+_ITSELF: bytes = b""
+_EQUALITY: cython.int = 1
 """Among conditions on several arrays, an equality has precedence over an `$elemMatch`."""
 
 
@@ -51,6 +51,7 @@ class Equalities:
         self._names = names
         self._values = values
 
+    @cython.exceptval(-9)
     def holds(
         self, raw: bytes, code: cython.int, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
@@ -81,6 +82,8 @@ class Equalities:
         return 1
 
 
+@cython.ccall
+@cython.exceptval(check=False)
 def is_plain_value(code: cython.int) -> cython.bint:
     """True if a value of this type in a filter is a plain equality."""
     if code in (STRING, OBJECT_ID, INT32, INT64, DOUBLE):
@@ -88,6 +91,7 @@ def is_plain_value(code: cython.int) -> cython.bint:
     return code in (BOOL, DATE, DECIMAL, BINARY, TIMESTAMP)
 
 
+@cython.ccall
 def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> Equalities | None:
     """Return the equalities of the document at `start`; None if it has other conditions."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
@@ -109,6 +113,7 @@ def equalities(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -
     return Equalities(names, values) if 0 < len(names) <= MAX_ELEMENT_CONDITIONS else None
 
 
+@cython.ccall
 def array_filter(raw: bytes) -> tuple[bytes, Equalities] | None:
     """Return (identifier of the filter in an update's `arrayFilters`, its equalities); None if it has conditions other
     than equalities of the element or of its fields.
@@ -162,6 +167,8 @@ class MatchedElement:
         self._itself = [condition[2] for condition in conditions]
         self._field = [condition[3] for condition in conditions]
 
+    @cython.ccall
+    @cython.exceptval(-9)
     def of(self, raw: bytes) -> cython.Py_ssize_t:
         """Return the position that the filter matches in a document; -1 if it matches none, or UNKNOWN."""
         index: cython.Py_ssize_t
@@ -172,6 +179,7 @@ class MatchedElement:
                 return position
         return _NOWHERE
 
+    @cython.exceptval(-9)
     def _position(self, index: cython.Py_ssize_t, raw: bytes) -> cython.Py_ssize_t:
         parts: list[bytes] = self._parts[index]
         condition: Equalities | None
@@ -201,6 +209,7 @@ class MatchedElement:
         return _NOWHERE
 
 
+@cython.exceptval(-9)
 def _first(condition: Equalities, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the position of the first element of the array at `start` that satisfies the condition; -1 or UNKNOWN."""
     stop: cython.Py_ssize_t = document_stop(raw, start, limit)
@@ -226,6 +235,7 @@ def _rank_of(condition: tuple[int, bytes, Equalities, Equalities | None]) -> tup
     return condition[0], condition[1]
 
 
+@cython.ccall
 def matched_element(filter_: bytes) -> MatchedElement | None:
     """Return the finder for a filter; None if it has conditions other than equalities of fields or `$elemMatch` of
     these.

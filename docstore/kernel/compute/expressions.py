@@ -45,19 +45,23 @@ _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
 
+@cython.exceptval(check=False)
 def is_integer(value: ValueRef) -> cython.bint:
     return value.code in (INT32, INT64)
 
 
+@cython.exceptval(check=False)
 def is_binary(value: ValueRef) -> cython.bint:
     """True if the value is an int, long or double."""
     return value.code in (INT32, INT64, DOUBLE)
 
 
+@cython.exceptval(check=False)
 def integer_of(value: ValueRef) -> cython.longlong:
     return int32_at(value.raw, value.at) if value.code == INT32 else int64_at(value.raw, value.at)
 
 
+@cython.exceptval(check=False)
 def double_of(value: ValueRef) -> cython.double:
     return double_at(value.raw, value.at) if value.code == DOUBLE else float(integer_of(value))
 
@@ -78,6 +82,7 @@ def put_boolean(result: ValueRef, truth: cython.bint) -> cython.int:
     return result.put(BOOL, b"\1" if truth else b"\0")
 
 
+@cython.exceptval(check=False)
 def truth_of(value: ValueRef) -> cython.int:
     """Return 1 for a true value, 0 for a false one, `UNKNOWN` for decimals."""
     if value.code in (0, NULL, UNDEFINED):
@@ -138,6 +143,7 @@ class Calculation(Source):
         return is_binary(self._first) and is_binary(self._second)
 
 
+@cython.exceptval(check=False)
 def is_small(number: cython.longlong) -> cython.bint:
     """True if sums and differences of two such numbers fit 64 bits."""
     return -1 <= number >> 61 <= 0
@@ -303,6 +309,7 @@ class Comparison(Calculation):
         return True
 
 
+@cython.exceptval(check=False)
 def _above_missing(value: ValueRef) -> cython.int:
     """Return the rank beside a missing value, which sorts between MinKey and all others."""
     if value.code == 0:

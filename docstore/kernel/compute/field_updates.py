@@ -61,8 +61,8 @@ if not cython.compiled:
     )
     from docstore.kernel.compute.new_values import LARGEST_ARRAY, UNCHANGED, calculated, encoded, is_element
 
-_NOWHERE = -1
-_NO_TIME = -1
+_NOWHERE: cython.Py_ssize_t = -1
+_NO_TIME: cython.longlong = -1
 
 
 class _Occasion:
@@ -80,7 +80,7 @@ class _Occasion:
         self.inserting = inserting
 
 
-_ANY = _Occasion(_NOWHERE, _NO_TIME, False)
+_ANY: _Occasion = _Occasion(_NOWHERE, _NO_TIME, False)
 
 
 class FieldChanges:
@@ -120,6 +120,7 @@ class FieldChanges:
         if not plain:
             self._look_below()
 
+    @cython.cfunc
     def _look_below(self) -> None:
         """Derive the properties of changes within fields."""
         paths: dict[str, Paths | bool] = {}
@@ -142,11 +143,13 @@ class FieldChanges:
         """Return the paths of changes that are all of whole fields."""
         return {change.name.decode(): False for change in self._changes}
 
+    @cython.ccall
     def insert(self, seed: bytes, now: cython.longlong = _NO_TIME) -> bytes | None:
         """Return the document to insert, from the seed that the filter describes; None as in `apply`."""
         document: bytes | None = self._document(seed, 0, len(seed), _Occasion(_NOWHERE, now, True))
         return seed if document is not None and not document else document
 
+    @cython.ccall
     def apply(
         self, raw: bytes, position: cython.Py_ssize_t = _NOWHERE, now: cython.longlong = _NO_TIME
     ) -> bytes | None:
@@ -161,6 +164,7 @@ class FieldChanges:
         document: bytes | None = self._document(raw, 0, len(raw), occasion)
         return raw if document is not None and not document else document
 
+    @cython.ccall
     def apply_each(
         self, documents: list[bytes], now: cython.longlong, largest: cython.Py_ssize_t
     ) -> list[bytes] | None:
@@ -277,6 +281,7 @@ class FieldChanges:
         parts.append(part(raw, kept_from, stop))
         return enclosed(b"".join(parts))
 
+    @cython.exceptval(-9)
     def _chosen(
         self,
         raw: bytes,
@@ -296,6 +301,7 @@ class FieldChanges:
         matches = change.condition.holds(raw, code, begin, end)
         return matches if matches < 0 else matches - 1
 
+    @cython.cfunc
     def _new_document(self, occasion: _Occasion) -> bytes | None:
         """Return a document of the new fields, `UNCHANGED` if there are none."""
         index: cython.int
@@ -311,6 +317,7 @@ class FieldChanges:
                 parts.append(field)
         return enclosed(b"".join(parts)) if parts else UNCHANGED
 
+    @cython.exceptval(-9)
     def _change_index(self, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         """Return the number of the change to the field whose name is at [at, end), or -1."""
         index: cython.int
@@ -353,6 +360,7 @@ def _field(
     return value if value is None or not value else part(raw, at, begin) + value
 
 
+@cython.cfunc
 def _new(change: Change, occasion: _Occasion) -> bytes | None:
     """Return the new field, `UNCHANGED` if none is added; None if the general update must decide."""
     kind: cython.int = change.kind

@@ -22,11 +22,11 @@ if not cython.compiled:
         value_end,
     )
 
-UNCHANGED = b""
+UNCHANGED: bytes = b""
 """Stands for an unchanged field or document."""
-LARGEST_ARRAY = 1 << 20
+LARGEST_ARRAY: cython.Py_ssize_t = 1 << 20
 """Most bytes of an array that is read member by member."""
-_ELEMENT_DIGITS = 7
+_ELEMENT_DIGITS: cython.Py_ssize_t = 7
 
 
 def calculated(
@@ -67,6 +67,7 @@ def calculated(
     return encoded(INT64, name, int(result).to_bytes(8, "little", signed=True))
 
 
+@cython.exceptval(check=False)
 def _as_double(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.double:
     return double_at(raw, at) if code == DOUBLE else cython.cast(cython.double, integer_at(code, raw, at))
 
@@ -96,6 +97,7 @@ def appended(raw: bytes, begin: cython.Py_ssize_t, end: cython.Py_ssize_t, membe
     return enclosed(b"".join(parts))
 
 
+@cython.exceptval(check=False)
 def is_element(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
     """True if the name at [at, end) is that of the element at this position."""
     offset: cython.Py_ssize_t

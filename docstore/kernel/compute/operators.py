@@ -57,8 +57,8 @@ if not cython.compiled:
         UNSET,
     )
 
-_DEEPEST = 16
-_POSITION_DIGITS = 6
+_DEEPEST: cython.int = 16
+_POSITION_DIGITS: cython.Py_ssize_t = 6
 _KINDS: dict[bytes, int] = {
     b"$set": SET, b"$inc": INC, b"$unset": UNSET, b"$push": PUSH, b"$addToSet": ADD_TO_SET, b"$pull": PULL,
     b"$setOnInsert": LEAVE, b"$min": MIN, b"$max": MAX, b"$mul": MUL, b"$pop": POP, b"$currentDate": NOW,
@@ -70,6 +70,7 @@ Filters = dict[bytes, Equalities]
 _NO_FILTERS: Filters = {}
 
 
+@cython.ccall
 def field_changes(specification: bytes, array_filters: Sequence[bytes] = ()) -> FieldChanges | None:
     """Return the changes of an update's document; None if the general update must parse it."""
     stop: cython.Py_ssize_t = document_stop(specification, 0, len(specification))
@@ -119,6 +120,7 @@ def _all_used(changes: list[Change], filters: Filters) -> bool:
     return used == set(filters)
 
 
+@cython.ccall
 def _tree(changes: list[Change], names: frozenset[bytes], depth: cython.int, filters: Filters) -> FieldChanges | None:
     """Return the changes of paths as a tree of their parts; None if one is within another, or one is too long."""
     here: list[Change] = []
@@ -171,6 +173,7 @@ def _place_of(path: list[bytes]) -> bytes:
     return b".".join(parts)
 
 
+@cython.ccall
 def _gather(
     raw: bytes,
     start: cython.Py_ssize_t,

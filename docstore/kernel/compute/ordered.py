@@ -135,6 +135,7 @@ class MemberSet(BufferedCalculation):
         self._store_result(ARRAY, result)
         return True
 
+    @cython.cfunc
     def _members_of(self, array: ValueRef) -> dict[bytes, Value]:
         """Return the elements by their keys, the first of equal ones."""
         out: KeyWriter = self._out

@@ -63,6 +63,7 @@ class TopFields:
         self._value = ValueRef()
         self._out = KeyWriter()
 
+    @cython.ccall
     def apply(self, raw: bytes) -> bytes:
         """Return the projected document."""
         stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
@@ -150,6 +151,7 @@ class FieldTree:
         self._stays = [field is True for field in fields.values()]
         self._out = KeyWriter()
 
+    @cython.ccall
     def apply(self, raw: bytes) -> bytes:
         """Return the projected document."""
         self._out.clear()
@@ -231,6 +233,7 @@ class FieldTree:
         return out.leave()
 
 
+@cython.exceptval(check=False)
 def _hint(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     """Return a hash below 256 of a name, by its length and its ends."""
     hint: cython.int = end - at
@@ -241,6 +244,7 @@ def _hint(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.i
     return hint & 0xFF
 
 
+@cython.cfunc
 def _hints_of(names: list[bytes]) -> bytes:
     """Return a table by hash: 1 if one of these names has it."""
     hints = bytearray(256)
@@ -249,6 +253,7 @@ def _hints_of(names: list[bytes]) -> bytes:
     return bytes(hints)
 
 
+@cython.cfunc
 def _positions_of(names: list[bytes]) -> dict[bytes, int] | None:
     """Return the position of each name, None if there are few."""
     if len(names) <= MAX_COMPARED_NAMES:

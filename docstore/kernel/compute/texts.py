@@ -24,11 +24,13 @@ if not cython.compiled:
 _SPACES = b"\0\t\n\v\f\r "
 
 
+@cython.exceptval(check=False)
 def _is_short(value: ValueRef) -> cython.bint:
     """True if the value is a string within the limit."""
     return value.code == STRING and value.end - value.at < MAX_TEXT_BYTES
 
 
+@cython.cfunc
 def _text(value: ValueRef) -> bytes:
     return part(value.raw, value.at + 4, value.end - 1)
 
@@ -41,11 +43,13 @@ def _put_text(result: ValueRef, out: KeyWriter, text: bytes) -> cython.int:
     return result.put(STRING, out.contents())
 
 
+@cython.exceptval(check=False)
 def _continues(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     """True if the byte continues a character."""
     return raw[at] & 0xC0 == 0x80
 
 
+@cython.exceptval(check=False)
 def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     count: cython.Py_ssize_t = 0
     while at < end:
@@ -55,6 +59,7 @@ def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cy
     return count
 
 
+@cython.exceptval(check=False)
 def _skip_characters(
     raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.longlong
 ) -> cython.Py_ssize_t:
@@ -68,6 +73,7 @@ def _skip_characters(
     return at
 
 
+@cython.exceptval(check=False)
 def _upper(byte: cython.int) -> cython.int:
     return byte - 32 if 97 <= byte <= 122 else byte
 

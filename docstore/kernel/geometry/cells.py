@@ -24,14 +24,14 @@ if not cython.compiled:
     from docstore.kernel.geometry.curve import cut_behind, gathered, merged, number_at, put_number, spread, start_of
     from docstore.kernel.match.path_predicates import stands_at
 
-_LEVELS = 30
-_LEVEL_BITS = 5
+_LEVELS: cython.int = 30
+_LEVEL_BITS: cython.int = 5
 _ALL: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
 _OF_FACE: cython.ulonglong = 0x0FFFFFFFFFFFFFFF
 _QUARTER: cython.double = 3.141592653589793 / 4.0
 _PI: cython.double = 3.141592653589793
 _SLACK: cython.double = 1e-14
-_FLAT_LEVEL = 24
+_FLAT_LEVEL: cython.int = 24
 _HALF_DIAGONAL: cython.double = 0.82
 """The half diagonal of a cell whose sides are 1, rounded up: the cells in the corners of a face have the longest. Cells
 of the level `_FLAT_LEVEL` are 60 cm wide; the excess of a circle at that size does not matter.
@@ -41,13 +41,13 @@ _AREA: cython.double = 4.0 * 3.141592653589793 / 6.0 / (1 << 60)
 _ROUNDING: cython.double = 1e-12
 """Radians subtracted from a calculated bound, for rounding errors in it and in distances."""
 
-_KEY = encode_key((BINARY, b"\x09\0\0\0\0" + bytes(9)))
-_KEY_BYTES = len(_KEY)
-_NUMBER_AT = _KEY_BYTES - 9
+_KEY: bytes = encode_key((BINARY, b"\x09\0\0\0\0" + bytes(9)))
+_KEY_BYTES: cython.Py_ssize_t = len(_KEY)
+_NUMBER_AT: cython.Py_ssize_t = _KEY_BYTES - 9
 
-_OUTSIDE = 0
-_MEETS = 1
-_INSIDE = 2
+_OUTSIDE: cython.int = 0
+_MEETS: cython.int = 1
+_INSIDE: cython.int = 2
 
 _Cell = tuple[int, int, int, int]
 
@@ -106,6 +106,7 @@ class CellCircle:
             self.x, self.y, self.z = across, along, depth
 
 
+@cython.exceptval(check=False)
 def _chord(
     depth: cython.double, across: cython.double, along: cython.double, u: cython.double, w: cython.double
 ) -> cython.double:
@@ -139,6 +140,7 @@ class _Cap:
         return _MEETS if angle - around.radius <= self._radius + _SLACK else _OUTSIDE
 
 
+@cython.ccall
 def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_t) -> list[_Cell]:
     """Return about `most` cells that contain all of the circle."""
     cap: _Cap = _Cap(centre, radius)
@@ -173,6 +175,7 @@ def cap_cells(centre: tuple[float, float], radius: float, most: cython.Py_ssize_
     return cells
 
 
+@cython.ccall
 def cap_ranges(
     centre: tuple[float, float], radius: float, most: cython.Py_ssize_t, coarsest: cython.int, finest: cython.int
 ) -> list[tuple[bytes, bytes]]:
@@ -180,6 +183,7 @@ def cap_ranges(
     return key_ranges(cap_cells(centre, radius, most), coarsest, finest)
 
 
+@cython.ccall
 def key_ranges(cells: list[_Cell], coarsest: cython.int, finest: cython.int) -> list[tuple[bytes, bytes]]:
     """Return as `cap_ranges` does, for geometries that meet one of the cells."""
     cell: tuple[int, int, int, int]
@@ -215,6 +219,7 @@ def cell_key(cell: _Cell) -> bytes:
     return _key(bytearray(_KEY), _curve_position(cell), cell[3])
 
 
+@cython.exceptval(1, check=True)
 def _curve_position(cell: Sequence[int]) -> cython.ulonglong:
     """Return the position of a cell's first part on the curve."""
     face: cython.ulonglong = cell[0]
@@ -264,6 +269,7 @@ class PointKeys:
             return None
         return self.of_place(self._point.x, self._point.y)
 
+    @cython.ccall
     def of_place(self, longitude: cython.double, latitude: cython.double) -> bytes:
         """Return the key of the cell of a position."""
         position: cython.ulonglong
@@ -295,6 +301,7 @@ class PointKeys:
         return _key(self._buffer, position, self._finest)
 
 
+@cython.exceptval(check=False)
 def _step(slope: cython.double, side: cython.longlong) -> cython.longlong:
     step: cython.longlong = cython.cast(cython.longlong, (atan(slope) / _QUARTER + 1.0) / 2.0 * side)
     return step if step < side else side - 1

@@ -15,11 +15,13 @@ _ONES: cython.ulonglong = 0x5555555555555555
 """Masks of alternating runs of bits of a 64-bit word. As literals such numbers would be objects."""
 
 
+@cython.ccall
 def interleaved(x: cython.ulonglong, y: cython.ulonglong) -> cython.ulonglong:
     """Return the position of (x, y) on the curve; both have at most 32 bits, and x the higher bit of each pair."""
     return spread(x) << 1 | spread(y)
 
 
+@cython.exceptval(check=False)
 def spread(number: cython.ulonglong) -> cython.ulonglong:
     """Return the bits of a 32-bit number with a zero in front of each."""
     number = (number | number << 16) & _SIXTEENS
@@ -29,6 +31,7 @@ def spread(number: cython.ulonglong) -> cython.ulonglong:
     return (number | number << 1) & _ONES
 
 
+@cython.exceptval(check=False)
 def gathered(number: cython.ulonglong) -> cython.ulonglong:
     """Return the number whose bits `spread` has spread; the other bits are ignored."""
     number = number & _ONES
@@ -39,6 +42,7 @@ def gathered(number: cython.ulonglong) -> cython.ulonglong:
     return (number | number >> 16) & _HALF
 
 
+@cython.exceptval(check=False)
 def number_at(raw: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the big-endian number of 8 bytes."""
     number: cython.ulonglong = 0
@@ -73,6 +77,7 @@ def cut_behind(buffer: bytearray, size: cython.Py_ssize_t) -> bytes:
     return start_of(buffer, size)
 
 
+@cython.cfunc
 def merged(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the key ranges, all of one key length, in order, with touching ones joined."""
     pair: tuple[bytes, bytes]

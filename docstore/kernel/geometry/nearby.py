@@ -108,6 +108,7 @@ class Nearby:
         self._masks = list(masks)
         self._numbers = {}
 
+    @cython.ccall
     def gather(self, entries: Iterator[bytes], most: cython.Py_ssize_t, radius: cython.double) -> int:
         """Add the new entries within a radius, after reading at most `most`. Return the number read."""
         entry: bytes
@@ -135,6 +136,7 @@ class Nearby:
         self._measure(entry)
         return self._cells.area
 
+    @cython.ccall
     def entries(self, most: cython.Py_ssize_t) -> list[bytes]:
         """Remove and return the nearest entries, at most `most`, until a document is nearer. An entry precedes a
         document at its distance, since its own document may have the same distance.
@@ -173,6 +175,7 @@ class Nearby:
             if self._least <= far and far <= self._greatest:
                 heappush(self.waiting, (far, 1, self._numbers[documents.entry], pair))
 
+    @cython.cfunc
     def _measure(self, entry: bytes) -> None:
         """Measure the cell of an entry; without a cell the bounds are those of the whole space."""
         at: cython.Py_ssize_t = self._skipped

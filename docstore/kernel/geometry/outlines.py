@@ -27,12 +27,12 @@ _PI: cython.double = 3.141592653589793
 _SURE: cython.double = 1e-14
 _SHORT: cython.double = 1e-8
 _SLACK: cython.double = 1e-14
-_PER_EDGE = 64
-_PER_PAIR = 32
+_PER_EDGE: cython.Py_ssize_t = 64
+_PER_PAIR: cython.Py_ssize_t = 32
 
-_OUTSIDE = 0
-_INSIDE = 1
-_UNKNOWN = 2
+_OUTSIDE: cython.int = 0
+_INSIDE: cython.int = 1
+_UNKNOWN: cython.int = 2
 
 _Cell = tuple[int, int, int, int]
 _Place = tuple[float, float, float]
@@ -69,6 +69,7 @@ class _Edge:
             self.z /= length
             self.radius = _angle(self.x, self.y, self.z, self.ax, self.ay, self.az)
 
+    @cython.exceptval(check=False)
     def is_near(self, x: cython.double, y: cython.double, z: cython.double, radius: cython.double) -> cython.bint:
         """True if the arc may come within `radius` of a point."""
         reach: cython.double = self.radius + radius
@@ -76,6 +77,7 @@ class _Edge:
             return False
         return self.distance(x, y, z) <= radius
 
+    @cython.exceptval(check=False)
     def distance(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
         """Return the radians from a point to the nearest point of the arc."""
         nx: cython.double = self.ay * self.bz - self.az * self.by
@@ -91,6 +93,7 @@ class _Edge:
         return min(_angle(x, y, z, self.ax, self.ay, self.az), _angle(x, y, z, self.bx, self.by, self.bz))
 
 
+@cython.exceptval(check=False)
 def _angle(
     ax: cython.double, ay: cython.double, az: cython.double, bx: cython.double, by: cython.double, bz: cython.double
 ) -> cython.double:
@@ -100,6 +103,7 @@ def _angle(
     return atan2(sqrt(x * x + y * y + z * z), ax * bx + ay * by + az * bz)
 
 
+@cython.exceptval(check=False)
 def _determinant(
     ax: cython.double,
     ay: cython.double,
@@ -115,6 +119,7 @@ def _determinant(
     return (ay * bz - az * by) * cx + (az * bx - ax * bz) * cy + (ax * by - ay * bx) * cz
 
 
+@cython.ccall
 def covering_cells(
     edges: Sequence[tuple[_Place, _Place]],
     surrounds: Callable[[_Place], bool],

@@ -27,12 +27,12 @@ if not cython.compiled:
     )
     from docstore.kernel.match.path_predicates import stands_at
 
-_BITS = 32
+_BITS: cython.int = 32
 _ALL: cython.ulonglong = 0xFFFFFFFFFFFFFFFF
 _DEGREE: cython.double = 3.141592653589793 / 180.0
-_KEY = encode_key((BINARY, b"\x08\0\0\0\x80" + bytes(8)))
-_KEY_BYTES = len(_KEY)
-_NUMBER_AT = _KEY_BYTES - 8
+_KEY: bytes = encode_key((BINARY, b"\x08\0\0\0\x80" + bytes(8)))
+_KEY_BYTES: cython.Py_ssize_t = len(_KEY)
+_NUMBER_AT: cython.Py_ssize_t = _KEY_BYTES - 8
 
 _ROUNDING: cython.double = 1e-12
 
@@ -144,6 +144,7 @@ def _meets(
     return hypot(across, along) <= radius * (1 + _ROUNDING)
 
 
+@cython.ccall
 def outline_cells(
     corners: Sequence[tuple[float, float]],
     low: cython.double,
@@ -274,6 +275,7 @@ class SquareKeys:
             return None
         return self.of_place(point.x, point.y)
 
+    @cython.ccall
     def of_place(self, x: cython.double, y: cython.double) -> bytes:
         """Return the key of the cell of a position in the square."""
         steps: cython.longlong = cython.cast(cython.longlong, 1) << self._bits

@@ -38,10 +38,10 @@ _RADIANS: cython.double = 3.141592653589793 / 180.0
 _DOUBTFUL: cython.double = 1e-12
 """Radians from the border of a circle within which `otherwise` decides."""
 
-_TYPE = b"type"
-_COORDINATES = b"coordinates"
-_POINT = b"\x06\0\0\0Point\0"
-_BESIDE_COORDINATES = 4 + 16 + 13 + 1
+_TYPE: bytes = b"type"
+_COORDINATES: bytes = b"coordinates"
+_POINT: bytes = b"\x06\0\0\0Point\0"
+_BESIDE_COORDINATES: cython.Py_ssize_t = 4 + 16 + 13 + 1
 """Bytes of a plain GeoJSON point besides those of its coordinates."""
 
 
@@ -63,6 +63,7 @@ class Vector:
         self.y = cos(along) * sin(across)
         self.z = sin(along)
 
+    @cython.exceptval(check=False)
     def angle(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
         """Return the radians to another point, rounded like plain arithmetic."""
         across: cython.double = self.y * z - self.z * y
@@ -154,6 +155,7 @@ class PlainPoint:
         return self.on_sphere or (self.x - self.x == 0.0 and self.y - self.y == 0.0)
 
 
+@cython.exceptval(check=False)
 def _is_point(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     index: cython.Py_ssize_t
     for index in range(10):
@@ -162,6 +164,7 @@ def _is_point(raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     return True
 
 
+@cython.exceptval(check=False)
 def _width(code: cython.int) -> cython.Py_ssize_t:
     """Return the bytes of a number; 0 for decimals and other types."""
     if code == INT32:
@@ -169,6 +172,7 @@ def _width(code: cython.int) -> cython.Py_ssize_t:
     return 8 if code in (DOUBLE, INT64) else 0
 
 
+@cython.exceptval(check=False)
 def _double_of(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.double:
     number: cython.longlong
     if code == DOUBLE:
@@ -205,6 +209,7 @@ class DistanceFrom:
             return None
         return distance, (self._point.code, part(raw, self._point.at, self._point.end))
 
+    @cython.exceptval(-2.0, check=True)
     def distance(self, raw: bytes) -> cython.double:
         """Return the distance of a document; a negative number if `measured` returns None."""
         across: cython.double

@@ -22,9 +22,9 @@ if not cython.compiled:
 _DOUBTFUL: cython.double = 1e-12
 """The part of a radius from the border of a circle within which `otherwise` decides."""
 
-_OUTSIDE = 0
-_INSIDE = 1
-_UNKNOWN = 2
+_OUTSIDE: cython.int = 0
+_INSIDE: cython.int = 1
+_UNKNOWN: cython.int = 2
 
 
 class _InPlane(PathPredicate):

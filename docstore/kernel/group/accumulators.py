@@ -68,10 +68,12 @@ class State:
         """Add another state's `partial`. False, with the state unchanged, if the kernel's arithmetic is not enough."""
         raise NotImplementedError
 
+    @cython.ccall
     def partial(self) -> Value:
         """Return the contents, without `extras`."""
         raise NotImplementedError
 
+    @cython.ccall
     def result(self) -> Value:
         """Return the result. Not for a state with `extras`."""
         raise NotImplementedError
@@ -309,8 +311,8 @@ class EndState(State):
         return (NULL, b"") if self._value is None else self._value
 
 
-_key_writer = KeyWriter()
-_array_writer = KeyWriter()
+_key_writer: KeyWriter = KeyWriter()
+_array_writer: KeyWriter = KeyWriter()
 """A shared buffer for members' keys and for arrays; no other task runs while it is in use."""
 
 _KEPT_ROOM = 1 << 16

@@ -26,10 +26,10 @@ if not cython.compiled:
     _PER_MEMBER = 100
     _KEY_AT = 12
 
-_member = ValueRef()
+_member: ValueRef = ValueRef()
 """The member of the parts being merged; shared, since no other task runs during a merge."""
 
-_writer = KeyWriter()
+_writer: KeyWriter = KeyWriter()
 
 
 class RankedSource(Source):
@@ -136,12 +136,14 @@ class EndsState(ManyState):
         return array_value(self._values[self._oldest :] + self._values[: self._oldest])
 
 
+@cython.cfunc
 def _value_or_null(value: ValueRef) -> Value:
     if value.code == 0:
         return NULL, b""
     return value.code, part(value.raw, value.at, value.end)
 
 
+@cython.exceptval(check=False)
 def _non_negative(grown: cython.Py_ssize_t) -> cython.int:
     """Return at least zero: compiled, a negative value would be taken for an exception."""
     return cython.cast(cython.int, grown) if grown > 0 else 0
@@ -251,6 +253,7 @@ def _begin_pair(out: KeyWriter) -> cython.int:
     return 0
 
 
+@cython.cfunc
 def _ended_pair(out: KeyWriter, value: ValueRef) -> bytes:
     """Return the pair of the key that has been written and a value."""
     out.set_little(_KEY_AT - 5, out.size - _KEY_AT, 4)

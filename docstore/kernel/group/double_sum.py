@@ -19,6 +19,7 @@ class DoubleSum:
         self.high = 0.0
         self.low = 0.0
 
+    @cython.exceptval(check=False)
     def plus(self, number: cython.double) -> None:
         term: cython.double = number + self.low
         error: cython.double = self.low - (term - number)
@@ -27,6 +28,7 @@ class DoubleSum:
         self.low = error + ((self.high - (total - part)) + (term - part))
         self.high = total
 
+    @cython.exceptval(check=False)
     def plus_long(self, number: cython.longlong) -> None:
         """Add an integer in two parts, each exactly a double: its lowest 32 bits, truncated towards zero, and the
         others.
@@ -36,6 +38,7 @@ class DoubleSum:
         self.plus(cython.cast(cython.double, number - upper))
         self.plus(cython.cast(cython.double, upper))
 
+    @cython.exceptval(check=False)
     def overflows(self, number: cython.double) -> cython.bint:
         """True if the sum with that number is not finite."""
         total: cython.double = self.high + number

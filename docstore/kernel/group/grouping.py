@@ -19,7 +19,7 @@ import cython
 
 from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import ConstantSource, PathSource, Source, ValueRef
+from docstore.kernel.group.sources import PathSource, Source, ValueRef
 from docstore.kernel.group.states import Start
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.keys.writer import KeyWriter
@@ -27,6 +27,7 @@ from docstore.kernel.limits import MAX_PROBED_SLOTS, MAX_TABLE_SLOTS
 
 if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, same_bytes, value_end
+    from docstore.kernel.group.sources import ConstantSource
 
 _PER_GROUP = 220
 _PER_STATE = 90
@@ -85,6 +86,7 @@ class KnownKeys:
         self._mask = 63
         self._count = 0
 
+    @cython.cfunc
     def find(self, value: ValueRef) -> Group | None:
         """Return the group of a value, or None."""
         mark: cython.longlong = _mark(value.raw, value.at, value.end)
@@ -130,6 +132,7 @@ class KnownKeys:
             self._insert(entry)
 
 
+@cython.exceptval(check=False)
 def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
     """Return a hash below 2**31."""
     mark: cython.longlong = end - at
@@ -139,6 +142,7 @@ def _mark(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.l
     return mark ^ (mark >> 15)
 
 
+@cython.exceptval(check=False)
 def _same(key: bytes, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
     return len(key) == end - at and same_bytes(key, 0, raw, at, end - at)
 
@@ -258,6 +262,7 @@ class Grouping:
             position += 1
         return 0
 
+    @cython.cfunc
     def _group(self, value: ValueRef) -> Group:
         """Return the group of a key, which may be new."""
         raw = part(value.raw, value.at, value.end)
@@ -269,6 +274,7 @@ class Grouping:
             self.memory += len(encoded) + len(raw) + _PER_GROUP + _PER_STATE * len(self._starts)
         return group
 
+    @cython.cfunc
     def _started(self) -> State | None:
         """Return the initial states of a group."""
         state: State
@@ -373,6 +379,7 @@ class Grouping:
         out.put_bytes(value[1])
         return 0
 
+    @cython.cfunc
     def _ended(self) -> bytes:
         out: KeyWriter = self._out
         out.put(0)

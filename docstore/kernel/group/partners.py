@@ -21,7 +21,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, NULL, OBJECT, REGEX, UNDEFINED, find
 
 _CLOCK_EVERY = 128
-_LARGE = 16 * 1024 * 1024
+_LARGE: cython.Py_ssize_t = 16 * 1024 * 1024
 """Bytes of partners that do not fit into one document, and of a document to which no partners can be added."""
 
 
@@ -33,7 +33,9 @@ Node = tuple[bytes, bytes, Leads]
 ASKED_ALONE = frozenset((ARRAY, NULL, REGEX, UNDEFINED))
 """Types of values whose equality is not that of their keys: these do not determine the order of the documents found."""
 
-_NOT_BY_KEYS = frozenset([encode_key(value)[0] for value in ((NULL, b""), (UNDEFINED, b""), (REGEX, b"\0\0"))])
+_NOT_BY_KEYS: frozenset[int] = frozenset(
+    [encode_key(value)[0] for value in ((NULL, b""), (UNDEFINED, b""), (REGEX, b"\0\0"))]
+)
 """First bytes of the keys of such values."""
 
 
@@ -85,6 +87,7 @@ class KeyedDocuments:
             return []
         return entry if isinstance(entry, list) else [entry]  # type: ignore[list-item]
 
+    @cython.ccall
     def with_key(self, key: bytes) -> list[bytes]:
         """Return the documents that have a key."""
         entry: object = self._by_key.get(key)
@@ -168,6 +171,7 @@ class PartnerJoin:
                     break
         return position, size
 
+    @cython.exceptval(-2, check=True)
     def _join(self, document: bytes, partners: list[bytes], results: list[bytes]) -> cython.Py_ssize_t:
         """Append the join of one document; return its bytes, or -1 if it is not plain."""
         partner: bytes
@@ -189,6 +193,7 @@ class PartnerJoin:
             size += self._append(results)
         return size
 
+    @cython.exceptval(-2, check=True)
     def _append_all(self, document: bytes, partners: list[bytes], results: list[bytes]) -> cython.Py_ssize_t:
         """Append the document with the array of its partners."""
         out: KeyWriter = self._out
@@ -210,6 +215,7 @@ class PartnerJoin:
         self._out.put_bytes(self._name)
         return self._out.put(0)
 
+    @cython.exceptval(-2, check=True)
     def _append(self, results: list[bytes]) -> cython.Py_ssize_t:
         """Append the document that was written; return its bytes."""
         self._out.put(0)

@@ -14,11 +14,12 @@ import cython
 
 from docstore.bson.walk import Value
 from docstore.kernel.group.accumulators import State
-from docstore.kernel.group.sources import ConstantSource, Source, ValueRef
+from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
 
 if not cython.compiled:
     from docstore.bson.walk import NULL, part, value_end
+    from docstore.kernel.group.sources import ConstantSource
     from docstore.kernel.keys.encoding import append_key
 
     _STORED = 0
@@ -80,6 +81,7 @@ class Rows:
             pairs.append((key, self._row(document, value)))
         return pairs
 
+    @cython.cfunc
     def _sort_key(self, value: ValueRef) -> bytes:
         sort_value: Value
         out: KeyWriter = self._out
@@ -93,6 +95,7 @@ class Rows:
         append_key(out, value.code if value.code != 0 else NULL, value.raw, value.at, value.end)
         return out.contents()
 
+    @cython.cfunc
     def _row(self, document: bytes, value: ValueRef) -> bytes:
         """Return the row of a document with this sort value."""
         out: KeyWriter = self._out
@@ -139,6 +142,7 @@ class RowGroup:
         self._value = ValueRef()
         self._key = ValueRef()
 
+    @cython.ccall
     def take(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, target: cython.Py_ssize_t) -> int:
         """Add pairs from `at` on until there are `target`, and all that sort equal to the last one. Return the end
         position.
@@ -153,6 +157,7 @@ class RowGroup:
             at += 1
         return at
 
+    @cython.ccall
     def take_below(self, pairs: list[tuple[bytes, bytes]], at: cython.Py_ssize_t, limit: bytes) -> int:
         """Add pairs from `at` on whose keys are below a limit. Return the end position."""
         count: cython.Py_ssize_t = len(pairs)

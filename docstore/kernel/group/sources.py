@@ -56,6 +56,7 @@ class ValueRef:
         self.end = value_end(raw, self.code, self.at, stop)
         return self.end
 
+    @cython.cfunc
     def value(self) -> Value:
         if self.at == 0 and self.end == len(self.raw):
             return self.code, self.raw

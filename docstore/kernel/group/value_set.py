@@ -14,7 +14,7 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, OBJECT, document_stop, find, name_end, part, value_end
     from docstore.kernel.keys.encoding import append_key
 
-_PER_VALUE = 32
+_PER_VALUE: cython.Py_ssize_t = 32
 """Units of work charged for adding a value, besides its bytes."""
 
 

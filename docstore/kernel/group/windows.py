@@ -26,10 +26,10 @@ if not cython.compiled:
 NOT_YET = (-1, b"")
 """Returned instead of a value to let other tasks run."""
 
-_STEPS = 1024
+_STEPS: cython.Py_ssize_t = 1024
 """Documents that are read before other tasks may run."""
 
-_PER_VALUE = 100
+_PER_VALUE: cython.Py_ssize_t = 100
 """Bytes of memory charged for a value in a moving window besides its own."""
 
 Pair = tuple[bytes, bytes]
@@ -97,6 +97,7 @@ def partition_of(key: bytes) -> bytes:
     return key[: int.from_bytes(key[-4:], "little")]
 
 
+@cython.ccall
 def partition_end(pairs: list[Pair], at: cython.Py_ssize_t, partition: bytes) -> cython.Py_ssize_t:
     """Return the position after the pairs of the partition from `at` on."""
     count: cython.Py_ssize_t = len(pairs)
@@ -129,14 +130,17 @@ class Placed:
             self._start, self._piece = self._piece_of(position)
         return self._piece[position - self._start]
 
+    @cython.ccall
     def document(self, position: cython.Py_ssize_t) -> bytes:
         """Return the document at a position."""
         return cython.cast(bytes, self._pair(position)[1])
 
+    @cython.ccall
     def key(self, position: cython.Py_ssize_t) -> bytes:
         """Return the key at a position."""
         return cython.cast(bytes, self._pair(position)[0])
 
+    @cython.ccall
     def documents(self, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> list[bytes]:
         """Return the documents at the positions [start, end)."""
         return [self.document(position) for position in range(start, end)]
@@ -181,6 +185,7 @@ class Growing:
         self._last_value = None
         self._value = ValueRef()
 
+    @cython.ccall
     def value(self, position: cython.Py_ssize_t) -> Value:
         """Return the value for the document at a position, or `NOT_YET`."""
         end: cython.Py_ssize_t = self._length
@@ -274,6 +279,7 @@ class MovingSum:
         self._sum = DoubleSum()
         self._value = ValueRef()
 
+    @cython.ccall
     def value(self, position: cython.Py_ssize_t) -> Value:
         """Return the value for the document at a position, or `NOT_YET`."""
         start: cython.Py_ssize_t = max(0, min(self._length, position + self._lower))
@@ -366,6 +372,7 @@ class MovingSum:
             self._sum.plus_long(number)
         return True
 
+    @cython.exceptval(check=False)
     def _is_empty(self) -> cython.bint:
         return self._ints + self._longs + self._doubles == 0
 
@@ -374,6 +381,7 @@ class MovingSum:
         self._sum = DoubleSum()
         return 0
 
+    @cython.cfunc
     def _result(self) -> Value:
         result: Value
         if self._resumed is not None:

@@ -139,6 +139,7 @@ class ScanBounds:
             at = end
         return [(key, prefix_end(key)) for key in sorted(keys)]
 
+    @cython.cfunc
     def _start(self, values: list[Value]) -> bytes:
         """Return the prefix of the entries whose leading fields have their fixed values."""
         field: cython.Py_ssize_t

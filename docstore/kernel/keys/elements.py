@@ -27,9 +27,10 @@ if not cython.compiled:
     )
     from docstore.kernel.keys.encoding import append_key
 
-_UNKNOWN = -1
+_UNKNOWN: cython.int = -1
 
 
+@cython.exceptval(-2)
 def append_directed(
     out: KeyWriter,
     code: cython.int,
@@ -70,6 +71,7 @@ class _Path:
         self.depth_bits = 0
         self._out = KeyWriter()
 
+    @cython.exceptval(-2)
     def follow(
         self,
         raw: bytes,
@@ -95,6 +97,7 @@ class _Path:
             depth += 1
         return self._enter(raw, start, limit, depth) if code == ARRAY else self._give(code, raw, start, limit)
 
+    @cython.exceptval(-2)
     def _enter(
         self, raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize_t, depth: cython.Py_ssize_t
     ) -> cython.int:
@@ -121,6 +124,7 @@ class _Path:
                 return _UNKNOWN
         return 0
 
+    @cython.exceptval(-2)
     def _give(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
         self._out.clear()
         append_directed(self._out, code, raw, at, end, self.descending, self.fold)
@@ -179,6 +183,7 @@ def _meet(paths: list[_Path]) -> bool:
     return True
 
 
+@cython.exceptval(-2)
 def _names_before(path: _Path) -> cython.Py_ssize_t:
     """Return the number of names that lead to the only array on a path that continues in its elements; -1 if there are
     more.

@@ -221,7 +221,8 @@ def _append_double(out: KeyWriter, number: cython.double) -> cython.int:
     return out.invert(begin)
 
 
-def _append_decimal(out: KeyWriter, number: Decimal) -> int:
+@cython.cfunc
+def _append_decimal(out: KeyWriter, number: Decimal) -> cython.int:
     if number.is_nan():
         return out.put(_NAN)
     if number.is_zero():

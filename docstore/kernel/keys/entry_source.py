@@ -12,11 +12,11 @@ from docstore.kernel.keys.pattern import KeyPattern
 if not cython.compiled:
     from docstore.bson.walk import part
 
-_RECORD_ID_BYTES = 8
+_RECORD_ID_BYTES: cython.Py_ssize_t = 8
 
 LARGE_BYTES = 32 * 1024
 """Least bytes of a document whose keys may take more than a moment."""
-_LARGE = LARGE_BYTES
+_LARGE: cython.Py_ssize_t = LARGE_BYTES
 
 Gather = Callable[[bytes, bytes, bytes, GatheredEntries], int]
 
@@ -39,6 +39,7 @@ class EntrySource:
         self._pattern = pattern
         self._gather = gather
 
+    @cython.ccall
     def gather(self, raw: bytes, rid: bytes, into: GatheredEntries) -> None:
         """Gather a document's entries. Errors: those of the index."""
         if self._pattern is not None and len(raw) <= _LARGE:
@@ -49,6 +50,7 @@ class EntrySource:
             self.array_bits |= array_bits
 
 
+@cython.ccall
 def gather_documents(
     records: Iterator[tuple[bytes, bytes]], sources: list[EntrySource], into: GatheredEntries, most: cython.Py_ssize_t
 ) -> bytes | None:

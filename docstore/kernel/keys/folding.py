@@ -89,6 +89,7 @@ class TextFolding:
             return array_from([self(value) for value in values(data)])
         return document_from([(name, *self((inner, content))) for name, inner, content in elements(data)])
 
+    @cython.cfunc
     def _remembered(self, data: bytes) -> bytes:
         key: bytes | None = self._cache.get(data)
         if key is None:

@@ -19,19 +19,20 @@ import cython
 from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_INSERTION_SORT_ENTRIES
 
+if cython.compiled:
+    from cython.cimports.libc.stdlib import free, realloc
+    from cython.cimports.libc.string import memcmp, memcpy
+
 RUN_ENTRIES = 16_384
 """Entries of a run, which is sorted in one step: a millisecond or two."""
 
 
-if not cython.compiled:
-    Entry: TypeAlias = Any
-    EntryPointer: TypeAlias = Any
-    Source: TypeAlias = Any
-    SourcePointer: TypeAlias = Any
-    free: Any = None
-    memcmp: Any = None
-    memcpy: Any = None
-    realloc: Any = None
+Entry: TypeAlias = cython.struct(  # type: ignore[valid-type]
+    order=cython.ulonglong, at=cython.Py_ssize_t, size=cython.int, value=cython.int
+)
+EntryPointer: TypeAlias = cython.typedef(cython.pointer[Entry])  # type: ignore[valid-type]
+Source: TypeAlias = cython.struct(next=EntryPointer, end=EntryPointer)  # type: ignore[valid-type]
+SourcePointer: TypeAlias = cython.typedef(cython.pointer[Source])  # type: ignore[valid-type]
 
 _key = itemgetter(0)
 
@@ -250,6 +251,7 @@ def _room_for(memory: cython.p_void, size: cython.Py_ssize_t) -> cython.p_void:
     return room
 
 
+@cython.exceptval(check=False)
 def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the first 8 bytes of [at, end) as a number that compares like them, padded with zeros."""
     order: cython.ulonglong = 0
@@ -261,6 +263,7 @@ def _order_of(keys: cython.p_char, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     return order
 
 
+@cython.exceptval(check=False)
 def _before(entry: EntryPointer, other: EntryPointer, keys: cython.p_char, skip: cython.Py_ssize_t) -> cython.bint:
     """True if the first key is less than the second."""
     size: cython.Py_ssize_t

@@ -11,9 +11,10 @@ if not cython.compiled:
     from docstore.kernel.keys.encoding import append_key
     from docstore.kernel.scan.covered import mark_of
 
-_ID_BYTES = 8
+_ID_BYTES: cython.int = 8
 
 
+@cython.ccall
 def record_ids(first: cython.ulonglong, count: cython.Py_ssize_t) -> list[bytes]:
     """Return `count` record ids from the first one on, 8 bytes each."""
     out: KeyWriter = KeyWriter()

@@ -92,6 +92,7 @@ class KeyPattern:
         keys, array_bits = self._expanded_keys(raw)
         return sorted(keys), array_bits
 
+    @cython.cfunc
     def _expanded_keys(self, raw: bytes) -> tuple[set[bytes], int]:
         """Return the keys of a document that has arrays on the paths."""
         array_bits: int
@@ -170,6 +171,7 @@ class KeyPattern:
             array_bits |= self.add_entries(prefix, documents[index], rids[index], outs[index], marked)
         return array_bits
 
+    @cython.ccall
     def gather(self, prefix: bytes, raw: bytes, rid: bytes, into: GatheredEntries) -> int:
         """Add entries as `add_entries` does, to a collection that sorts them; an entry may be added twice."""
         position: cython.Py_ssize_t
@@ -247,6 +249,7 @@ class KeyPattern:
         self._marking = False
         return 0
 
+    @cython.cfunc
     def _taken_marks(self) -> bytes:
         self._marking = False
         if self._opaque and self.fold is None:
@@ -257,11 +260,13 @@ class KeyPattern:
             return cython.cast(cython.p_char, self._marks)[: self._marked]  # type: ignore[index, return-value]
         return bytes(self._marks[: self._marked])
 
+    @cython.cfunc
     def _begin_marks(self) -> None:
         self._marking = self.fold is None
         self._marked = 0
         self._opaque = False
 
+    @cython.ccall
     def sort_key(self, raw: bytes) -> bytes:
         """Return the sort key of the document: the least of its keys; BadValue for parallel arrays."""
         key: bytes | None = self.plain_key(raw)
@@ -289,6 +294,7 @@ class KeyPattern:
             append_directed(out, code, raw, 0, len(raw), descending, self.fold)
         return out.contents()
 
+    @cython.ccall
     def plain_key(self, raw: bytes) -> bytes | None:
         """Return the key if there is no array on the paths, else None."""
         position: cython.Py_ssize_t
@@ -339,6 +345,7 @@ class KeyPattern:
             self._opaque = self._opaque or mark == OPAQUE_MARK
         return 0
 
+    @cython.cfunc
     def _leaf_array_keys(self, raw: bytes, prefix: bytes, suffix: bytes) -> tuple[set[bytes], int] | None:
         """Return (the keys between prefix and suffix, the field) if one field's value is the only array, else None."""
         ends = self._leaf_ends(raw, prefix, suffix)

@@ -152,6 +152,7 @@ class KeyWriter:
             at += 1
         return 0
 
+    @cython.cfunc
     def contents(self) -> bytes:
         """Return the bytes written since the last `clear`."""
         if cython.compiled:
@@ -179,6 +180,7 @@ _spare: list[KeyWriter] = []
 """A free list of buffers that have not grown large."""
 
 
+@cython.cfunc
 def writer() -> KeyWriter:
     """Return an empty buffer; the caller must give it back."""
     out: KeyWriter = _spare.pop() if _spare else KeyWriter()
@@ -186,6 +188,7 @@ def writer() -> KeyWriter:
     return out
 
 
+@cython.cfunc
 def take_contents(out: KeyWriter) -> bytes:
     """Return the contents, and give the buffer back."""
     contents: bytes = out.contents()

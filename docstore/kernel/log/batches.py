@@ -14,6 +14,7 @@ _SORTED_FROM = 64
 """Least changes of a family that are put in the order of their keys: each key is then inserted near the one before."""
 
 
+@cython.ccall
 def put_changes(
     target: Any, handles: Sequence[Any], changes: tuple[dict[bytes, bytes | None], ...], removed: list[int]
 ) -> cython.Py_ssize_t:

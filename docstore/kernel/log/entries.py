@@ -16,6 +16,7 @@ if not cython.compiled:
     from docstore.kernel.log.undo import put_undo
 
 
+@cython.ccall
 def build_entry(
     head: bytes,
     o: bytes,
@@ -40,6 +41,7 @@ def build_entry(
     return take_contents(out)
 
 
+@cython.ccall
 def build_statement(
     lsid: bytes,
     txn_number: cython.longlong,
@@ -132,6 +134,7 @@ class SessionSteps:
         return 0
 
 
+@cython.ccall
 def session_row(
     txn_number: cython.longlong, term: cython.longlong, timestamp: cython.ulonglong, wall_ms: cython.longlong
 ) -> bytes:
@@ -144,6 +147,7 @@ def session_row(
     return take_contents(out)
 
 
+@cython.ccall
 def document_entries(
     log: LogBatch,
     changes: DocumentChanges,
@@ -241,6 +245,7 @@ def _put_times(
     return out.put_little(cython.cast(cython.ulonglong, wall_ms), 8)
 
 
+@cython.ccall
 def session_head(lsid: bytes, txn_number: cython.longlong) -> bytes:
     """Return the encoded fields `lsid` and `txnNumber` of a session; `lsid` has the 16 bytes of the id and the 32 of
     the user.
@@ -259,6 +264,7 @@ def _put_session(out: KeyWriter, lsid: bytes, txn_number: cython.longlong) -> cy
     return out.put_little(cython.cast(cython.ulonglong, txn_number), 8)
 
 
+@cython.ccall
 def optime_field(name: bytes, timestamp: cython.ulonglong, term: cython.longlong) -> bytes:
     """Return an encoded field that holds an optime document."""
     out: KeyWriter = writer()

@@ -233,6 +233,7 @@ class EntryRun:
             and self.timestamps[position] == self.timestamps[position - 1] + 1
         )
 
+    @cython.ccall
     def put(
         self,
         log: LogBatch,
@@ -272,6 +273,7 @@ class EntryRun:
         return entry_bytes, undo_bytes
 
 
+@cython.ccall
 def entry_run(
     entries: list[bytes], start: cython.Py_ssize_t, end: cython.Py_ssize_t, most: cython.Py_ssize_t
 ) -> EntryRun | None:
@@ -320,6 +322,7 @@ def changed_names(o: bytes) -> frozenset[bytes] | None:
     return frozenset(names)
 
 
+@cython.exceptval(check=False)
 def _number_of(raw: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
     """Return the number of the field with the name at `at`; -1: none."""
     number: cython.int

@@ -38,6 +38,7 @@ def undo_record(counted: tuple[int, int, int], parts: list[bytes]) -> bytes:
     return take_contents(out)
 
 
+@cython.ccall
 def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
     """Return the part that undoes a write of one key."""
     out: KeyWriter = writer()
@@ -45,6 +46,7 @@ def undo_key(family: cython.int, key: bytes, previous: bytes | None) -> bytes:
     return take_contents(out)
 
 
+@cython.ccall
 def undo_document(
     records: cython.int,
     record_key: bytes,
@@ -68,6 +70,7 @@ def undo_document(
     return take_contents(out)
 
 
+@cython.ccall
 def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
     """Return the part that deletes keys which had no value."""
     key: bytes
@@ -77,6 +80,7 @@ def undo_absent(family: cython.int, keys: Iterable[bytes]) -> bytes:
     return take_contents(out)
 
 
+@cython.ccall
 def undo_marked(family: cython.int, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Return the part that restores (key, previous value)."""
     entry: tuple[bytes, bytes]

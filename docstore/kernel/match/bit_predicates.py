@@ -28,7 +28,7 @@ class Bits(PathPredicate):
     every: bool
     ones: bool
     positions: frozenset[int]
-    _mask: int
+    _mask: cython.longlong
     _bytes: list[tuple[int, int]]
 
     def __init__(self, path: str, positions: Iterable[int], every: bool, ones: bool) -> None:
@@ -59,6 +59,7 @@ class Bits(PathPredicate):
             return False
         return self._test_bits(bits & self._mask, self._mask)
 
+    @cython.exceptval(check=False)
     def _test_bits(self, present: cython.longlong, mask: cython.longlong) -> cython.bint:
         if self.ones:
             return present == mask if self.every else present != 0

@@ -63,13 +63,14 @@ if not cython.compiled:
     type has these numbers.
     """
 
-_TOP = 0
-_IN_BRANCH = 1
-_OF_OPERATORS = 2
+_TOP: cython.int = 0
+_IN_BRANCH: cython.int = 1
+_OF_OPERATORS: cython.int = 2
 _out: KeyWriter = KeyWriter()
 _searches: cython.bint = False
 
 
+@cython.ccall
 def form_of(raw: bytes, searches: cython.bint = False) -> tuple[bytes, list[Value]] | None:
     """Return (the form, the values) of a filter; the value of an `$in` is its array. None for one that has no form, or
     is too long to recur. `searches`: filters with a search at the top level have a form, too.
@@ -143,6 +144,7 @@ def _fields(
     return True
 
 
+@cython.exceptval(-2)
 def _special(
     raw: bytes,
     start: cython.Py_ssize_t,
@@ -243,6 +245,7 @@ def _size_of_values(raw: bytes, start: cython.Py_ssize_t, limit: cython.Py_ssize
     return count
 
 
+@cython.exceptval(check=False)
 def _is_search(raw: bytes, code: cython.int, at: cython.Py_ssize_t, named: cython.Py_ssize_t) -> cython.bint:
     """True if the name at [at, named), with a value of this type, is an operator of a geometry or text search."""
     if code not in (OBJECT, ARRAY) or raw[at] != 0x24 or named - at < 5:
@@ -335,6 +338,7 @@ def _kind_of_pattern(
     return _BEGINNING
 
 
+@cython.exceptval(check=False)
 def _is_plain(byte: cython.int) -> cython.bint:
     """True if the byte of a pattern is a letter, a digit, a space or one of `_-`, and so is literal."""
     if 0x61 <= byte <= 0x7A or 0x41 <= byte <= 0x5A:
@@ -382,6 +386,7 @@ def _mark_of_filters(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t
     return mark
 
 
+@cython.exceptval(check=False)
 def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
     """True if the name at [at, end) is $eq, $gt, $gte, $lt or $lte."""
     size: cython.Py_ssize_t = end - at
@@ -392,6 +397,7 @@ def _is_comparison(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) ->
     return (raw[at + 2] == 0x74 and raw[at + 1] in (0x67, 0x6C)) or (raw[at + 1] == 0x65 and raw[at + 2] == 0x71)
 
 
+@cython.exceptval(check=False)
 def _is_value(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.bint:
     """True if forms omit values of this type. NaN does not compare like other numbers."""
     number: cython.double

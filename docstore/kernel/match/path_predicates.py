@@ -73,11 +73,11 @@ class Compare(PathPredicate):
 
     op: str
     operand: Value
-    _code: int
+    _code: cython.int
     _raw: bytes
-    _end: int
-    _class: int
-    _accepted: int
+    _end: cython.Py_ssize_t
+    _class: cython.int
+    _accepted: cython.int
     _nan: bool
     _bytewise: bool
 
@@ -142,11 +142,13 @@ class Compare(PathPredicate):
         return False
 
 
+@cython.exceptval(check=False)
 def stands_at(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
     """True if the bytes at `at` are the `size` bytes of `text`; there must be as many."""
     return same_bytes(raw, at, text, 0, size)
 
 
+@cython.exceptval(check=False)
 def is_name(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """True if the name at [at, named) is `name`."""
     return named - at == len(name) and stands_at(raw, at, name, len(name))
@@ -231,8 +233,8 @@ class Mod(PathPredicate):
 
     divisor: int
     remainder: int
-    _divisor: int
-    _remainder: int
+    _divisor: cython.longlong
+    _remainder: cython.longlong
 
     def __init__(self, path: str, divisor: int, remainder: int) -> None:
         super().__init__(path, True)
@@ -263,7 +265,7 @@ def _truncated_remainder(number: int, divisor: int) -> int:
 class Size(PathPredicate):
     """An array has exactly `size` elements."""
 
-    size: int
+    size: cython.Py_ssize_t
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(path, False)

@@ -159,7 +159,7 @@ class PathPredicate(Predicate):
     into_arrays: bool
     _names: list[bytes]
     _positions: list[int]
-    _last: int
+    _last: cython.Py_ssize_t
     _elements: bool
 
     def __init__(self, path: str, into_arrays: bool) -> None:

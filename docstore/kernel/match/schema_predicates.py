@@ -219,6 +219,7 @@ class Length(Predicate):
         return size <= self._bound if self._at_most else size >= self._bound
 
 
+@cython.exceptval(check=False)
 def _characters(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Return the number of characters: the bytes that do not continue one."""
     size: cython.Py_ssize_t = 0

@@ -18,7 +18,7 @@ if not cython.compiled:
     from docstore.kernel.match.path_predicates import stands_at
     from docstore.kernel.match.predicate import MISSING
 
-_LONG_TEXT = 128
+_LONG_TEXT: cython.Py_ssize_t = 128
 """Most bytes of a string that is searched by a simple loop; `bytes.find` is faster for longer ones."""
 
 
@@ -32,7 +32,7 @@ class Regex(PathPredicate):
     _search: Callable[[str], bool]
     _same: bytes | None
     _text: bytes | None
-    _size: int
+    _size: cython.Py_ssize_t
     _at_start: bool
     _at_end: bool
     _caseless: bool
@@ -95,12 +95,14 @@ class Regex(PathPredicate):
             at += 1
         return False
 
+    @cython.exceptval(check=False)
     def _stands_at(self, raw: bytes, at: cython.Py_ssize_t, text: bytes) -> cython.bint:
         if self._caseless:
             return _stands_folded(raw, at, text, self._size)
         return stands_at(raw, at, text, self._size)
 
 
+@cython.exceptval(check=False)
 def _has_folded(
     raw: bytes, at: cython.Py_ssize_t, last: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t
 ) -> cython.bint:
@@ -116,6 +118,7 @@ def _has_folded(
     return False
 
 
+@cython.exceptval(check=False)
 def _stands_folded(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.Py_ssize_t) -> cython.bint:
     """True if the lower-case text is at `at` in any case; there must be as many bytes."""
     byte: cython.int
@@ -130,6 +133,7 @@ def _stands_folded(raw: bytes, at: cython.Py_ssize_t, text: bytes, size: cython.
     return True
 
 
+@cython.exceptval(check=False)
 def _is_ascii(raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
     while at < end:
         if raw[at] >= 0x80:

@@ -74,10 +74,10 @@ if not cython.compiled:
     OPAQUE_MARK = 0xFF
 
 OPAQUE = b"\xff"
-_ID_BYTES = 8
-_NAN_BITS = 0x7FF8000000000000
-_SIGN = 0x8000000000000000
-_TWO_TO_63 = 9223372036854775808.0
+_ID_BYTES: cython.Py_ssize_t = 8
+_NAN_BITS: cython.ulonglong = 0x7FF8000000000000
+_SIGN: cython.ulonglong = 0x8000000000000000
+_TWO_TO_63: cython.double = 9223372036854775808.0
 
 
 def mark_of(code: cython.int, raw: bytes, at: cython.Py_ssize_t) -> cython.int:
@@ -101,6 +101,7 @@ def _double_mark(number: cython.double) -> cython.int:
     return DOUBLE if _is_whole(number) else 0
 
 
+@cython.exceptval(check=False)
 def _is_whole(number: cython.double) -> cython.bint:
     """True if an int64 equals the double."""
     integer: cython.longlong
@@ -110,6 +111,7 @@ def _is_whole(number: cython.double) -> cython.bint:
     return integer == number
 
 
+@cython.ccall
 def identity_marks(raw: bytes) -> bytes:
     """Return the marks of the entry of the document's `_id`, which must exist."""
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")
@@ -196,10 +198,12 @@ class Covering:
                 self._examined.documents += 1
                 return raw
 
+    @cython.cfunc
     def document_of(self, key: bytes, marks: bytes) -> bytes:
         """Return the document that an entry encodes; the entry must not be opaque."""
         return self._flat_document(key, marks) if self._flat else self._nested_document(key, marks)
 
+    @cython.cfunc
     def _flat_document(self, key: bytes, marks: bytes) -> bytes:
         at: cython.Py_ssize_t = self._skipped
         marked: cython.Py_ssize_t = len(marks)
@@ -222,6 +226,7 @@ class Covering:
         out.set_little(0, out.size, 4)
         return out.contents()
 
+    @cython.cfunc
     def _nested_document(self, key: bytes, marks: bytes) -> bytes:
         at: cython.Py_ssize_t = self._skipped
         position: cython.Py_ssize_t
@@ -427,6 +432,7 @@ def _append_bytes(
     return at
 
 
+@cython.exceptval(check=False)
 def _number_at(key: bytes, at: cython.Py_ssize_t, width: cython.int, mask: cython.int) -> cython.ulonglong:
     number: cython.ulonglong = 0
     step: cython.int
@@ -435,6 +441,7 @@ def _number_at(key: bytes, at: cython.Py_ssize_t, width: cython.int, mask: cytho
     return number
 
 
+@cython.exceptval(check=False)
 def _double_of(bits: cython.ulonglong) -> cython.double:
     """Return the double with that representation."""
     if cython.compiled:

@@ -17,19 +17,19 @@ from docstore.kernel.match.predicate import Predicate
 if not cython.compiled:
     from docstore.bson.walk import part
 
-_ID_BYTES = 8
-_FIRST_CHUNK = 8
-_READ_AHEAD_BYTES = 1 << 18
-_SHORTEST_WALK = 8
-_WIDEST_GAP = 2
+_ID_BYTES: cython.Py_ssize_t = 8
+_FIRST_CHUNK: cython.Py_ssize_t = 8
+_READ_AHEAD_BYTES: cython.Py_ssize_t = 1 << 18
+_SHORTEST_WALK: cython.Py_ssize_t = 8
+_WIDEST_GAP: cython.Py_ssize_t = 2
 
 
 Walk = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 
 if not cython.compiled:
     LARGEST_CHUNK = 256
-_WIDEST_ORDER = 1 << 40
-_UNREAD = object()
+_WIDEST_ORDER: cython.Py_ssize_t = 1 << 40
+_UNREAD: object = object()
 """Stands for a record that has not been read yet."""
 
 
@@ -40,9 +40,9 @@ class Examined:
     further one can be within the bounds.
     """
 
-    keys: int
-    documents: int
-    seeks: int
+    keys: cython.Py_ssize_t
+    documents: cython.Py_ssize_t
+    seeks: cython.Py_ssize_t
     ended_by_key: bool
 
     def __init__(self) -> None:
@@ -147,6 +147,7 @@ class Fetching:
                     return raw
                 return _rid_of(entry), raw
 
+    @cython.cfunc
     def _read_ahead(self) -> None:
         entry: bytes
         chunk: list[bytes] = []
@@ -163,6 +164,7 @@ class Fetching:
         if len(chunk) >= _SHORTEST_WALK:
             self._walk_runs()
 
+    @cython.cfunc
     def _walk_runs(self) -> None:
         """Read the records that lie close together, up to the read-ahead's limit of bytes."""
         order: list[int] = self._in_order()
@@ -189,6 +191,7 @@ class Fetching:
                     break
             first = position
 
+    @cython.cfunc
     def _in_order(self) -> list[int]:
         """Return `_order`, after computing it."""
         number: cython.Py_ssize_t
@@ -240,6 +243,7 @@ class Fetching:
                 break
         return room
 
+    @cython.cfunc
     def _read_records(self) -> None:
         """Read further records of the chunk one by one, at least one and not many bytes."""
         raw: bytes | None
@@ -256,6 +260,7 @@ class Fetching:
                     self._size = min(_FIRST_CHUNK, self._largest)
                     return
 
+    @cython.cfunc
     def _record(self, rid: bytes) -> bytes | None:
         # A document of a multikey index is read once.
         if self._once and rid in self._visited_ids:
@@ -263,6 +268,7 @@ class Fetching:
         return self._get(self._prefix + rid)
 
 
+@cython.cfunc
 def _rid_of(entry: bytes) -> bytes:
     """Return the record id at the end of an entry, or of a record's key."""
     return part(entry, len(entry) - _ID_BYTES, len(entry))

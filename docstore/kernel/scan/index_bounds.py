@@ -47,9 +47,9 @@ if not cython.compiled:
 ABOVE = b"\xfe"
 """Above every key of a value, in either direction."""
 
-_PASSED_BY_READING = 24
-_SOUGHT_BLINDLY = 16
-_TRIED_AGAIN = 4
+_PASSED_BY_READING: cython.Py_ssize_t = 24
+_SOUGHT_BLINDLY: cython.Py_ssize_t = 16
+_TRIED_AGAIN: cython.Py_ssize_t = 4
 """If reading on failed and the iterator can seek, the scan seeks immediately `_SOUGHT_BLINDLY` times. Then it reads on
 over up to `_TRIED_AGAIN` entries again.
 """
@@ -177,6 +177,7 @@ class Bounded:
                 self._examined.seeks += 1
         raise StopIteration
 
+    @cython.cfunc
     def _open_at(self, key: bytes) -> None:
         if self._sought is not None:
             # A seek costs as little as reading a few entries; a gap that was wide once is likely to be so again.
@@ -218,6 +219,7 @@ class Bounded:
             return False
         return True
 
+    @cython.cfunc
     def _pass_over_same(self, key: bytes) -> None:
         """Set the target after all entries with the leading fields of this one."""
         at: cython.Py_ssize_t = self._skipped
@@ -270,6 +272,8 @@ def _is_one_value(low: bytes, high: bytes) -> bool:
     return last >= 0 and high == prefix[:last] + bytes((prefix[last] + 1,))
 
 
+@cython.ccall
+@cython.exceptval(check=False)
 def field_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
     """Return the end of the value's key that begins at `at`; -1 if it is incomplete. `mask`, 0 or 0xff, inverts its
     bytes.
@@ -293,6 +297,7 @@ def field_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_
     return _rare_end(key, at, mask, kind)
 
 
+@cython.exceptval(check=False)
 def _rare_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, kind: cython.int) -> cython.Py_ssize_t:
     size: cython.Py_ssize_t = 0
     step: cython.int
@@ -316,6 +321,7 @@ def _rare_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, kind: cython.
     return -1
 
 
+@cython.exceptval(check=False)
 def _members_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, named: cython.bint) -> cython.Py_ssize_t:
     """Return the end of members' keys, which a byte 00 terminates; `named` ones have a class and a name before them."""
     while 0 < at < len(key):
@@ -329,6 +335,7 @@ def _members_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int, named: cyt
     return -1
 
 
+@cython.exceptval(check=False)
 def _text_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
     limit: cython.Py_ssize_t = len(key)
     byte: cython.int
@@ -342,6 +349,7 @@ def _text_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_
     return -1
 
 
+@cython.exceptval(check=False)
 def _number_end(key: bytes, at: cython.Py_ssize_t, mask: cython.int) -> cython.Py_ssize_t:
     """Return the end of a magnitude: eight bytes, then 00, or 01, two bytes and a text of digits."""
     at += 8

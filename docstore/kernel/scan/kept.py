@@ -41,6 +41,7 @@ class KeptValues:
         self._largest = most_bytes // MIN_CACHED_VALUES
         self.forget()
 
+    @cython.ccall
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key. Errors: those of `read`."""
         value: bytes | None
@@ -141,6 +142,7 @@ class CurrentValues:
         self._newest = newest
         self._get_cached = get_cached
 
+    @cython.ccall
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key. Errors: those of the snapshot."""
         version: Any = self._snapshot.version  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ if not cython.compiled:
     from docstore.bson.order import compare_bytes
 
 
-_SHORTEST_RUN = 8
+_SHORTEST_RUN: cython.Py_ssize_t = 8
 
 _key = itemgetter(0)
 
@@ -33,6 +33,7 @@ def sorted_pairs(pairs: list[Pair]) -> list[Pair]:
     return cast("list[Pair]", _Merging(pairs).sorted())
 
 
+@cython.ccall
 def pair_bytes(pairs: list[tuple[bytes, bytes]]) -> cython.Py_ssize_t:
     """Return the bytes of keys and items together."""
     total: cython.Py_ssize_t = 0
@@ -41,6 +42,7 @@ def pair_bytes(pairs: list[tuple[bytes, bytes]]) -> cython.Py_ssize_t:
     return total
 
 
+@cython.ccall
 def key_bytes(pairs: list[tuple[bytes, Any]]) -> cython.Py_ssize_t:
     """Return the bytes of the keys."""
     total: cython.Py_ssize_t = 0
@@ -80,6 +82,7 @@ class _Merging:
         self._starts = [0]
         self._in_place = True
 
+    @cython.cfunc
     def sorted(self) -> list[Any]:
         """Return the pairs in order."""
         self._look_over()
@@ -144,6 +147,8 @@ class _Merging:
             triples[3 * at + 2] = position
         return 0
 
+    @cython.inline
+    @cython.exceptval(check=False)
     def _less(
         self,
         first_word: cython.ulonglong,
@@ -159,6 +164,7 @@ class _Merging:
             return second_word < triples[3 * position + 1]
         return self._less_beyond(number, triples[3 * position + 2])
 
+    @cython.exceptval(check=False)
     def _less_beyond(self, number: cython.ulonglong, other: cython.ulonglong) -> cython.bint:
         """True if one pair sorts before another with the same sixteen bytes."""
         key: bytes
@@ -211,6 +217,7 @@ class _Merging:
         _copy(source, right_index, end, target, at + middle - left_index)
         return 0
 
+    @cython.cfunc
     def _in_order(self) -> list[Any]:
         triples: cython.pointer[cython.ulonglong] = _numbers(self._triples)
         position: cython.Py_ssize_t
@@ -224,6 +231,7 @@ def _numbers(room: bytearray) -> cython.pointer[cython.ulonglong]:
     return cython.cast(cython.pointer[cython.ulonglong], cython.cast(cython.p_char, room))
 
 
+@cython.exceptval(check=False)
 def _copy(
     source: cython.pointer[cython.ulonglong],
     at: cython.Py_ssize_t,
@@ -238,6 +246,8 @@ def _copy(
     return 0
 
 
+@cython.inline
+@cython.exceptval(check=False)
 def _eight_bytes(key: bytes, at: cython.Py_ssize_t) -> cython.ulonglong:
     """Return the bytes from `at` on as a big-endian number, padded with zeros."""
     remaining: cython.Py_ssize_t = len(key) - at

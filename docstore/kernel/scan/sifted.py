@@ -16,7 +16,7 @@ from docstore.kernel.scan.covered import Covering
 from docstore.kernel.scan.fetch import Examined
 
 OPAQUE = b"\xff"
-_ID_BYTES = 8
+_ID_BYTES: cython.Py_ssize_t = 8
 
 
 class Sifted:

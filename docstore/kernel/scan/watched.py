@@ -102,6 +102,7 @@ class Walk:
             return key
         return self._walk.value() if self._values else (key, self._walk.value())
 
+    @cython.cfunc
     def _move(self) -> bytes | None:
         """Go to the next entry and return its key; None at the end of the range."""
         walk = self._walk
@@ -127,6 +128,7 @@ class Walk:
             return None
         return key
 
+    @cython.cfunc
     def _next_of_fast(self) -> Any:
         item: Any = next(self._fast_walk, None)  # type: ignore[arg-type]
         if item is not None and not (self._reverse and self._is_below(item)):
@@ -138,6 +140,7 @@ class Walk:
         self._newest = None
         raise StopIteration
 
+    @cython.cfunc
     def _is_below(self, item: Any) -> bool:
         """Return True for an item below the range, where a walk downwards ends."""
         key: bytes = item if self._keys else item[0]
@@ -232,6 +235,7 @@ class Sought:
         self._check = check
         self._begins = True
 
+    @cython.ccall
     def seek(self, key: bytes) -> None:
         """Continue from the first key that is not below `key`."""
         self._walk.seek(key)

@@ -27,7 +27,7 @@ if not cython.compiled:
     SCHEMA = 5
     """A bucket's answer to a measurement: it is added, or the reason why the bucket is full."""
 
-_WRITER = KeyWriter()
+_WRITER: KeyWriter = KeyWriter()
 _DIFF = b"\x10$v\0\x02\0\0\0\x03diff\0"
 _VERSION = b"\x10version\0\1\0\0\0"
 
@@ -98,6 +98,7 @@ class Bucket:
         self._columns = Columns(rules.meta_field, rules.alike, rules.extreme)
         self._rules = rules
 
+    @cython.ccall
     def take(self, raw: bytes, time: cython.longlong) -> cython.int:
         """Add a measurement of that time; return TAKEN, or the reason why it does not fit. Errors: InvalidBSON."""
         rules: Rules = self._rules
@@ -118,6 +119,7 @@ class Bucket:
         self.count += 1
         return TAKEN
 
+    @cython.ccall
     def document(self) -> bytes:
         """Return the bucket as a stored document."""
         out: KeyWriter = _WRITER
@@ -128,6 +130,7 @@ class Bucket:
         spend(len(document))
         return document
 
+    @cython.ccall
     def update(self) -> bytes:
         """Return the update of an oplog entry from `stored` (`docstore.collection.oplog.diff`). Empty if `stored` is
         not a bucket in the form written here.
@@ -216,6 +219,7 @@ def tally(buckets: list[Bucket]) -> tuple[int, list[int]]:
     return measurements, counts
 
 
+@cython.exceptval(-2, check=True)
 def _document_at(raw: bytes, document: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
     """Return the offset of the document in a field of the document; -1 if there is none."""
     at: cython.Py_ssize_t = find(raw, document, len(raw), name)

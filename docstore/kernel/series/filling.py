@@ -34,7 +34,7 @@ if not cython.compiled:
     )
     from docstore.kernel.series.bucket import TAKEN
 
-_WRITER = KeyWriter()
+_WRITER: KeyWriter = KeyWriter()
 _IDENTITY_TAIL = 1 << 64
 _PLAIN_DEPTH = 8
 
@@ -97,6 +97,7 @@ class Filling:
         self._times = []
         self._read = []
 
+    @cython.ccall
     def open_bucket(self, time: cython.longlong, meta: Value | None) -> Bucket:
         """Return an empty bucket for a measurement of that time."""
         out: KeyWriter = _WRITER
@@ -184,6 +185,7 @@ class Filling:
             at += 1
         return at
 
+    @cython.ccall
     def add(self, raw: bytes, position: cython.Py_ssize_t, time: cython.longlong, lane: Lane) -> cython.int:
         """Add a measurement to the bucket of its lane, or to a new one. Errors: InvalidBSON."""
         full: cython.int = TAKEN
@@ -268,6 +270,7 @@ class Filling:
             lane = self._lanes[key] = self._lanes.setdefault(new_lane.key, new_lane)
         return lane
 
+    @cython.cfunc
     def _lane(self, raw: bytes) -> Lane | None:
         """Return the lane of a document, and add its time to `_times`; None if it has no time."""
         rules: Rules = self.rules
@@ -299,6 +302,7 @@ class Filling:
         return lane
 
 
+@cython.exceptval(check=False)
 def _seconds(begin: cython.longlong) -> cython.ulonglong:
     """Return the seconds of a time in milliseconds, rounded down."""
     if cython.compiled and begin % 1000 < 0:

@@ -35,6 +35,7 @@ class Extremes:
         self.greatest_code = greatest_code
         self.greatest = greatest
 
+    @cython.cfunc
     def copy(self) -> Extremes:
         return Extremes(self.least_code, self.least, self.greatest_code, self.greatest)
 
@@ -295,6 +296,7 @@ class Columns:
                 _put_field(out, now.least_code, column.name, now.least)
         return _end_unless_empty(out, begin, 3)
 
+    @cython.cfunc
     def _add_column(self, name: bytes, now: Extremes) -> FieldColumn:
         column = FieldColumn(name, len(self._columns), now)
         self._columns.append(column)
@@ -358,6 +360,7 @@ def _end_unless_empty(out: KeyWriter, at: cython.Py_ssize_t, named: cython.Py_ss
     return 0
 
 
+@cython.exceptval(-2, check=True)
 def _field_at(raw: bytes, document: cython.Py_ssize_t, expected: cython.Py_ssize_t, name: bytes) -> cython.Py_ssize_t:
     """Return the offset of the document's field of that name, most often the expected one; -1 if there is none."""
     stop: cython.Py_ssize_t = document_stop(raw, document, len(raw))

@@ -74,6 +74,7 @@ class Column:
         self.end = value_end(self._raw, self._raw[at], self.value, self._stop)
         return 0
 
+    @cython.exceptval(check=False)
     def is_at(self, offset: cython.Py_ssize_t, value: cython.Py_ssize_t) -> cython.bint:
         """True if its next value has the number that names the field at `offset`, whose value is at `value`."""
         size: cython.Py_ssize_t = value - offset
@@ -252,6 +253,7 @@ class Unpacking:
                 return False
         return True
 
+    @cython.cfunc
     def _shared(self, bucket: bytes) -> bytes:
         """Return the bytes that follow the time in every measurement: the metadata."""
         own: bytes | None = self._meta_field

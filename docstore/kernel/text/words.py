@@ -20,11 +20,11 @@ if not cython.compiled:
     from docstore.bson.walk import ARRAY, STRING, document_stop, name_end, part, value_end
     from docstore.kernel.match.path_predicates import is_name
 
-_REMEMBERED = 1 << 14
-_LONG = 1 << 12
+_REMEMBERED: cython.Py_ssize_t = 1 << 14
+_LONG: cython.Py_ssize_t = 1 << 12
 """Most bytes of a text that is read here."""
-_PER_WORD = 16
-_ASCII = 128
+_PER_WORD: cython.Py_ssize_t = 16
+_ASCII: cython.int = 128
 
 
 class Words:
@@ -65,6 +65,7 @@ class Words:
         spend(_PER_WORD * len(keys))
         return keys
 
+    @cython.cfunc
     def _of_others(self, text: bytes) -> list[bytes]:
         keys: list[bytes] = []
         for word in self._split(text.decode()):
@@ -72,6 +73,7 @@ class Words:
         spend(_PER_WORD * len(keys))
         return keys
 
+    @cython.cfunc
     def _add(self, word: bytes, keys: list[bytes]) -> None:
         key: object = self._cache.get(word)
         if key is None:
@@ -110,6 +112,7 @@ class PlainTexts:
             terms += keys
         return list(set(terms))
 
+    @cython.cfunc
     def _texts(self, raw: bytes) -> list[tuple[float, int, list[bytes]]] | None:
         """Return (weight, bytes, keys of the terms) of each text, in the order of the document."""
         texts: list[tuple[float, int, list[bytes]]] = []
@@ -149,6 +152,7 @@ class Scores:
         self._texts = texts
         self._term_keys = list(term_keys)
 
+    @cython.ccall
     def score_terms(self, raw: bytes) -> list[float] | None:
         """Return the score of each term; None for a document that is not supported here."""
         scores: list[float] = [0.0] * len(self._term_keys)

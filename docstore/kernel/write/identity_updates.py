@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     None, the changed paths for the oplog entry, whether it counts as modified, whether its `_id` has the same bytes).
     """
 
-_EMPTY_TIMESTAMP = bytes(8)
-_RECORD_ID_BYTES = 8
+_EMPTY_TIMESTAMP: bytes = bytes(8)
+_RECORD_ID_BYTES: cython.Py_ssize_t = 8
 
 
 class Written:
@@ -279,6 +279,7 @@ class IdentityUpdates:
         self._documents[key] = (rid, after)
         return self._done(1, modified)
 
+    @cython.cfunc
     def _operators(self, specification: bytes) -> FieldChanges | None:
         """Return the changes of an update's document; None if the general update must decide."""
         if self._specification is None or self._specification != specification:
@@ -286,6 +287,7 @@ class IdentityUpdates:
             self._specification = specification
         return self._changes
 
+    @cython.exceptval(check=False)
     def _take(self, size: cython.Py_ssize_t) -> cython.bint:
         """Reserve room for a document of that size; False if there is none."""
         self._remaining_bytes -= size
@@ -341,6 +343,7 @@ def _is_plain(statement: Sequence[Any]) -> cython.bint:
     )
 
 
+@cython.exceptval(check=False)
 def has_operators(specification: bytes) -> cython.bint:
     """True if the document has operators, by its first field, and is not a replacement."""
     return len(specification) > 5 and specification[5] == 0x24
@@ -351,10 +354,12 @@ def _is_whole(replacement: bytes) -> cython.bint:
     return b"$" not in replacement and _EMPTY_TIMESTAMP not in replacement
 
 
+@cython.exceptval(check=False)
 def _begins_with_identity(raw: bytes) -> cython.bint:
     return len(raw) > 8 and raw[5] == 0x5F and raw[6] == 0x69 and raw[7] == 0x64 and raw[8] == 0
 
 
+@cython.cfunc
 def _replaced(replacement: bytes, before: bytes) -> bytes | None:
     """Return the replacement with the `_id` of the old document; None if the general update must decide."""
     at: cython.Py_ssize_t = find(before, 0, len(before), b"_id")
@@ -378,6 +383,7 @@ def _placed(document: bytes, source: bytes, at: cython.Py_ssize_t, end: cython.P
     return document if part(document, 4, 4 + size) == part(source, at, end) else None
 
 
+@cython.cfunc
 def _identity(raw: bytes) -> Value:
     """Return the `_id` of a document."""
     at: cython.Py_ssize_t = find(raw, 0, len(raw), b"_id")

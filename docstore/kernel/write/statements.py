@@ -31,13 +31,13 @@ if not cython.compiled:
 
 Statement = TypeVar("Statement", bound=tuple[object, ...])
 
-_REST = (None, (), None, None, None)
-_UPDATE = b"\x03u\0"
-_FLAGS = [
+_REST: tuple[object, ...] = (None, (), None, None, None)
+_UPDATE: bytes = b"\x03u\0"
+_FLAGS: list[bytes] = [
     b"", b"\x08upsert\0\1", b"\x08multi\0\1", b"\x08multi\0\1\x08upsert\0\1",
 ]  # fmt: skip
-_ALL = b"\x10limit\0\0\0\0\0"
-_ONE = b"\x10limit\0\1\0\0\0"
+_ALL: bytes = b"\x10limit\0\0\0\0\0"
+_ONE: bytes = b"\x10limit\0\1\0\0\0"
 
 
 def update_statements(
@@ -57,6 +57,7 @@ def update_statements(
     return statements
 
 
+@cython.cfunc
 def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
     """Return (filter, update, multi, upsert); None if the statement has other fields, or a field twice."""
     stop: cython.Py_ssize_t = document_stop(raw, 0, len(raw))
@@ -93,6 +94,7 @@ def _update_fields(raw: bytes) -> tuple[bytes, Value, bool, bool] | None:
     return part(raw, query, query_end), (OBJECT, part(raw, update, update_end)), multi == 1, upsert == 1
 
 
+@cython.exceptval(check=False)
 def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: bytes) -> cython.bint:
     """True if the field at `at`, whose name ends at `named`, has that name."""
     size: cython.Py_ssize_t = len(name)
@@ -105,6 +107,7 @@ def is_named(raw: bytes, at: cython.Py_ssize_t, named: cython.Py_ssize_t, name: 
     return True
 
 
+@cython.ccall
 def identity_type(raw: bytes) -> cython.int:
     """Return the type of the `_id` that a filter equals; its value extends from the ninth byte to the last but one. 0
     for any other filter. Errors: InvalidBSON.
@@ -119,6 +122,7 @@ def identity_type(raw: bytes) -> cython.int:
     return code
 
 
+@cython.ccall
 def bulk_operation(raw: bytes) -> tuple[str, int, bytes, bool] | None:
     """Return (kind, the number of its namespace, the statement, True if it is multi) of an operation of a bulkWrite.
     The statement is an insert's document, or that of an update or a delete command. None if there is more than a
@@ -175,6 +179,7 @@ def _bulk_change(raw: bytes, stop: cython.Py_ssize_t) -> tuple[str, int, bytes, 
     return "update", int32_at(raw, 12), _statement([query, _UPDATE, update, flags]), multi == 1
 
 
+@cython.cfunc
 def _statement(parts: list[bytes]) -> bytes:
     """Return the document of encoded fields, of which the first is `q`."""
     body: bytes = b"".join(parts)

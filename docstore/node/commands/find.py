@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import cython
+
 from docstore.bson import Value
 from docstore.buffers import OperationBuffers
 from docstore.collection.catalog.views import ResolvedView
@@ -174,6 +176,7 @@ def _run_on_view(context: Context, arguments: Arguments, resolved: ResolvedView)
     )
 
 
+@cython.cfunc
 def _identity(arguments: Arguments) -> Value | None:
     """Return the `_id` if the request is a lookup by `_id` only; else None."""
     sent = arguments.sent_values()
@@ -182,6 +185,7 @@ def _identity(arguments: Arguments) -> Value | None:
     return identity if identity is not None and sent.keys() <= _LEAN else None
 
 
+@cython.cfunc
 def _by_id(collection: Collection, identity: Value, state: StepState) -> list[bytes]:
     record = collection.look_up(state.reader, identity)
     if record is None or (state.owned is not None and not state.owned.matches(record[1])):

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import cython
+
 from docstore.aggregation.expression_context import new_context
 from docstore.aggregation.known_projections import known_projection
 from docstore.aggregation.limits import MAX_CACHED_PROJECTION_BYTES
@@ -51,6 +53,7 @@ _DISTINCT_OPTIONS = frozenset(("key", "query", "collation"))
 _COUNT_OPTIONS = frozenset(("query", "skip", "limit", "collation"))
 
 
+@cython.ccall
 def is_apart(context: Context) -> bool:
     """Return True if the request is offloaded: other tasks may run during its steps."""
     return context.begun_progress is not None and context.begun_progress.apart
@@ -92,6 +95,7 @@ def scan_at_once(
     return bound, state
 
 
+@cython.ccall
 def collation_of(collection: Collection, raw: bytes | None) -> tuple[bool, Collation | None]:
     """Return (True, the collation of the request or else of the collection), or (False, None) for an invalid one.
 
@@ -105,11 +109,13 @@ def collation_of(collection: Collection, raw: bytes | None) -> tuple[bool, Colla
         return False, None
 
 
+@cython.ccall
 def find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
     """Return the reply of a find. Errors: StaleConfig, those that interrupt long expressions."""
     return allowing(REFUSED, _find_at_once, context, node, arguments, collection)
 
 
+@cython.ccall
 def _find_at_once(context: Context, node: DataNode, arguments: Arguments, collection: Collection) -> Encoded | None:
     options = arguments.sent_values()
     if not options.keys() <= _FIND_OPTIONS:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
+import cython
+
 from docstore.bson import documents_array_parts, members_of_array
 from docstore.bson.build import DocumentParts, bytes_of
 from docstore.commands.context import Context
@@ -281,6 +283,7 @@ def opened_reply(context: Context, documents: list[bytes], source: DocumentSourc
     return reply
 
 
+@cython.ccall
 def whole_reply(context: Context, documents: list[bytes], catalog: bool = False) -> DocumentParts:
     """Return the reply with all results, without a cursor; see `_reply`."""
     array, at = documents_array_parts(documents), context.at_cluster_time
@@ -315,6 +318,7 @@ def filled_reply(
     return reply if filling.is_large else reply.document()
 
 
+@cython.cfunc
 def _reply(
     array: tuple[list[bytes], int],
     cursor_id: int,

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import cython
+
 from docstore.bson import document_to_python
 from docstore.commands.concerns import LOCAL, ReadLevel
 from docstore.commands.context import Context
@@ -148,6 +150,7 @@ class StepState:
         return True
 
 
+@cython.ccall
 def state_at_once(context: Context, collection: Collection) -> StepState | None:
     """Return the state of the collection if the request can read it without waiting; else None.
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+import cython
+
 from docstore.bson import document_from, elements, get_field, is_storable
 from docstore.bson.walk import ARRAY, BOOL, EMPTY_DOCUMENT, INT32, NULL, OBJECT, values
 from docstore.collection.collection import Collection
@@ -135,6 +137,7 @@ class _WriteTarget:
         return self.node.store.unit(session=self.session)
 
 
+@cython.ccall
 def _write_target(context: Context, node: DataNode, arguments: Arguments, bypass: bool) -> _WriteTarget | None:
     """Return the collection to write to, or None if the general path is needed. `bypass`: skip the validator.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import cython
 from bson.objectid import ObjectId
 
 from docstore.aggregation.expression_context import new_context
@@ -65,6 +66,7 @@ class Modification:
                 self._paths = update.paths
         return self._paths
 
+    @cython.ccall
     def apply(self, before: bytes) -> bytes:
         """Return the document after the update; the same object if it does not count as modified."""
         self._at_once = False
@@ -87,6 +89,7 @@ class Modification:
             check_updated(after)
         return after
 
+    @cython.ccall
     def apply_each(self, before: list[bytes]) -> list[bytes]:
         """Return `apply` of each document."""
         update = self.update
@@ -96,6 +99,7 @@ class Modification:
                 return after
         return list(map(self.apply, before))
 
+    @cython.ccall
     def _changed_at_once(self, before: bytes) -> bytes | None:
         """Return the document after the update if the kernel can compute it, else None.
 
@@ -135,6 +139,7 @@ class Modification:
             self.positions = Positions(self.tree if self.matched is None else parse_filter(self.filter))
         return self.positions
 
+    @cython.ccall
     def counts(self, before: bytes, after: bytes) -> bool:
         """Return True if the document counts as modified: it changed, or its `_id` was moved to the front."""
         return after is not before or self.update.moves_id(before)

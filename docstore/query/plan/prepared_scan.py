@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import cython
+
 from docstore.bson.build import array_from, document_from
 from docstore.bson.order import type_class
 from docstore.bson.walk import ARRAY, OBJECT, Value, elements
@@ -78,6 +80,7 @@ class PreparedScan:
     descends: bool = False
     looks_through: bool = False
 
+    @cython.ccall
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """Return the ranges for these values, and the predicate that their documents must still satisfy. None if no
         document can be in the ranges.
@@ -87,6 +90,7 @@ class PreparedScan:
         parts = self.parts(values)
         return None if parts is None else (parts, None if self.residual is None else self.residual.predicate(values))
 
+    @cython.ccall
     def parts(self, values: list[Value]) -> list[Part] | None:
         """Return the ranges for the values, which are gathered into one list if `gathers`."""
         bounds, collation = self.bounds, self.index.collation
@@ -123,11 +127,13 @@ class PreparedUnion:
     reverse = False
     looks_through = False
 
+    @cython.ccall
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None] | None:
         """Return as `PreparedScan.bound` does: the ranges of the branches, in order."""
         parts = self.parts(values)
         return None if parts is None else (parts, None if self.residual is None else self.residual.predicate(values))
 
+    @cython.ccall
     def parts(self, values: list[Value]) -> list[Part] | None:
         parts: list[Part] = []
         for branch in self.branches:
@@ -155,6 +161,7 @@ class PreparedCollection:
     reverse = False
     looks_through = True
 
+    @cython.ccall
     def bound(self, values: list[Value]) -> tuple[Sequence[Part], Predicate | None]:
         """Return as `PreparedScan.bound` does, without ranges."""
         return (), None if self.residual is None else self.residual.predicate(values)

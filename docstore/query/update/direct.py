@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+import cython
+
 from docstore.bson.build import document_from
 from docstore.bson.walk import Value
 from docstore.kernel.compute.field_updates import FieldChanges
@@ -35,10 +37,11 @@ class DirectUpdate:
         self._array_filters = array_filters
         self._changes = changes
         self.changed: frozenset[bytes] | None = changes.names
-        self.compares = changes.compares
-        self.needs_position = changes.positional
+        self.compares: bool = changes.compares
+        self.needs_position: bool = changes.positional
         self._general: Update | None = None
 
+    @cython.ccall
     def change(self, raw: bytes, now: int, position: int = -1) -> bytes | None:
         """Return the document after the update, the same object if nothing changes; None if `apply` must decide.
         `position`: the position of the array element that the filter matched.
@@ -79,6 +82,7 @@ class DirectUpdate:
         """Return the document to insert if the filter is an equality on `_id` alone; None if `upsert` must build it."""
         return self.seeded(document_from([("_id", *identity)]), identity)
 
+    @cython.ccall
     def seeded(self, seed: bytes, new_id: Value, now: int = -1) -> bytes | None:
         """Return the document to insert from the seed that the filter describes; None if `upsert` must build it. `now`
         is as in `change`, -1 if it is not known.

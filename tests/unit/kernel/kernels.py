@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from docstore.kernel.compile.kernel_build import COMPILED
+from docstore.kernel.compile.kernel_modules import COMPILED
 
 PACKAGES = ("docstore.bson", "docstore.kernel")
 COMPILED_MARK = (".so", ".pyd")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docstore.kernel.compile.kernel_declarations import Library
+from docstore.kernel.compile.kernel_modules import COMPILED, COMPILED_BESIDE, LIMITS
 
 OTHER = """
 import cython
@@ -198,3 +199,15 @@ def test_files_that_stay_the_same_are_not_touched(tmp_path: Path) -> None:
     before = [path.stat().st_mtime_ns for path in files]
     written.write(tmp_path / "build")
     assert [path.stat().st_mtime_ns for path in files] == before
+
+
+def test_every_compiled_module_declares_what_others_import_of_it_in_c() -> None:
+    compiled = Library.of_docstore(COMPILED, COMPILED_BESIDE, LIMITS).compiled
+    texts = {name: module.declarations() for name, module in compiled.items()}
+    missing = [
+        (name, asked.module, asked.name)
+        for name, module in compiled.items()
+        for asked in module.imports.values()
+        if asked.in_c and asked.module in compiled and f" {asked.name}" not in texts[asked.module]
+    ]
+    assert missing == []

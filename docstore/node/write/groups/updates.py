@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import cython
+
 from docstore.bson.walk import elements, get_field
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.diff import REPLACED, WHOLE_FIELDS
@@ -113,6 +115,7 @@ class KeyUpdates:
     def count(self) -> int:
         return len(self.matched)
 
+    @cython.ccall
     def take(self, number: int, record_id: int, before: bytes, after: bytes, update: Modification) -> None:
         """Add the change of one document by one statement."""
         run = self.runs[-1] if self.runs else None
@@ -212,11 +215,13 @@ class _ChangedPaths:
         # By scan key: whether the scan's result may have changed.
         self._decisions: dict[ScanKey, bool] = {}
 
+    @cython.ccall
     def add(self, places: frozenset[bytes]) -> None:
         if places not in self._places:
             self._places.add(places)
             self._decisions.clear()
 
+    @cython.ccall
     def concerns(self, bound: BoundScan, filter_: bytes) -> bool:
         """Return True if the group's changes may alter the result of the scan."""
         is_affected = self._decisions.get(bound.key)

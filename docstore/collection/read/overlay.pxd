@@ -1,3 +1,0 @@
-cdef class PendingReader:
-    cdef public object batch
-    cdef public object engine

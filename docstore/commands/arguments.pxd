@@ -1,4 +1,0 @@
-cdef class Arguments:
-    cdef object _declared
-    cdef public object value
-    cdef public dict values

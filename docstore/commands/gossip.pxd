@@ -1,1 +1,0 @@
-# Functions alone: nothing has a type that is not Python's.

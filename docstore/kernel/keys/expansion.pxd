@@ -1,1 +1,0 @@
-from docstore.bson.walk cimport ARRAY, NULL, OBJECT, UNDEFINED

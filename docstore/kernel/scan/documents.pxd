@@ -1,2 +1,0 @@
-from docstore.bson.allowance cimport looks
-from docstore.kernel.match.predicate cimport Predicate

@@ -1,2 +1,0 @@
-from docstore.commands.arguments cimport Arguments
-from docstore.commands.context cimport Context

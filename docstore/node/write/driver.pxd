@@ -1,1 +1,0 @@
-from docstore.commands.context cimport Context
