@@ -63,7 +63,10 @@ NO_SECURITY = ProcessSecurity()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestExecution:
-    """How a process executes requests; see the fields of `Services`. Without `operations` it gets a new registry."""
+    """The functions by which a process executes requests: the fields of `Services` that have these names.
+
+    Without `operations` the process gets a new registry.
+    """
 
     carry_out: Callable[[Context, Callable[[], Any]], Awaitable[Any]]
     transactions: Transactions

@@ -132,7 +132,7 @@ class Provenance:
         return self.marker.identity if self.marker is not None else self.mark.identity if self.mark is not None else ""
 
     def completed(self, recorded: Provenance) -> Provenance:
-        """Return this with what is `recorded` of the directory in place of what is missing, foreign or older."""
+        """Return this provenance with the marker and mark of `recorded` where its own are missing, foreign or older."""
         identity = recorded.identity
         if not identity:
             return self

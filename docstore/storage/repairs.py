@@ -3,7 +3,7 @@
 Each repair has its own directory, `repair/1` and so on. It holds the `journal`, the `damaged` files that were replaced
 (kept until an operator removes them) and, until it is done, working files. A phase is recorded on disk before it
 begins, so an interrupted repair can resume. The journal also has the marker and the synced mark of the database that
-the directory holds, or is about to hold: a resumed repair knows them even if the two files are lost meanwhile.
+the directory holds, or will hold: a resumed repair knows them even if the two files are lost meanwhile.
 
 * `filling`: `fresh` is being filled; the directory's own files are untouched. Restarted.
 * `moving out`: the directory's files are being moved to `damaged`. Continued.

@@ -88,8 +88,8 @@ async def first_reply(context: Context, merged: MergedCursor, first: First) -> b
 
 
 def first_reply_at_hand(context: Context, merged: MergedCursor, first: First, until: float) -> bytes | None:
-    """Return the reply if it can be made without waiting, before `until`; else None, and `first_reply` goes on from
-    there. Errors: as there.
+    """Return the reply if it can be made without waiting, before `until`; else None: `first_reply` continues from that
+    position. Errors: those of `first_reply`.
     """
     level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
     try:

@@ -136,8 +136,9 @@ class MergedCursor:
             await self._wait()
 
     def take(self, max_documents: int, max_bytes: int, until: float) -> tuple[list[bytes], bool] | None:
-        """Return what `next_batch` does, if neither documents of a shard nor, after `until`, another turn of the loop
-        must be awaited. Else None: the next call goes on from there. Errors: those of the finishing stages.
+        """Return the result of `next_batch` if it can be made without waiting for a shard, before `until`.
+
+        Else None: the next call continues from that position. Errors: those of the finishing stages.
         """
         self._wanted, self._is_pending = None, False
         batch, size = self._begun

@@ -1,4 +1,4 @@
-"""What a routed request asks its shards, and what becomes of their answers."""
+"""Requests to the shards of a routed request, and the reply made of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of pipelines from their bytes: those that write nothing and run no scripts, and what they read."""
+"""Pipelines read from their bytes: which ones write nothing and run no scripts, and the collections they read."""
 
 from __future__ import annotations
 

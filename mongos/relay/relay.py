@@ -1,4 +1,4 @@
-"""The first step of routed requests: sent, and where possible answered, without a task.
+"""The first step of routed requests: they are sent, and answered if their shards succeed, without a task.
 
 `routed` wraps a command's own `run`. If the cached routing shows the shards of the request, it is sent to them in the
 step in which it arrived. If they succeed with all they have, the reply is made in the step of the last answer: that of

@@ -1,9 +1,9 @@
 """The schema of all keyspaces in the cluster, for system tables and events. Asks each shard that holds keyspaces.
 
-System tables are what a client reads before anything else, so they are read as well as can be: from secondaries while a
-shard has no primary, and as this router read them last while no member of a shard, or no config server, can be reached.
-Plans and DESCRIBE do not use this: they need what is so now. A keyspace that this router could never read is missing,
-and is told as a new one when it can be read.
+A client reads system tables before anything else, so an older schema is better than none: it is read from secondaries
+while a shard has no primary, and taken from this router's last reading while no member of a shard, or no config server,
+can be reached. Plans and DESCRIBE need the current schema and do not use this. A keyspace that this router could never
+read is missing, and is announced as a new one when it can be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a compiled module declares in C: its `.pxd` file, which no one writes, from the syntax tree of its source.
+"""Generation of `.pxd` files: the C declarations of a compiled module, from the syntax tree of its source.
 
 Cython takes the C types of a `.py` file from a `.pxd` file of the same name, and so does every module that calls it in
 C. `Library.write` puts both files of each module into a folder of the build. What counts in a source:

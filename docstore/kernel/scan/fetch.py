@@ -53,7 +53,7 @@ class Examined:
 
 
 class Fetching:
-    """An iterator over (8 bytes of the record id, document) for the entries of an index; only documents if `bare`.
+    """An iterator over (record id in 8 bytes, document) for the entries of an index; only documents if `bare`.
 
     - `entries` end in the 8 bytes of a record id. `get` returns the record of a key, or None.
     - `walks` returns, for records that are read at once, an iterator over (key, record) pairs from one key up to

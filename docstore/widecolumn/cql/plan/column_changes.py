@@ -1,4 +1,4 @@
-"""What SET, VALUES and the targets of DELETE do to columns: resolved once, then turned into merges of one row.
+"""Changes of columns by SET, VALUES and the targets of DELETE: resolved once, then turned into merges of one row.
 
 A collection that is not frozen is changed by its elements: a value that is written as a whole deletes what stood
 before, one microsecond earlier, and then writes its elements. Adding, removing and putting name the elements alone and
