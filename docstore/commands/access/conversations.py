@@ -243,6 +243,8 @@ async def _done(context: Context, conversation: Conversation, payload: bytes) ->
         user = await access.find(name)
     if user is None:
         raise _refused(context, mechanism, name, "there is no such user any more")
+    if name != SYSTEM and user.credentials.get(mechanism) != conversation.credential:
+        raise _refused(context, mechanism, name, "the password was changed after the conversation began")
     _admit(context, mechanism, user, generation)
     return _reply(payload, done=True)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BYPASS = "bypassDocumentValidation"
 _FALSE: Value = (BOOL, b"\0")
 _OF_SESSIONS = frozenset(("$listLocalSessions", "$listSessions"))
-_UPDATING = frozenset((WhenMatched.MERGE, WhenMatched.PIPELINE, WhenMatched.REPLACE))
+_UPDATING = frozenset(WhenMatched) - {WhenMatched.FAIL}
 _WITHOUT_FIND = frozenset(
     (
         "$changeStream",

@@ -1,6 +1,8 @@
 """Privileges needed by user and role commands.
 
-Granting a role needs `grantRole` on the role's database, for any grantee.
+Granting a role needs `grantRole` on the role's database, for any grantee. Granting a privilege needs it on the
+privilege's database. Else a user may hand on what it has itself: that takes `grantPrivilegesToRole` on the resource
+and every action granted (AUTHORIZE of CQL). So nobody gets more from it than the granter has.
 """
 
 from __future__ import annotations
@@ -32,12 +34,23 @@ def _role_needs(context: Context, arguments: Arguments, action: str) -> Iterator
             yield from on_database(db, action)
 
 
-def _privilege_needs(arguments: Arguments, action: str) -> Iterator[Need]:
-    for resource, _ in privilege_list(map(document_to_python, arguments["privileges"] or ())).items():
-        if resource.kind is Kind.NAMESPACE and resource.db:
-            yield from on_database(resource.db, action)
+def _privilege_needs(
+    context: Context, arguments: Arguments, action: str, handing_on: str | None = None
+) -> Iterator[Need]:
+    """Yield the needs to grant or revoke privileges.
+
+    `action`: on the database of each resource, for any privilege. `handing_on`: on the resource, for privileges that
+    the user has.
+    """
+    user = _user(context)
+    for resource, actions in privilege_list(map(document_to_python, arguments["privileges"] or ())).items():
+        database = resource.db if resource.kind is Kind.NAMESPACE and resource.db else "admin"
+        [need] = on_database(database, action)
+        allow = None if user is None or handing_on is None else user.privileges.allow
+        if allow is not None and not allow(need.resource, action) and allow(resource, handing_on or ""):
+            yield from (Need(granted, resource) for granted in actions)
         else:
-            yield from on_database("admin", action)
+            yield need
 
 
 def create_user_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
@@ -51,7 +64,8 @@ def update_user_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     user = _user(context)
     own = user is not None and user.name == (arguments.value, context.db)
     for field, action, own_action in (
-        ("pwd", "changePassword", "changeOwnPassword"), ("customData", "changeCustomData", "changeOwnCustomData"),
+        ("pwd", "changePassword", "changeOwnPassword"), ("mechanisms", "changePassword", "changeOwnPassword"),
+        ("customData", "changeCustomData", "changeOwnCustomData"),
     ):  # fmt: skip
         if arguments[field] is not None:
             may_own = (
@@ -77,7 +91,7 @@ def revoke_roles_needs(context: Context, arguments: Arguments) -> Iterator[Need]
 def create_role_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     yield from on_database(context.db, "createRole")
     yield from _role_needs(context, arguments, "grantRole")
-    yield from _privilege_needs(arguments, "grantRole")
+    yield from _privilege_needs(context, arguments, "grantRole")
     if arguments["authenticationRestrictions"]:
         yield from on_database(context.db, "setAuthenticationRestriction")
 
@@ -85,17 +99,17 @@ def create_role_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 def update_role_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     yield Need("revokeRole", ALL_DATABASES)
     yield from _role_needs(context, arguments, "grantRole")
-    yield from _privilege_needs(arguments, "grantRole")
+    yield from _privilege_needs(context, arguments, "grantRole")
     if arguments["authenticationRestrictions"] is not None:
         yield from on_database(context.db, "setAuthenticationRestriction")
 
 
-def grant_privileges_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
-    yield from _privilege_needs(arguments, "grantRole")
+def grant_privileges_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _privilege_needs(context, arguments, "grantRole", "grantPrivilegesToRole")
 
 
-def revoke_privileges_needs(_context: Context, arguments: Arguments) -> Iterator[Need]:
-    yield from _privilege_needs(arguments, "revokeRole")
+def revoke_privileges_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    yield from _privilege_needs(context, arguments, "revokeRole", "revokePrivilegesFromRole")
 
 
 def users_info_needs(context: Context, arguments: Arguments) -> Iterator[Need]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from docstore.bson import get_field
 from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, everywhere_needs, named_database_needs
 from docstore.commands.declaration import (
@@ -42,10 +44,14 @@ _REMOVE = Privilege("remove", Resource.COLLECTION)
 _MAKE_KEYSPACES = Privilege("createCollection", Resource.CLUSTER)
 
 
+_OF_ROLES = re.compile(rb"(?=.*\b(?:create|alter)\b)(?=.*\b(?:role|user)\b)|.*password", re.DOTALL | re.IGNORECASE)
+"""A statement that defines a role, however it is spelt, or speaks of a password."""
+
+
 def _passwords(raw: bytes, _sequences: Sequences) -> tuple[str, ...]:
     """Return the sensitive fields: a statement that may contain a password, and its bound values."""
     text = get_field(raw, "cql")
-    return ("cql", "params") if text is not None and b"password" in text[1].lower() else ()
+    return ("cql", "params") if text is not None and _OF_ROLES.match(text[1]) else ()
 
 
 CQL = Spec(

@@ -1,7 +1,7 @@
 """backup: create a database directory with the current state, for another node; reads and writes continue meanwhile.
 
 The copy shares immutable files with the database by hard links if both are on one file system. It has an identity of
-its own as a database.
+its own as a database. Required are the privileges to read all that it holds, as for backupOpen.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
-from docstore.commands.declaration import Command, Parameter, Privilege, Resource, Result, Role, Type
+from docstore.commands.declaration import Command, Parameter, Result, Role, Type
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.node.backups import PRIVILEGE, needs
 from docstore.node.node import node_of
 from docstore.storage import StorageError
 from docstore.storage.restored import mark_restored
@@ -47,7 +48,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "backup", run, privilege=Privilege("fsync", Resource.CLUSTER), role=Role.ANY, admin_only=True,
+    "backup", run, privilege=PRIVILEGE, needs=needs, role=Role.ANY, admin_only=True,
     parameters=(Parameter("path", Type.STRING, required=True),),
     help="make a directory from which another node can start",
 )  # fmt: skip

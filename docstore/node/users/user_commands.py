@@ -49,10 +49,18 @@ def _refused_password(error: NotPreparable) -> CommandError:
 
 
 async def _credentials(
-    context: Context, arguments: Arguments, name: UserName, mechanisms: tuple[str, ...]
+    context: Context, arguments: Arguments, name: UserName, requested: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """Return the `credentials` for the password. Errors: BadValue, 50687, 50692."""
+    """Return the `credentials` for the password: those of the requested mechanisms, or of all that are enabled.
+
+    Errors: BadValue, 50687, 50692.
+    """
     password, digested = arguments["pwd"], not arguments["digestPassword"]
+    enabled = [mechanism for mechanism in MECHANISMS if mechanism in context.services.access.mechanisms]
+    for mechanism in requested or ():
+        if mechanism not in enabled:
+            raise CommandError(Code.BadValue, f"{mechanism} not supported in authMechanisms")
+    mechanisms = requested or tuple(enabled)
     if digested and SHA_256 in mechanisms:
         raise CommandError(Code.BadValue, "Use of SCRAM-SHA-256 requires undigested passwords")
     if not password and mechanisms != (SHA_1,):
@@ -111,7 +119,7 @@ async def create_user(context: Context, arguments: Arguments) -> Result:
     if name.db == EXTERNAL:
         credentials: dict[str, Any] = {"external": True}
     else:
-        credentials = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
+        credentials = await _credentials(context, arguments, name, mechanisms)
     document: dict[str, Any] = {
         "_id": name.key,
         "userId": Binary.from_uuid(uuid.uuid4(), UuidRepresentation.STANDARD),
@@ -183,7 +191,7 @@ async def update_user(context: Context, arguments: Arguments) -> Result:
     restrictions = asked_restrictions(context, arguments)
     changes: dict[str, Any] = {}
     if arguments["pwd"] is not None:
-        changes["credentials"] = await _credentials(context, arguments, name, mechanisms or MECHANISMS)
+        changes["credentials"] = await _credentials(context, arguments, name, mechanisms)
     if restrictions is not None:
         changes["authenticationRestrictions"] = restrictions
     if arguments["customData"] is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from docstore.commands.context import Context
 from docstore.commands.requests.inner import carry_out
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.widecolumn.cql.errors import invalid, translated
 from docstore.widecolumn.cql.roles.grammar import is_about_roles, parse
 from docstore.widecolumn.cql.roles.permissions import display_resource, permissions_of, privilege_of, resource_of
@@ -130,10 +130,15 @@ class _Roles:
         await self._do(grantRolesToRole=statement.to, roles=[statement.role])
 
     async def _grant_permissions(self, statement: GrantPermissions) -> None:
-        await self._must_be(statement.to)
         privilege = privilege_of(statement.permissions, statement.on, self._in_use)
         verb = "revokePrivilegesFromRole" if statement.revoke else "grantPrivilegesToRole"
-        await self._do(**{verb: statement.to}, privileges=[privilege])
+        try:
+            # Whoever may grant the permission need not be allowed to look at the role.
+            await self._do(**{verb: statement.to}, privileges=[privilege])
+        except CommandError as error:
+            if error.code != Code.RoleNotFound:
+                raise
+            raise invalid(f"{statement.to} doesn't exist") from None
 
     # What there is
 

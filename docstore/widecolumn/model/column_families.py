@@ -74,11 +74,20 @@ def partitioner_of(name: str) -> Partitioner:
     return partitioner
 
 
+_RESERVED = frozenset(
+    (
+        "admin", "config", "local", "system", "system_auth", "system_distributed", "system_schema", "system_traces",
+        "system_views", "system_virtual_schema",
+    )
+)  # fmt: skip
+"""Databases of the server, and the keyspaces that a Cassandra server has of its own."""
+
+
 def check_keyspace_name(name: str) -> None:
     """ConfigurationException for a name that no keyspace can have."""
     if not _KEYSPACE_NAME.fullmatch(name):
         raise configuration(f"'{name}' is not a valid keyspace name")
-    if name.lower() in ("system", "admin", "config", "local"):
+    if name.lower() in _RESERVED:
         raise configuration(f"{name} is a reserved keyspace name")
 
 

@@ -8,10 +8,12 @@ import logging
 from typing import Any
 
 import pytest
+from bson.binary import Binary
 
 from docstore.security.scram import SHA_1, SHA_256
+from docstore.security.scram_client import conversation
 from tests.unit.node.local import LocalNode, loop
-from tests.unit.node.logging_in import another_client, log_in, who
+from tests.unit.node.logging_in import another_client, continue_login, log_in, who
 
 USER = {"createUser": "ann", "pwd": "secret", "roles": ["read", {"role": "readWrite", "db": "shop"}]}
 
@@ -147,5 +149,72 @@ def test_roles_that_are_dropped_together_are_taken_from_users_too() -> None:
         await node.run({"dropAllRolesFromDatabase": 1}, "d")
         (ann,) = (await node.run({"usersInfo": "ann"}, "d"))["users"]
         assert ann["roles"] == [{"role": "read", "db": "d"}]
+
+    loop(scenario())
+
+
+def test_credentials_of_others_are_changed_by_those_alone_who_may_change_passwords() -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        for user, roles in (("root", ["root"]), ("ann", [])):
+            await node.run({"createUser": user, "pwd": "secret", "roles": roles}, "admin")
+        node.services.access.enabled = True
+        another_client(node)
+        assert (await log_in(node, "ann", "secret", "admin"))["ok"]
+        for user in ("root", "ann", "nobody"):
+            refused = await node.reply({"updateUser": user, "mechanisms": [SHA_1]}, "admin")
+            assert refused["codeName"] == "Unauthorized"
+        another_client(node)
+        assert (await log_in(node, "root", "secret", "admin"))["ok"]
+        await node.run({"updateUser": "ann", "mechanisms": [SHA_1]}, "admin")
+
+    loop(scenario())
+
+
+def test_credentials_are_made_for_mechanisms_that_are_enabled() -> None:
+    """As the reference makes them."""
+
+    async def scenario() -> None:
+        node = LocalNode()
+        node.services.access.mechanisms = (SHA_256,)
+        await node.run(USER, "db")
+        (stored,) = (await node.run({"find": "system.users"}, "admin"))["cursor"]["firstBatch"]
+        assert list(stored["credentials"]) == [SHA_256]
+        for command in (
+            {**USER, "createUser": "bob", "mechanisms": [SHA_1, SHA_256]},
+            {"updateUser": "ann", "pwd": "new", "mechanisms": [SHA_1]},
+        ):
+            refused = await node.reply(command, "db")
+            assert (refused["codeName"], refused["errmsg"]) == (
+                "BadValue",
+                "SCRAM-SHA-1 not supported in authMechanisms",
+            )
+
+    loop(scenario())
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("recreated", [False, True])
+def test_an_old_password_is_refused_although_the_login_began_before_the_change(short: bool, recreated: bool) -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run(USER, "db")
+        messages = conversation(SHA_256, "ann", "secret", bytes(24))
+        start = {
+            "saslStart": 1, "mechanism": SHA_256, "payload": Binary(next(messages)),
+            "options": {"skipEmptyExchange": short},
+        }  # fmt: skip
+        another_client(node)
+        reply = await node.reply(start, "db")
+        client = node.peer
+        another_client(node)
+        if recreated:
+            await node.run({"dropUser": "ann"}, "db")
+            await node.run({**USER, "pwd": "new"}, "db")
+        else:
+            await node.run({"updateUser": "ann", "pwd": "new"}, "db")
+        node.peer = client
+        assert (await continue_login(node, messages, reply, "db"))["codeName"] == "AuthenticationFailed"
+        assert await who(node) == []
 
     loop(scenario())

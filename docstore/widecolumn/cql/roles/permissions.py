@@ -14,7 +14,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "DROP": ("dropCollection", "dropIndex"),
     "SELECT": ("find",),
     "MODIFY": ("insert", "update", "remove"),
-    "AUTHORIZE": ("grantRole", "revokeRole"),
+    "AUTHORIZE": ("grantPrivilegesToRole", "revokePrivilegesFromRole"),
     "DESCRIBE": ("listCollections",),
 }
 PERMISSIONS = tuple(ACTIONS)

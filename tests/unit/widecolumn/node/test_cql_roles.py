@@ -292,3 +292,61 @@ def test_who_may_not_use_a_table_does_not_learn_whether_it_exists() -> None:
         assert (await node.reply({"cql": "SELECT nothing FROM t"}, "ks"))["code"] != Code.Unauthorized
 
     story(told())
+
+
+def test_who_may_authorize_hands_on_its_own_permissions_and_no_more() -> None:
+    """Not a role of the server either, `root` first of all."""
+
+    async def told() -> None:
+        node = await begun()
+        await node.cql("CREATE USER boss WITH PASSWORD 'r' SUPERUSER")
+        await node.cql("CREATE USER app WITH PASSWORD 'x'")
+        await node.cql("CREATE ROLE team")
+        await node.cql("GRANT team TO app")
+        await node.cql("GRANT ALL PERMISSIONS ON ALL KEYSPACES TO app")
+        node.services.access.enabled = True
+        await become(node, "app", "x")
+        await node.cql("GRANT SELECT, MODIFY ON KEYSPACE ks TO team")
+        await node.cql("REVOKE MODIFY ON KEYSPACE ks FROM team")
+        for text in ("ALTER ROLE app WITH SUPERUSER = true", "CREATE ROLE more WITH SUPERUSER = true"):
+            assert (await node.reply({"cql": text}, "ks"))["code"] == Code.Unauthorized, text
+        for command in (
+            {"grantRolesToUser": "app", "roles": ["root"]},
+            {"grantRolesToRole": "team", "roles": ["root"]},
+            {"find": "system.users"},
+        ):
+            assert (await node.reply(command, "admin"))["code"] == Code.Unauthorized, command
+        await become(node, "boss", "r")
+        await node.cql("REVOKE ALL PERMISSIONS ON ALL KEYSPACES FROM app")
+        await node.cql("REVOKE SELECT ON KEYSPACE ks FROM team")
+        await node.cql("GRANT AUTHORIZE ON KEYSPACE ks TO app")
+        await node.cql("GRANT SELECT ON t TO app")
+        await become(node, "app", "x")
+        for text, code in (
+            ("GRANT SELECT ON KEYSPACE ks TO app", Code.Unauthorized),
+            ("GRANT SELECT ON u TO app", Code.Unauthorized),
+            ("GRANT MODIFY ON t TO team", Code.Unauthorized),
+            ("GRANT SELECT ON t TO team", 0),
+        ):
+            assert (await node.reply({"cql": text}, "ks")).get("code", 0) == code, text
+
+    story(told())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE USER u2 'hidden'",
+        "CREATE /* a comment */ ROLE u2 IDENTIFIED BY 'hidden'",
+        "alter role u2 WITH OPTIONS = {'pw': 'hidden'}",
+    ],
+)
+def test_misspelt_statements_about_roles_are_not_logged(text: str, logged: log.RecentLines) -> None:
+    async def told() -> None:
+        node = await begun()
+        node.dispatcher.services.switches.slow_ms = 0
+        await refused(node, text)
+        assert any("Slow query" in line for line in logged.lines)
+        assert "hidden" not in "".join(logged.lines)
+
+    story(told())
