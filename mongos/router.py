@@ -159,7 +159,7 @@ class Router:
             return versioned(body(name) if callable(body) else body, version_for(routing, name))
 
         async def one(name: str, failure: Failure | None = None) -> ShardReply:
-            shard = await self.shards.get(name)
+            shard = await self.shards.of_routing(name)
             timed = request(name)
             if context.max_time_ms and context.deadline is not None:
                 remaining_ms = max(int((context.deadline - self.clock()) * 1000), 1)

@@ -257,6 +257,15 @@ class Shards:
         except KeyError:
             raise CommandError(Code.ShardNotFound, f"Shard {name} not found") from None
 
+    async def of_routing(self, name: str) -> Shard:
+        """Return a shard that a routing names. Errors: StaleConfig if it was removed, since the routing is older."""
+        try:
+            return await self.get(name)
+        except CommandError as error:
+            if error.code != Code.ShardNotFound:
+                raise
+            raise CommandError(Code.StaleConfig, f"the routing names the shard {name}, which was removed") from None
+
     def one_that_answered(self, name: str) -> Shard:
         """Return a shard by name that has answered. Errors: ShardNotFound if it was removed since."""
         shard = self.config if name == CONFIG else self._shards.get(name)

@@ -274,12 +274,12 @@ class BatchWrite:
         if self._kind.field != "documents" and names_time(self._base, *statements):
             add |= statement_time(query_context_of(self._context), self._base, *statements)
         body = versioned(forwarded(self._base, add=add), version_for(routing, request.shard))
-        shard = await self._shards.get(request.shard)
         answer = failure = None
         if scatter is not None:
             answer, failure = scatter.answers.get(request.shard), scatter.failures.get(request.shard)
         try:
             if answer is None:
+                shard = await self._shards.of_routing(request.shard)
                 answer = await shard.command(
                     self._context.db, body,
                     sequences={self._kind.field: statements},

@@ -194,6 +194,8 @@ class LocalCluster:
             return {"a": self.a, "b": self.b}[name]
         return self._routing_of(name)
 
+    of_routing = get
+
     def _routing_of(self, namespace: str) -> Routing:
         if namespace not in self._routing:
             primary = None if namespace.startswith(f"{ABSENT}.") else "a"

@@ -73,6 +73,8 @@ class FakeCluster:
     async def get(self, name: str) -> Any:
         return self.routings[0] if name == NAMESPACE else self.shards[name]
 
+    of_routing = get
+
     def doubt(self, namespace: str, error: CommandError) -> None:
         """What is known stays."""
 
