@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -61,6 +62,10 @@ def test_a_damaged_directory_serves_again_after_repair(tmp_path: Path) -> None:
         table.write_bytes(content)
         status, said = run_mongod(directory, "--repair")
         assert (status, "a damaged block of records cannot be read, of load.c" in said) == (65, True), said
+        # It is said again as long as the record of that repair stands.
+        status, said = run_mongod(directory, "--repair")
+        assert (status, "a damaged block of records cannot be read, of load.c" in said) == (65, True), said
+        shutil.rmtree(directory / "repair" / "1")
         assert run_mongod(directory, "--repair")[0] == 0
         deployment.restart("node")
         with closing(connect(node.port)) as client:

@@ -52,7 +52,7 @@ PLANTS = (
     Plant(
         "a read sees the column family that had the name before",
         "families-remade",
-        "docstore.widecolumn.node.replicas:check_current",
+        "docstore.widecolumn.node.read_state:check_current",
         "is not collection:",
         "is None:",
     ),

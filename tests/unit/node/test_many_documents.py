@@ -10,7 +10,7 @@ import pytest
 
 from docstore.collection.oplog.document_key import DocumentKey
 from docstore.collection.oplog.oplog import END_KEY, MIN_KEY
-from docstore.collection.unit_of_work import WriteUnitOfWork
+from docstore.node.write.insert import Inserts
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 from docstore.sharding.key import ShardKey
@@ -106,12 +106,14 @@ def test_many_of_a_sharded_collection_are_inserted_as_each_by_itself(
     """The router went by a document as it was given: what is made of it may belong elsewhere."""
     put = []
 
-    class Counted(WriteUnitOfWork):
-        def insert_each(self, *arguments: Any) -> bool:
-            put.append(super().insert_each(*arguments))
-            return put[-1]
+    insert_each = Inserts._each
 
-    monkeypatch.setattr("docstore.collection.store.WriteUnitOfWork", Counted)
+    def counted(inserts: Inserts, *arguments: Any) -> int:
+        size = insert_each(inserts, *arguments)
+        put.append(size > 0)
+        return size
+
+    monkeypatch.setattr(Inserts, "_each", counted)
 
     async def scenario() -> None:
         rng = Random(seed)
