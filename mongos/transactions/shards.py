@@ -178,6 +178,11 @@ class TransactionShards:
         shard = await self._shards.get(name)
         return shard if name == CONFIG else TransactionShard(self._transaction, shard)
 
+    async def of_routing(self, name: str) -> Shard | TransactionShard:
+        """See `Shards.of_routing`."""
+        shard = await self._shards.of_routing(name)
+        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+
     def one_that_answered(self, name: str) -> Shard | TransactionShard:
         """See `Shards.one_that_answered`."""
         shard = self._shards.one_that_answered(name)
