@@ -63,6 +63,8 @@ class LocalRouter:
     async def get(self, name: str) -> NetworkShard:
         return NetworkShard(name, self.made.network, self.before)
 
+    of_routing = get
+
     def add(self, routing: Routing, chunk: Chunk, size: int) -> bool:
         """Nothing is split."""
         return False
