@@ -204,7 +204,7 @@ class MergedCursor:
             merged = self._cut(merged)
             if self._shape.project is not None:
                 merged = list(map(self._shape.project, merged))
-            if self._left == 0:
+            if self._left == 0 or not self._remotes:
                 self._merged_all = True
             if finish is None:
                 self._ready = merged
@@ -212,7 +212,6 @@ class MergedCursor:
             else:
                 self._is_fed = True
                 finish.feed.append(merged)
-                self._merged_all = self._merged_all or not self._remotes
                 if self._merged_all:
                     finish.feed.end()
         return True
