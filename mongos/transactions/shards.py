@@ -175,18 +175,18 @@ class TransactionShards:
 
     async def get(self, name: str) -> Shard | TransactionShard:
         """A shard by name. Errors: ShardNotFound."""
-        shard = await self._shards.get(name)
-        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+        return self._taking_part(await self._shards.get(name))
 
     async def of_routing(self, name: str) -> Shard | TransactionShard:
         """See `Shards.of_routing`."""
-        shard = await self._shards.of_routing(name)
-        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+        return self._taking_part(await self._shards.of_routing(name))
 
     def one_that_answered(self, name: str) -> Shard | TransactionShard:
         """See `Shards.one_that_answered`."""
-        shard = self._shards.one_that_answered(name)
-        return shard if name == CONFIG else TransactionShard(self._transaction, shard)
+        return self._taking_part(self._shards.one_that_answered(name))
+
+    def _taking_part(self, shard: Shard) -> Shard | TransactionShard:
+        return shard if shard.name == CONFIG else TransactionShard(self._transaction, shard)
 
     def known(self, name: str) -> None:
         """Return None: a shard's first request must wait for its turn."""
