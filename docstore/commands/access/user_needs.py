@@ -40,14 +40,14 @@ def _privilege_needs(
     """Yield the needs to grant or revoke privileges.
 
     `action`: on the database of each resource, for any privilege. `handing_on`: on the resource, for privileges that
-    the user has.
+    the user has; None if these make no difference.
     """
     user = _user(context)
     for resource, actions in privilege_list(map(document_to_python, arguments["privileges"] or ())).items():
         database = resource.db if resource.kind is Kind.NAMESPACE and resource.db else "admin"
         [need] = on_database(database, action)
-        allow = None if user is None or handing_on is None else user.privileges.allow
-        if allow is not None and not allow(need.resource, action) and allow(resource, handing_on or ""):
+        may_any = user is None or user.privileges.allow(need.resource, action)
+        if user is not None and handing_on is not None and not may_any and user.privileges.allow(resource, handing_on):
             yield from (Need(granted, resource) for granted in actions)
         else:
             yield need
