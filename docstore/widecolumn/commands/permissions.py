@@ -97,23 +97,27 @@ class VisibleSchema:
         self._privileges = privileges
 
     async def keyspaces(self) -> list[Keyspace]:
-        return [keyspace for keyspace in await self._schema.keyspaces() if self._privileges.on_any_in(keyspace.name)]
+        return [keyspace for keyspace in await self._schema.keyspaces() if is_visible(self._privileges, keyspace.name)]
 
     async def keyspace(self, name: str) -> Keyspace | None:
-        return await self._schema.keyspace(name) if self._privileges.on_any_in(name) else None
+        return await self._schema.keyspace(name) if is_visible(self._privileges, name) else None
 
     async def families(self, keyspace: str) -> list[StoredFamily]:
         families = await self._schema.families(keyspace)
-        if self._privileges.allow(database(keyspace), "listCollections"):
-            return families
-        return [family for family in families if self._is_visible(keyspace, family.definition.name)]
-
-    def _is_visible(self, keyspace: str, table: str) -> bool:
-        resource = collection(keyspace, table)
-        return any(self._privileges.allow(resource, action) for action in _TABLE_ACTIONS)
+        return [family for family in families if is_visible(self._privileges, keyspace, family.definition.name)]
 
 
 _TABLE_ACTIONS = ("find", "insert", "update", "remove", "collMod", "dropCollection")
+
+
+def is_visible(privileges: Privileges, keyspace: str, table: str | None = None) -> bool:
+    """True if a user with these privileges may learn of a keyspace, or of a table in it."""
+    if table is None:
+        return privileges.on_any_in(keyspace)
+    if privileges.allow(database(keyspace), "listCollections"):
+        return True
+    resource = collection(keyspace, table)
+    return any(privileges.allow(resource, action) for action in _TABLE_ACTIONS)
 
 
 def visible_schema(context: Context, schema: SchemaReader) -> SchemaReader:

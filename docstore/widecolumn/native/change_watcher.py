@@ -7,11 +7,13 @@ this process is looked for at once. Nothing is read while no client wants to hea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from docstore.errors import CommandError
 from docstore.log import component
+from docstore.widecolumn.cql.run.results import SchemaChanged
 from docstore.widecolumn.cql.system.changes import ClusterState, schema_changes, state_of
 from docstore.widecolumn.cql.system.contents import Schema
 from docstore.widecolumn.cql.system.topology import Node
@@ -27,11 +29,20 @@ ReadCluster = Callable[[], Awaitable[tuple[Schema, Sequence[Node]]]]
 """Reads the schema and the other nodes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`body`: as the protocol has it; `change`: of the schema, None for one of the nodes."""
+
+    type: EventType
+    body: bytes
+    change: SchemaChanged | None = None
+
+
 class ChangeWatcher:
-    """`tell` sends an event; `is_wanted`: whether a client wants to hear of any."""
+    """`tell` sends events to the clients that may hear of them; `is_wanted`: whether a client wants to hear of any."""
 
     def __init__(
-        self, read: ReadCluster, tell: Callable[[EventType, bytes], None], is_wanted: Callable[[], bool]
+        self, read: ReadCluster, tell: Callable[[list[Event]], Awaitable[None]], is_wanted: Callable[[], bool]
     ) -> None:
         self._read = read
         self._tell = tell
@@ -71,8 +82,8 @@ class ChangeWatcher:
                     await self._poked.wait()
             self._poked.clear()
             current = await self._state(state)
-            if state is not None and current is not None:
-                self._tell_changes(state, current)
+            if state is not None and current is not None and current != state:
+                await self._tell(_events_between(state, current))
             state = current
 
     async def _state(self, last: ClusterState | None) -> ClusterState | None:
@@ -89,13 +100,20 @@ class ChangeWatcher:
             LOG.warning("The schema cannot be read for events", error=repr(error))
         return last
 
-    def _tell_changes(self, before: ClusterState, after: ClusterState) -> None:
-        for change in schema_changes(before, after):
-            self._tell(EventType.SCHEMA_CHANGE, schema_event_body(change))
-        self._tell_nodes(after.nodes - before.nodes, "NEW_NODE", "UP")
-        self._tell_nodes(before.nodes - after.nodes, "REMOVED_NODE", "DOWN")
 
-    def _tell_nodes(self, addresses: Iterable[tuple[str, int]], topology: str, status: str) -> None:
-        for address, port in addresses:
-            for event, change in ((EventType.TOPOLOGY_CHANGE, topology), (EventType.STATUS_CHANGE, status)):
-                self._tell(event, node_event_body(event.value, change, address, port))
+def _events_between(before: ClusterState, after: ClusterState) -> list[Event]:
+    """Return the events of all changes that lead from one state to the other."""
+    return [
+        *(
+            Event(EventType.SCHEMA_CHANGE, schema_event_body(change), change)
+            for change in schema_changes(before, after)
+        ),
+        *_node_events(after.nodes - before.nodes, "NEW_NODE", "UP"),
+        *_node_events(before.nodes - after.nodes, "REMOVED_NODE", "DOWN"),
+    ]
+
+
+def _node_events(addresses: Iterable[tuple[str, int]], topology: str, status: str) -> Iterator[Event]:
+    for address, port in addresses:
+        for event, change in ((EventType.TOPOLOGY_CHANGE, topology), (EventType.STATUS_CHANGE, status)):
+            yield Event(event, node_event_body(event.value, change, address, port))

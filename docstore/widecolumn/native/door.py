@@ -11,18 +11,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from socket import AF_INET, gaierror, getaddrinfo, gethostname
 
+from docstore.commands.access.logins import current
 from docstore.errors import CommandError
 from docstore.log import component
 from docstore.net.listener import Listener
 from docstore.net.process import CANNOT_LISTEN, StartError
 from docstore.net.sockets import bind
 from docstore.options import Options
-from docstore.widecolumn.native.change_watcher import ChangeWatcher, ReadCluster
+from docstore.security.privileges import Privileges
+from docstore.widecolumn.commands.permissions import is_visible
+from docstore.widecolumn.native.change_watcher import ChangeWatcher, Event, ReadCluster
 from docstore.widecolumn.native.command import dispatcher_of
 from docstore.widecolumn.native.connection import NativeConnection
 from docstore.widecolumn.native.statements import StatementService
 from docstore.widecolumn.protocol.opcodes import EVENT_STREAM, Opcode
-from docstore.widecolumn.protocol.requests import EventType
 
 LOG = component("NETWORK")
 Translate = Callable[[Exception], CommandError | None]
@@ -48,10 +50,25 @@ class NativeDoor:
     def closed(self, connection: NativeConnection) -> None:
         self._registered.discard(connection)
 
-    def _tell(self, event: EventType, body: bytes) -> None:
+    async def _tell(self, events: list[Event]) -> None:
+        """Send events to the clients that asked for their types, of the schema only what their users may see."""
+        access = self.dispatcher.services.access
         for connection in list(self._registered):
-            if event in connection.peer.state.events:
-                connection.answer(EVENT_STREAM, Opcode.EVENT, body)
+            privileges = None
+            if access.enabled:
+                user = await current(connection.peer, access)
+                if user is None:
+                    continue
+                privileges = user.privileges
+            for event in events:
+                if event.type in connection.peer.state.events and _may_hear(privileges, event):
+                    connection.answer(EVENT_STREAM, Opcode.EVENT, event.body)
+
+
+def _may_hear(privileges: Privileges | None, event: Event) -> bool:
+    """True if a user with these privileges may hear of an event; None: there is no access control."""
+    change = event.change
+    return privileges is None or change is None or is_visible(privileges, change.keyspace, change.table)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from docstore.widecolumn.protocol.requests import (
     RegisterRequest,
 )
 from tests.harness.serving import run
+from tests.unit.node.logging_in import log_in
 from tests.unit.widecolumn.native.native_node import (
     REPLICATION,
     VERSIONS,
@@ -320,6 +321,31 @@ def test_clients_hear_of_changes() -> None:
             assert (await listening.receive(-1)).body == b"\0\x0dSCHEMA_CHANGE\0\7DROPPED\0\x08KEYSPACE\0\2ks"
             assert await deaf.is_alive()
             assert deaf.replies == []
+
+    run(scenario())
+
+
+def test_clients_hear_only_of_what_their_users_may_see() -> None:
+    async def scenario() -> None:
+        async with native_server() as server:
+            run_command = server.node.run
+            await run_command({"createUser": "ann", "pwd": "a", "roles": [{"role": "read", "db": "hers"}]}, "admin")
+            await run_command({"createUser": "gone", "pwd": "g", "roles": ["root"]}, "admin")
+            await run_command({"createUser": "root", "pwd": "r", "roles": ["root"]}, "admin")
+            server.node.services.access.enabled = True
+            await log_in(server.node, "root", "r")
+            ann, gone, root = [await server.client() for _ in range(3)]
+            for client, user in ((ann, "ann"), (gone, "gone"), (root, "root")):
+                await client.log_in(user, user[0])
+                await client.ask(RegisterRequest(frozenset(EventType)))
+            await run_command({"dropUser": "gone"}, "admin")
+            await root.query(TABLE)
+            await root.query(f"CREATE KEYSPACE hers WITH {REPLICATION}")
+            assert b"hers" in (await ann.receive(-1)).body
+            while b"hers" not in (await root.receive(-1)).body:
+                pass
+            assert ann.replies == []
+            assert gone.replies == []
 
     run(scenario())
 
