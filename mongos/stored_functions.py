@@ -19,7 +19,7 @@ async def stored_functions(context: Context) -> bytes | None:
     async def attempt(routing: Routing) -> bytes | None:
         if routing.primary is None:
             return None
-        shard = await router.shards.get(routing.primary)
+        shard = await router.shards.of_routing(routing.primary)
         body = versioned(command, routing.shard_version(shard.name))
         answer = await shard.command(context.db, body, repeatable=True, deadline=context.deadline)
         return functions_of(cursor_of(answer.body).documents)

@@ -129,7 +129,7 @@ async def coordinated(context: Context, routing: Routing, command: Mapping[str, 
     repeated request joins it, or finds nothing left to do. It gets the rest of the request's time.
     """
     router = router_of(context)
-    shard = await router.shards.get(primary_of(routing))
+    shard = await router.shards.of_routing(primary_of(routing))
     if context.max_time_ms and context.deadline is not None:
         command = {**command, "maxTimeMS": max(int((context.deadline - router.clock()) * 1000), 1)}
     return await shard.command("admin", command, repeatable=True, deadline=context.deadline)

@@ -28,7 +28,7 @@ async def settle_text_search(context: Context, namespace: str, tree: Filter, sha
     text = special_condition(tree)
     if not isinstance(text, TextSearch):
         return
-    target_shard = await router_of(context).shards.get(shard)
+    target_shard = await router_of(context).shards.of_routing(shard)
     database, collection = split_namespace(namespace)
     body = {"listIndexes": collection, "cursor": {}}
     answer = await target_shard.command(database, body, repeatable=True, deadline=context.deadline)

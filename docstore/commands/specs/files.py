@@ -24,6 +24,8 @@ def chunks_of(context: Context, arguments: Arguments) -> str:
         raise CommandError(Code.InvalidNamespace, "'root' must be of type String")
     root = text_of(data) or "fs"
     namespace: str = f"{context.db}.{root}.chunks"
+    if root.startswith("."):
+        raise CommandError(Code.InvalidNamespace, f"Collection names cannot start with '.': {root}.chunks")
     if "\0" in namespace or split_namespace(namespace)[1] != f"{root}.chunks":
         raise CommandError(Code.InvalidNamespace, f"Invalid namespace specified '{namespace}'")
     return namespace

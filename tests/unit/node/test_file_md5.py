@@ -70,6 +70,11 @@ def test_it_needs_the_index_of_chunks_and_a_collection() -> None:
         await node.run({"create": "v.chunks", "viewOn": "fs.chunks", "pipeline": []})
         assert (await node.reply({"filemd5": "f", "root": "v"}))["code"] == Code.CommandNotSupportedOnView
         assert (await node.reply({"filemd5": "f", "root": 5}))["code"] == Code.InvalidNamespace
+        hidden = await node.reply({"filemd5": "f", "root": "../other.c"})
+        assert (hidden["code"], hidden["errmsg"]) == (
+            Code.InvalidNamespace,
+            "Collection names cannot start with '.': ../other.c.chunks",
+        )
         assert (await node.reply({"filemd5": "f", "partialOk": True}))["code"] == Code.NotImplemented
 
     loop(work())
