@@ -7,6 +7,9 @@ that varies is an attribute. `id` is the real server's for well-known messages; 
 message, so it is the same for every occurrence. `ctx` names the connection (an attribute of that name), else the
 thread that logged.
 
+An attribute of more than `MAX_ATTRIBUTE_LETTERS` is shown as the beginning of its text, and `truncated` names its type
+and size, as with the real server's default of `maxLogSizeKB`.
+
 If client data is redacted, attributes that may hold it show its shape and no values: all but numbers and those that
 are named in `_SHOWN`. Names of collections, codes and times stay.
 
@@ -35,6 +38,7 @@ _PREFIX = f"{_ROOT}."
 _STARTUP = "startupWarnings"
 _SEVERITIES = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"), (logging.INFO, "I"))
 _RECENT_LINES = 1024
+MAX_ATTRIBUTE_LETTERS = 10 * 1024
 _SHOWN = frozenset((
     "addresses", "appName", "backupId", "before", "begin", "buildInfo", "commonPoint", "config", "date", "db",
     "dbpath", "decision", "directory", "dropped", "end", "engine", "family", "file", "files", "host", "hostAndPort",
@@ -150,11 +154,31 @@ class JsonFormatter(logging.Formatter):
             f'"ctx":{_encode(context)},"msg":{_encode(message)}',
         ]
         if attributes:
-            parts.append(f',"attr":{_encode(attributes)}')
+            text = _encode(attributes)
+            truncated: dict[str, Any] = {}
+            if len(text) > MAX_ATTRIBUTE_LETTERS:
+                attributes, truncated = _truncated(attributes)
+                text = _encode(attributes)
+            parts.append(f',"attr":{text}')
+            if truncated:
+                parts.append(f',"truncated":{_encode(truncated)}')
         if tags:
             parts.append(f',"tags":{_encode(tags)}')
         parts.append("}")
         return "".join(parts)
+
+
+def _truncated(attributes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the attributes with long ones cut, and what is said of those: their types and sizes."""
+    shown, cut = {}, {}
+    for name, value in attributes.items():
+        text = value if isinstance(value, str) else _encode(value)
+        if len(text) > MAX_ATTRIBUTE_LETTERS:
+            kind = "string" if isinstance(value, str) else "object" if isinstance(value, Mapping) else "array"
+            cut[name] = {"type": kind, "size": len(text)}
+            value = text[:MAX_ATTRIBUTE_LETTERS]
+        shown[name] = value
+    return shown, cut
 
 
 @lru_cache(maxsize=1024)

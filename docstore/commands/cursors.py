@@ -135,14 +135,14 @@ class CursorRegistry:
         cursor = self._cursors.get(cursor_id)
         if cursor is None or cursor.killed:
             raise CommandError(Code.CursorNotFound, f"cursor id {cursor_id} not found")
+        if cursor.owner != owner:
+            raise CommandError(Code.Unauthorized, f"cursor id {cursor_id} was not created by the authenticated user")
         if cursor.namespace != namespace:
             raise CommandError(
                 Code.Unauthorized,
                 f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace "
                 f"{cursor.namespace}",
             )
-        if cursor.owner != owner:
-            raise CommandError(Code.Unauthorized, f"cursor id {cursor_id} was not created by the authenticated user")
         if cursor.lsid != lsid:
             raise _session_mismatch(cursor, lsid)
         if cursor.transaction != transaction:

@@ -4,7 +4,8 @@
 - An answered request is counted once, for its collection and in the totals of its command. Totals never decrease.
 - Totals, and the metrics of one collection, are read without iterating over all collections.
 - Times are seconds of the requests' clock.
-- At most `MAX_KEYS` pairs of collection and command are distinguished; further ones count for no collection.
+- At most `MAX_KEYS` pairs of collection and command are distinguished. When there are as many, those of names that are
+  no collection are forgotten; what then finds no room counts for no collection.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bson.int64 import Int64
 from docstore.buffers import BUFFERS
 
 MAX_KEYS = 100_000
+LOOK_EVERY = 10_000
 READS = frozenset(("find", "getMore", "aggregate", "count", "distinct"))
 WRITES = frozenset(("bulkWrite", "insert", "update", "delete", "findAndModify"))
 _TOP = {"find": "queries", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove"}
@@ -34,13 +36,17 @@ class Metrics:
         self._failed: dict[str, int] = {}
         self.refused = 0
         self.unknown = 0
+        self.is_dropped: Callable[[str], bool] | None = None
+        """Whether a name is no collection; None where that is not known."""
+        self._without_room = 0
+        """Requests that found no room since there was last looked for some."""
 
     @cython.ccall
     def add(self, namespace: str, command: str, seconds: cython.double) -> None:
         """Count an answered request."""
         costs = self._costs.get((namespace, command))
         if costs is None:
-            if len(self._costs) >= MAX_KEYS:
+            if len(self._costs) >= MAX_KEYS and not self._made_room():
                 namespace = ""
             total = self._totals.setdefault(command, [0, 0.0])
             costs = self._costs.setdefault((namespace, command), ([0, 0.0], total))
@@ -49,6 +55,13 @@ class Metrics:
         cost[1] += seconds
         total[0] += 1
         total[1] += seconds
+
+    def _made_room(self) -> bool:
+        """Return whether there is room again, looking for some at every `LOOK_EVERY`th request that found none."""
+        if self.is_dropped is not None and self._without_room % LOOK_EVERY == 0:
+            self.forget(self.is_dropped)
+        self._without_room = 0 if len(self._costs) < MAX_KEYS else self._without_room + 1
+        return len(self._costs) < MAX_KEYS
 
     def fail(self, command: str | None) -> None:
         """Count a refused request; None if its command is unknown."""

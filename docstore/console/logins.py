@@ -11,7 +11,8 @@ Invariants:
 - token and key are known to their browser alone (here only hashes are kept);
 - a login ends after `IDLE_SECONDS` without a request, after `LONGEST_SECONDS`, and when its user is dropped;
 - a login by certificate serves only requests with a certificate of the same name;
-- there are at most `MOST_LOGINS` logins, and `AT_ONCE` attempts at a time.
+- there are at most `MOST_LOGINS` logins, and at most `MOST_WAITING` attempts of one address as one user are
+  under way.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from functools import partial
@@ -26,17 +28,17 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from docstore.commands.access.control import X509
+from docstore.commands.access.logins import client_address
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.console.commands import APPLICATION, Call
-from docstore.net.access.password_login import log_in_by_password
+from docstore.net.access.password_login import PasswordLogins
 from docstore.security.certificates import Subject
 from docstore.security.names import EXTERNAL, UserName
 
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_LOGINS = 200
-AT_ONCE = 2
 MOST_WAITING = 16
 _CALL_SECONDS = 10.0
 _TOKEN_BYTES = 32
@@ -47,7 +49,7 @@ class LoginRefused(Exception):
 
 
 class TooBusy(Exception):
-    """Too many login attempts are under way."""
+    """Too many login attempts from the client's address as this user are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,8 @@ class Logins:
         self._logins: dict[bytes, _Login] = {}
         self._remembered: dict[bytes, bytes] = {}
         self._secret = secrets.token_bytes(32)
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._waiting = 0
+        self._by_password = PasswordLogins(self._services.access)
+        self._under_way: Counter[tuple[str, str | None]] = Counter()
 
     def anonymous(self, ends: Ends) -> ClientConnection:
         """Return an unauthenticated connection, for one request."""
@@ -110,15 +112,16 @@ class Logins:
 
     async def log_in(self, proof: Proof, ends: Ends) -> tuple[str, str, UserName]:
         """Return the token and the key of a new login, and its user. Errors: LoginRefused, TooBusy."""
-        if self._waiting >= MOST_WAITING:
+        connection = self.anonymous(ends)
+        attempt = (client_address(connection), proof.user)
+        if self._under_way[attempt] >= MOST_WAITING:
             raise TooBusy
-        self._waiting += 1
+        self._under_way[attempt] += 1
         try:
-            async with self._turns:
-                connection = self.anonymous(ends)
-                is_accepted = await self._authenticate(connection, proof)
+            is_accepted = await self._authenticate(connection, proof)
         finally:
-            self._waiting -= 1
+            self._under_way[attempt] -= 1
+            self._under_way += Counter()
         identity = connection.identity
         if not is_accepted or identity is None:
             await asyncio.sleep(self._refusal_seconds)
@@ -199,9 +202,7 @@ class Logins:
 
     async def _converse(self, connection: ClientConnection, proof: Password) -> bool:
         name = UserName(proof.user, proof.db)
-        return await log_in_by_password(
-            connection, self._services.access, partial(self._say, connection), name, proof.password
-        )
+        return await self._by_password.log_in(connection, partial(self._say, connection), name, proof.password)
 
     async def _say(self, connection: ClientConnection, db: str, command: dict[str, Any]) -> dict[str, Any]:
         return document_to_python(await Call(self._dispatcher, connection, _CALL_SECONDS).run(db, command))

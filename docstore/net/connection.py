@@ -95,7 +95,7 @@ class Acceptor(Protocol):
     def closed(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start work of a connection as a task."""
 
 

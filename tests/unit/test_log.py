@@ -66,6 +66,19 @@ def test_an_exception_is_one_line_with_its_traceback(tmp_path: Path) -> None:
     assert "ValueError" in line["attr"]["traceback"]
 
 
+def test_a_long_attribute_is_cut_and_said_to_be(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.info("Long", user="\x01" * 100_000, command={"find": "c" * 100_000}, remote="here")
+    (line,) = lines(tmp_path / "log")
+    assert line["attr"]["user"] == "\x01" * log.MAX_ATTRIBUTE_LETTERS
+    assert line["attr"]["command"].startswith('{"find":"ccc')
+    assert line["attr"]["remote"] == "here"
+    assert line["truncated"] == {
+        "user": {"type": "string", "size": 100_000}, "command": {"type": "object", "size": 100_011},
+    }  # fmt: skip
+    assert len((tmp_path / "log").read_text()) < 10 * log.MAX_ATTRIBUTE_LETTERS
+
+
 def test_debug_lines_need_verbosity(tmp_path: Path) -> None:
     log.configure(tmp_path / "log", append=False)
     LOG.debug("quiet")

@@ -6,7 +6,7 @@ of the loop in one write.
 - The requests under way are limited in number and size (`docstore.widecolumn.native.call_runner`); while they are as
   many, or the client does not read its responses, nothing more is read from it.
 - Before the client has logged in, a body has at most `MAX_STRANGER_BODY_BYTES`.
-- If the client disconnects, its requests are killed.
+- If the client disconnects, its requests are killed, and its login ends.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any, Protocol, cast
 from docstore.commands.dispatch import Dispatcher
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.access.password_login import PasswordLogins
 from docstore.net.listener import Listener
 from docstore.net.rate_limiter import Admission
 from docstore.net.sockets import keep_alive
 from docstore.widecolumn.native.call_runner import CallRunner
 from docstore.widecolumn.native.client import NativeCall, NativeClient
 from docstore.widecolumn.native.handshake import Stage, agreed_compression, check_stage, supported
-from docstore.widecolumn.native.login import AUTHENTICATOR, LoginRefused, log_in_plain
+from docstore.widecolumn.native.login import AUTHENTICATOR, LoginRefused, log_in_plain, read_plain
 from docstore.widecolumn.native.statements import StatementService, failure_in
 from docstore.widecolumn.protocol.codec import MAX_BODY_BYTES, MAX_STRANGER_BODY_BYTES, Response, ServerCodec
 from docstore.widecolumn.protocol.envelopes import Envelope
@@ -60,11 +61,11 @@ _STATEMENTS = (QueryRequest, PrepareRequest, ExecuteRequest, BatchRequest)
 
 
 class Door(Protocol):
-    """The services shared by the connections of one port. `logins` bounds the attempts at a time."""
+    """The services shared by the connections of one port."""
 
     dispatcher: Dispatcher
     service: StatementService
-    logins: asyncio.Semaphore
+    logins: PasswordLogins
 
     async def register(self, connection: NativeConnection) -> None:
         """Return when a client is going to hear of all events from now on."""
@@ -88,6 +89,7 @@ class NativeConnection(asyncio.Protocol):
         self._stage = Stage.STARTUP
         self._responses: list[Response] = []
         self._calls = CallRunner(listener, door.dispatcher, door.service, self._end_call)
+        self._login: asyncio.Task[None] | None = None
         self._is_queued = False
         self._is_scheduled = False
         self._is_sending_scheduled = False
@@ -140,6 +142,8 @@ class NativeConnection(asyncio.Protocol):
         self._listener.closed(self)
         self._door.closed(self)
         self._calls.kill_all(CommandError(Code.ClientDisconnect, "the client is gone"))
+        if self._login is not None:
+            self._login.cancel()
 
     def pause_writing(self) -> None:
         self._is_writable = False
@@ -218,7 +222,7 @@ class NativeConnection(asyncio.Protocol):
             self._listener.run(self._register(stream, request.events))
         elif isinstance(request, AuthResponse):
             self._stage = Stage.PROOF
-            self._listener.run(self._log_in(stream, request.token))
+            self._login = self._listener.run(self._log_in(stream, request.token))
 
     def _start(self, stream: int, options: dict[str, str]) -> None:
         compression = agreed_compression(options, self._codec.version)
@@ -244,8 +248,7 @@ class NativeConnection(asyncio.Protocol):
 
     async def _log_in(self, stream: int, token: bytes | None) -> None:
         try:
-            async with self._door.logins:
-                await log_in_plain(self._listener.dispatcher, self.peer, token)
+            await log_in_plain(self._listener.dispatcher, self._door.logins, self.peer, read_plain(token))
         except LoginRefused as refusal:
             await asyncio.sleep(_REFUSAL_SECONDS)
             self._fail(stream, Failure(code=ErrorCode.BAD_CREDENTIALS, message=str(refusal)))

@@ -14,6 +14,7 @@ from socket import AF_INET, gaierror, getaddrinfo, gethostname
 from docstore.commands.access.logins import current
 from docstore.errors import CommandError
 from docstore.log import component
+from docstore.net.access.password_login import PasswordLogins
 from docstore.net.listener import Listener
 from docstore.net.process import CANNOT_LISTEN, StartError
 from docstore.net.sockets import bind
@@ -28,7 +29,6 @@ from docstore.widecolumn.protocol.opcodes import EVENT_STREAM, Opcode
 
 LOG = component("NETWORK")
 Translate = Callable[[Exception], CommandError | None]
-_LOGINS_AT_ONCE = 2
 _ANY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -38,7 +38,7 @@ class NativeDoor:
     def __init__(self, listener: Listener, service: StatementService, read: ReadCluster, translate: Translate) -> None:
         self.dispatcher = dispatcher_of(listener.dispatcher, service, translate)
         self.service = service
-        self.logins = asyncio.Semaphore(_LOGINS_AT_ONCE)
+        self.logins = PasswordLogins(self.dispatcher.services.access)
         self.watcher = ChangeWatcher(read, self._tell, lambda: bool(self._registered))
         self._registered: set[NativeConnection] = set()
         service.schema_changed = self.watcher.poke

@@ -13,7 +13,7 @@ import bson
 
 from docstore.bson import document_to_python
 from docstore.commands.dispatch import Dispatcher, Pending
-from docstore.net.access.password_login import log_in_by_password
+from docstore.net.access.password_login import PasswordLogins
 from docstore.net.connection import outcome_of
 from docstore.security.names import UserName
 from docstore.widecolumn.native.client import NativeClient
@@ -54,9 +54,10 @@ def wrong_credentials(user: str) -> LoginRefused:
     return LoginRefused(f"Provided username {user} and/or password are incorrect")
 
 
-async def log_in_plain(dispatcher: Dispatcher, client: NativeClient, token: bytes | None) -> None:
-    """Log a client in. LoginRefused."""
-    credentials = read_plain(token)
+async def log_in_plain(
+    dispatcher: Dispatcher, logins: PasswordLogins, client: NativeClient, credentials: PlainCredentials
+) -> None:
+    """Log a client in. Errors: LoginRefused."""
     services = dispatcher.services
 
     async def say(db: str, command: dict[str, Any]) -> dict[str, Any]:
@@ -66,5 +67,5 @@ async def log_in_plain(dispatcher: Dispatcher, client: NativeClient, token: byte
         assert isinstance(outcome, bytes), "a request without flags has one reply"
         return document_to_python(outcome)
 
-    if not await log_in_by_password(client, services.access, say, credentials.name, credentials.password):
+    if not await logins.log_in(client, say, credentials.name, credentials.password):
         raise wrong_credentials(credentials.name.user)

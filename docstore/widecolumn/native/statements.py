@@ -227,8 +227,16 @@ class _Run:
             raise UnknownStatement(statement_id)
         return statement
 
-    async def _identified_prepared(self, identified: IdentifiedStatement) -> Prepared:
-        return await self._prepared(identified.text, identified.keyspace, lasting=True, parsed=identified.statement)
+    async def _identified_prepared(self, statement_id: bytes, identified: IdentifiedStatement) -> Prepared:
+        """Prepare a statement that a client names by its id. Errors: UnknownStatement if its user may not execute what
+        only others have prepared.
+        """
+        try:
+            return await self._prepared(identified.text, identified.keyspace, lasting=True, parsed=identified.statement)
+        except CommandError as error:
+            if error.code == Code.Unauthorized and self.context.owner not in identified.users:
+                raise UnknownStatement(statement_id) from None
+            raise
 
     async def _query(self, request: QueryRequest) -> None:
         keyspace = _keyspace_of(request) or self.call.keyspace
@@ -239,14 +247,14 @@ class _Run:
     async def _prepare(self, request: PrepareRequest) -> None:
         keyspace, parsed = _keyspace_of(request) or self.call.keyspace, self.parsed or parse(request.text)
         prepared = await self._prepared(request.text, keyspace, lasting=True, parsed=parsed)
-        self.ids.add(prepared, parsed)
+        self.ids.add(prepared, parsed, self.context.owner)
         columns = prepared.columns if isinstance(prepared.plan, SelectPlan) else None
         self.call.body = prepared_body(prepared.id, bind_metadata(prepared), columns, self.call.version)
 
     async def _execute(self, request: ExecuteRequest) -> None:
         identified = self._identified(request.statement_id)
         known_id = identified.metadata_id if request.metadata_id is None else request.metadata_id
-        prepared = await self._identified_prepared(identified)
+        prepared = await self._identified_prepared(request.statement_id, identified)
         result = await self._result(prepared, request.parameters)
         metadata = RowsMetadata(())
         if isinstance(prepared.plan, SelectPlan):
@@ -263,7 +271,7 @@ class _Run:
         members: list[BatchMember] = []
         for member in request.members:
             if isinstance(member.statement, bytes):
-                prepared = await self._identified_prepared(self._identified(member.statement))
+                prepared = await self._identified_prepared(member.statement, self._identified(member.statement))
             else:
                 prepared = await self._prepared(member.statement, keyspace)
             members.append(BatchMember(prepared, member.values))

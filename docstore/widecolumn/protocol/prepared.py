@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from docstore.security.names import UserName
 from docstore.widecolumn.cql.plan.batch import BatchPlan
 from docstore.widecolumn.cql.plan.bindings import Variable
 from docstore.widecolumn.cql.plan.conditions import ConditionalPlan
@@ -20,17 +21,24 @@ from docstore.widecolumn.protocol.responses import BindMetadata, metadata_id_of
 MAX_STATEMENTS = 20_000
 MAX_TEXT_BYTES = 64 * 1024 * 1024
 """The maximal length of all texts together."""
+MAX_USERS = 1000
+"""The users remembered for one statement; then it is begun again with the next one's."""
 
 
 @dataclass(slots=True)
 class IdentifiedStatement:
-    """A statement that a client has prepared. `columns`: of its result as last seen; `metadata_id`: of these."""
+    """A statement that a client has prepared. `columns`: of its result as last seen; `metadata_id`: of these.
+
+    `users`: whose clients have prepared it. To others it is unknown while they may not execute it: ids can be computed
+    from texts, and would tell which tables there are and what others ask.
+    """
 
     text: str
     keyspace: str | None
     statement: Statement
     columns: Sequence[ResultColumn]
     metadata_id: bytes
+    users: set[UserName | None] = field(default_factory=set)
 
     def current_metadata_id(self, columns: Sequence[ResultColumn]) -> bytes:
         """Return the id of these columns."""
@@ -57,14 +65,18 @@ class StatementIds:
             self._statements.move_to_end(statement_id)
         return statement
 
-    def add(self, prepared: Prepared, parsed: Statement) -> IdentifiedStatement:
-        """Keep a statement under `Prepared.id`. `parsed`: its text as `parse` returns it."""
+    def add(self, prepared: Prepared, parsed: Statement, user: UserName | None = None) -> IdentifiedStatement:
+        """Keep a statement under `Prepared.id`. `parsed`: its text as `parse` returns it; `user`: the client's."""
         statement_id = prepared.id
         statement = IdentifiedStatement(
             prepared.text, prepared.keyspace, parsed, prepared.columns, metadata_id_of(prepared.columns)
         )
-        if statement_id not in self._statements:
+        known = self._statements.get(statement_id)
+        if known is None:
             self._text_bytes += len(prepared.text)
+        elif len(known.users) < MAX_USERS:
+            statement.users = known.users
+        statement.users.add(user)
         self._statements[statement_id] = statement
         self._statements.move_to_end(statement_id)
         while len(self._statements) > 1 and (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from docstore.commands.access.attempts import (
     DEFAULT_ALLOWED,
     MAX_DELAY_SECONDS,
@@ -54,3 +56,13 @@ def test_what_is_remembered_is_bounded() -> None:
     last = 2 * MAX_ENTRIES - 1
     assert attempts.delay(f"address {last}", ANN, float(last))
     assert not attempts.delay("address 0", ANN, 0.0)
+
+
+def test_long_names_take_no_more_memory_than_short_ones() -> None:
+    attempts = FailedAttempts()
+    tracemalloc.start()
+    for number in range(1000):
+        attempts.failed(THERE, UserName(f"{number}" + "\U0001f600" * 16_000, "admin"), 5.0)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 1_000_000

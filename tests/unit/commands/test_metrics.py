@@ -59,3 +59,14 @@ def test_a_client_that_names_ever_new_collections_fills_no_memory(monkeypatch: p
         kept.add(f"a.{number}", "find", 0.001)
     assert len(kept.top()) == 2
     assert kept.latencies()["reads"]["ops"] == 10
+
+
+def test_names_of_no_collection_take_no_room_from_collections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MAX_KEYS", 3)
+    kept = Metrics()
+    kept.is_dropped = lambda namespace: namespace.startswith("no.")
+    kept.add("a.c", "find", 0.001)
+    for number in range(10):
+        kept.add(f"no.{number}", "find", 0.001)
+    kept.add("a.d", "find", 0.001)
+    assert {"a.c", "a.d"} <= kept.top().keys()

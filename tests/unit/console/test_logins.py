@@ -172,6 +172,30 @@ def test_only_so_many_are_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario())
 
 
+def test_others_log_in_while_attempts_as_one_user_are_delayed() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            going_on = asyncio.Event()
+
+            async def pause(_seconds: float) -> None:
+                await going_on.wait()
+
+            access = served.node.services.access
+            access.pause = pause
+            access.attempts.allowed = 1
+            wrong = Password("nobody", "admin", "wrong")
+            with pytest.raises(LoginRefused):
+                await served.logins.log_in(wrong, ENDS)
+            tried = [asyncio.create_task(served.logins.log_in(wrong, ENDS)) for _ in range(logins.MOST_WAITING)]
+            await asyncio.sleep(0)
+            assert await served.logins.log_in(Password("reader", "admin", PASSWORD), ENDS)
+            assert not any(task.done() for task in tried)
+            going_on.set()
+            await asyncio.gather(*tried, return_exceptions=True)
+
+    run(scenario())
+
+
 def test_a_password_with_every_request_is_tried_once_until_users_change() -> None:
     async def scenario() -> None:
         async with console(auth=True) as served:

@@ -193,8 +193,9 @@ def test_cursors_and_sessions_are_their_users() -> None:
         number = Int64(opened["cursor"]["id"])
         await node.run({"ping": 1, "lsid": lsid}, "own")
         await enter(node, "bob")
-        taken = await node.reply({"getMore": number, "collection": "c"}, "own")
-        assert taken["errmsg"] == f"cursor id {number} was not created by the authenticated user"
+        for collection in ("c", "another"):
+            taken = await node.reply({"getMore": number, "collection": collection}, "own")
+            assert taken["errmsg"] == f"cursor id {number} was not created by the authenticated user"
         shown = await node.run({"aggregate": 1, "pipeline": [{"$listLocalSessions": {}}], "cursor": {}}, "own")
         assert shown["cursor"]["firstBatch"] == []
 

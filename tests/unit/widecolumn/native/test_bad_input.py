@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import ssl
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,7 @@ import pytest
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.options import TlsOptions
 from docstore.options.values import TlsMode
+from docstore.security.names import UserName
 from docstore.widecolumn.model.consistency import Level
 from docstore.widecolumn.native.call_runner import MAX_CALLS
 from docstore.widecolumn.native.connection import NativeConnection
@@ -297,6 +299,52 @@ def test_a_client_logs_in_as_a_user_of_the_cluster() -> None:
             with pytest.raises(Refusal) as revoked:
                 await ann.execute(select)
             assert revoked.value.code == 0x2100
+
+    run(scenario())
+
+
+def test_a_login_ends_with_its_connection_and_delayed_ones_keep_nobody_out() -> None:
+    async def scenario() -> None:
+        async with native_server() as server:
+            await server.node.run({"createUser": "root", "pwd": "r", "roles": ["root"]}, "admin")
+            access = server.node.services.access
+            access.enabled = True
+            delayed: list[asyncio.Future[None]] = []
+
+            async def pause(_seconds: float) -> None:
+                delayed.append(asyncio.get_running_loop().create_future())
+                await delayed[-1]
+
+            access.pause = pause
+            for _ in range(1000):
+                access.attempts.failed("127.0.0.1", UserName("nobody", "admin"), server.node.services.clock())
+            strangers = [await server.client() for _ in range(5)]
+            for client in strangers:
+                client.send(AuthResponse(b"\0nobody\0x"))
+            root = await server.client()
+            assert (await root.log_in("root", "r")).opcode is Opcode.AUTH_SUCCESS
+            await until(lambda: len(delayed) == len(strangers))
+            for client in strangers:
+                await client.close()
+            await until(lambda: all(future.cancelled() for future in delayed))
+
+    run(scenario())
+
+
+def test_a_statement_that_others_have_prepared_is_unknown_to_those_who_may_not() -> None:
+    async def scenario() -> None:
+        async with native_server() as server:
+            await (await server.client()).query(TABLE)
+            await server.node.run({"createUser": "ann", "pwd": "a", "roles": []}, "admin")
+            await server.node.run({"createUser": "root", "pwd": "r", "roles": ["root"]}, "admin")
+            server.node.services.access.enabled = True
+            root, ann = await server.client(), await server.client()
+            await root.log_in("root", "r")
+            await ann.log_in("ann", "a")
+            prepared = await root.prepare("SELECT * FROM ks.t")
+            with pytest.raises(Refusal) as refused:
+                await ann.execute(prepared)
+            assert refused.value.code == 0x2500
 
     run(scenario())
 
