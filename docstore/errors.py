@@ -135,6 +135,7 @@ class Code(IntEnum):
     ClientMetadataCannotBeMutated = 186
     PrimarySteppedDown = 189
     AmbiguousIndexKeyPattern = 181
+    InvalidViewDefinition = 182
     InvalidIndexSpecificationOption = 197
     ShardingStateNotInitialized = 203
     TimeProofMismatch = 204

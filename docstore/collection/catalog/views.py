@@ -24,6 +24,7 @@ from docstore.collection.oplog.diff import REPLACED
 from docstore.errors import Code, CommandError
 from docstore.namespace import split_namespace
 from docstore.query.value.collation import Collation, parse_collation
+from docstore.query.value.notation import display
 
 if TYPE_CHECKING:
     from docstore.collection.collection import Collection
@@ -34,6 +35,12 @@ SYSTEM_VIEWS = "system.views"
 MAX_DEPTH = 20
 _READERS = {"$lookup": "from", "$graphLookup": "from", "$unionWith": "coll"}
 """Stages that read another collection, and the field that names it."""
+NEVER_IN_VIEWS = frozenset(
+    ("$changeStream", "$currentOp", "$documents", "$listLocalSessions", "$listSessions", "$merge", "$out")
+)
+"""Stages that write, and those that are about something else than a collection: who reads a view has rights on the
+collection, and a shard reads it for a router as the cluster's own user.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +158,31 @@ def _from_document(database: str, raw: bytes) -> ViewDefinition:
 
 
 def _parsed(database: str, raw: bytes) -> ViewDefinition:
-    identity, on, pipeline = get_field(raw, "_id"), get_field(raw, "viewOn"), get_field(raw, "pipeline")
-    rules = get_field(raw, "collation")
-    assert identity is not None, "a view without a name"
-    assert on is not None, "a view that stands on nothing"
-    stages = () if pipeline is None else tuple(array_documents(pipeline[1]))
+    """Return what a document of `system.views` says. Errors: InvalidViewDefinition if it is none that could have been
+    created, as a damaged one, or one that somebody has restored.
+    """
+    fields = {name: (code, data) for name, code, data in elements(raw)}
+    name, on, stages, rules = (fields.get(field) for field in ("_id", "viewOn", "pipeline", "collation"))
+    if (
+        name is None
+        or name[0] != STRING
+        or on is None
+        or on[0] != STRING
+        or (stages is not None and (stages[0] != ARRAY or any(code != OBJECT for code, _ in values(stages[1]))))
+        or (rules is not None and rules[0] != OBJECT)
+        or any(not NEVER_IN_VIEWS.isdisjoint(_names(data)) for _, data in (values(stages[1]) if stages else ()))
+    ):
+        raise CommandError(
+            Code.InvalidViewDefinition,
+            f"found invalid view definition {display((OBJECT, raw))} while reading '{database}.{SYSTEM_VIEWS}'",
+        )
+    pipeline = () if stages is None else tuple(array_documents(stages[1]))
     collation = None if rules is None else parse_collation(rules[1])
-    return ViewDefinition(str(to_python(identity)), f"{database}.{to_python(on)}", stages, collation)
+    return ViewDefinition(str(to_python(name)), f"{database}.{to_python(on)}", pipeline, collation)
+
+
+def _names(raw: bytes) -> list[str]:
+    return [name for name, _, _ in elements(raw)]
 
 
 _known_view = lru_cache(maxsize=256)(_parsed)

@@ -13,6 +13,7 @@ from docstore.node.ddl.catalog_changes import existing
 from docstore.node.ddl.create import check_creatable
 from docstore.node.node import node_of
 from docstore.node.read.requests import capped_size_of
+from docstore.node.write.driver import check_writable
 
 
 async def run(context: Context, arguments: Arguments) -> Result:
@@ -21,6 +22,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
         raise CommandError(Code.TypeMismatch, "'toCollection' must be of type String")
     target = check_collection_name(context.db, name)
     check_creatable(target)
+    check_writable(target)
     size = capped_size_of(arguments["size"])
     source = existing(context, context.namespace)
     if node_of(context).store.collection(target) is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Privilege, Resource, Result, Role
-from docstore.node.node import node_of
 
 
 def run(context: Context, _arguments: Arguments) -> Result:
-    store, metrics = node_of(context).store, context.services.metrics
-    metrics.forget(lambda namespace: "$cmd" not in namespace and store.collection(namespace) is None)
+    metrics = context.services.metrics
+    assert metrics.is_dropped is not None, "a node knows its collections"
+    metrics.forget(metrics.is_dropped)
     return {"totals": {"note": "all times in microseconds", **metrics.top()}}
 
 

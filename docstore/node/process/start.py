@@ -247,6 +247,8 @@ class NodeProcess:
             users=self.node.users,
             security=self._security,
         )
+        store = self.node.store
+        services.metrics.is_dropped = lambda name: "$cmd" not in name and store.collection(name) is None
         if self._security.audit is not None:
             CatalogAudit(self.node.store, self._security.audit)
         if services.fail_points is not None:

@@ -14,8 +14,9 @@ from bson.raw_bson import RawBSONDocument
 from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.bson import elements
-from docstore.collection.catalog.views import ResolvedView, ViewDefinition, find_view, resolve_view
+from docstore.collection.catalog.views import NEVER_IN_VIEWS, ResolvedView, ViewDefinition, find_view, resolve_view
 from docstore.commands.context import Context
+from docstore.commands.requests.aggregate import check_stage_places
 from docstore.errors import Code, CommandError
 from docstore.node.node import DataNode, node_of
 from docstore.node.pipeline.run import open_pipeline
@@ -52,6 +53,8 @@ def checked_definition(
                     f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
                     f"definition of {namespace} because it writes to disk",
                 )
+    database = namespace.partition(".")[0]
+    check_stage_places(database, on, pipeline)
     parsed = parse_pipeline(pipeline, query_context=replace(query_context_at(node, None), collation=collation))
     if parsed.is_change_stream:
         raise CommandError(
@@ -60,7 +63,10 @@ def checked_definition(
         )
     if not parsed.needs_collection:
         raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
-    database = namespace.partition(".")[0]
+    for stage in pipeline:
+        for name, _, _ in elements(stage)[:1]:
+            if name in NEVER_IN_VIEWS:
+                raise CommandError(Code.InvalidNamespace, f"'{name}' cannot be used in a view definition")
     return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline), collation)
 
 

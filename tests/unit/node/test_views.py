@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import bson
 import pytest
 
 from docstore.errors import Code
@@ -107,6 +108,9 @@ def test_writes_fail_as_write_errors(command: dict[str, Any]) -> None:
         ({"viewOn": "c", "pipeline": [{"$out": "y"}]}, 167),
         ({"viewOn": "c", "pipeline": [{"$merge": "y"}]}, 167),
         ({"viewOn": "c", "pipeline": [{"$documents": []}]}, 73),
+        ({"viewOn": "c", "pipeline": [{"$listSessions": {}}]}, 73),
+        ({"viewOn": "c", "pipeline": [{"$listLocalSessions": {}}]}, 73),
+        ({"viewOn": "c", "pipeline": [{"$currentOp": {}}]}, 73),
         ({"viewOn": "c", "pipeline": [{"$bogus": 1}]}, 40324),
         ({"viewOn": "c", "idIndex": {"key": {"_id": 1}, "name": "_id_"}}, 72),
     ],
@@ -209,6 +213,42 @@ def test_dropping_system_views_drops_them_all_but_nobody_writes_there() -> None:
         assert refused["code"] == Code.InvalidNamespace
         await node.run({"drop": "system.views"})
         assert await node.documents("v") == []
+
+    loop(work())
+
+
+def test_no_collection_is_cloned_into_system_views() -> None:
+    async def work() -> None:
+        node = await with_view()
+        await node.run({"drop": "system.views"})
+        clone = {"cloneCollectionAsCapped": "c", "toCollection": "system.views", "size": 10_000}
+        assert (await node.reply(clone))["code"] == Code.InvalidNamespace
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {}, {"viewOn": 5}, {"viewOn": "c", "pipeline": 5}, {"viewOn": "c", "pipeline": [5]},
+        {"viewOn": "c", "collation": 5}, {"viewOn": "c", "pipeline": [{"$listSessions": {}}]},
+        {"viewOn": "c", "pipeline": [{"$out": {"db": "other", "coll": "c"}}]},
+    ],
+)  # fmt: skip
+def test_a_stored_definition_that_is_none_is_refused_by_those_who_read_it(definition: dict[str, Any]) -> None:
+    """As it is after a restore by somebody who may write such documents, or on a damaged disk."""
+
+    async def work() -> None:
+        node = await with_view()
+        store = node.node.store
+        views = store.collection("test.system.views")
+        assert views is not None
+        with store.unit() as unit:
+            unit.insert(views, bson.encode({"_id": "test.broken", **definition}))
+            unit.commit()
+        for command in ({"find": "broken"}, {"listCollections": 1}, {"count": "broken"}):
+            assert (await node.reply(command))["code"] == Code.InvalidViewDefinition
+        assert len(await node.documents("v")) == 4
 
     loop(work())
 
