@@ -22,6 +22,17 @@ def check_database_name(name: str) -> None:
         raise CommandError(Code.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
+OWN_NOTES = frozenset(
+    f"config.{name}"
+    for name in (
+        "cache.collections", "cache.databases", "clusterParameters", "collection_critical_sections",
+        "databaseDeletions", "mapReduceOutputs", "migratedStatements", "migrationCoordinators", "rangeDeletions",
+        "released_critical_sections", "transaction_coordinators",
+    )
+)  # fmt: skip
+"""Collections in which a process notes what it has to finish, and does so with nobody's privileges. No client writes
+them: who has rights on `config` alone would have all.
+"""
 _CURSORS_OF_COMMANDS = frozenset(("$cmd.aggregate", "$cmd.bulkWrite", "$cmd.listCollections"))
 """The collection part of cursors that belong to no collection."""
 

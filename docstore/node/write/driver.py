@@ -32,7 +32,7 @@ from docstore.commands.context import Context
 from docstore.commands.limits import MAX_WRITE_BATCH, batch_refused
 from docstore.errors import Code, CommandError
 from docstore.js.scripts import RUNNING
-from docstore.namespace import replicates
+from docstore.namespace import OWN_NOTES, replicates
 from docstore.node.entry import SlicedWrite, write_in_slices
 from docstore.node.node import DataNode, node_of
 from docstore.node.slices import PAUSE, Steps, finish_apart, run_steps
@@ -44,6 +44,7 @@ _NOTHING_SAID = enclosed(b"\x10n\0\0\0\0\0")
 """The reply to a write with `w: 0`."""
 _OPTIME = struct.Struct("<i4sQ3sqx")
 _WRITABLE_SYSTEM = frozenset(("users", "roles", "version", "js", "profile", "keys", "sessions", "indexBuilds"))
+_OWN_DATABASES = ("config.", "local.")
 
 
 Mark = tuple[int, int | None, int, int, int, int | None]
@@ -193,7 +194,13 @@ def check_batch_size(count: int) -> None:
 @lru_cache(maxsize=1024)
 def check_writable(namespace: str) -> None:
     """Reject collections that only the server writes. Errors: InvalidNamespace."""
-    if namespace == "local.oplog.rs" or namespace.endswith((".system.views", ".system.profile")):
+    if ".system." not in namespace and not namespace.startswith(_OWN_DATABASES):
+        return
+    if (
+        namespace in OWN_NOTES
+        or namespace.startswith(("local.oplog.", "local.replset."))
+        or namespace.endswith((".system.views", ".system.profile"))
+    ):
         raise CommandError(Code.InvalidNamespace, f"cannot write to {namespace}")
     collection = namespace.partition(".")[2]
     if collection.startswith("system.") and collection[7:].partition(".")[0] not in _WRITABLE_SYSTEM:
