@@ -7,6 +7,7 @@ the shards and of the router are listed once each.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -14,6 +15,8 @@ import bson
 from docstore.aggregation.parse import parse_pipeline
 from docstore.aggregation.stage import Pipeline
 from docstore.aggregation.stages.sources import ProcessDocuments
+from docstore.bson import document_from, document_to_python
+from docstore.bson.walk import OBJECT
 from docstore.commands.context import Context
 from docstore.commands.operations.report import in_progress, wanted_of
 from docstore.commands.sessions.report import sessions_in_use
@@ -43,17 +46,28 @@ def own_documents(context: Context, name: str, options: bytes) -> list[bytes]:
 
 
 def asked_of_all(context: Context, pipeline: Pipeline) -> ProcessDocuments | None:
-    """Return the first stage if every shard is asked for its documents; else None.
+    """Return the first stage, as it is sent to every shard, if all are asked for its documents; else None.
 
-    For a shard, every user of a router is the router itself. A user's own operations and sessions are therefore those
-    that this router knows.
+    For a shard, every user of a router is the router itself. A user's own operations are therefore those that this
+    router knows, and for the own sessions the shards are asked by the user's name.
     """
     first = pipeline.stages[0] if pipeline.stages else None
     if not isinstance(first, ProcessDocuments) or first.name not in ("$currentOp", "$listSessions"):
         return None
+    if first.name == "$listSessions":
+        return _sessions_of_named(context, first)
     wanted = wanted_of(first.options)
     own = context.owner is not None and not wanted.all_users
-    return None if own or (first.name == "$currentOp" and wanted.local) else first
+    return None if own or wanted.local else first
+
+
+def _sessions_of_named(context: Context, stage: ProcessDocuments) -> ProcessDocuments:
+    """Return `$listSessions` with the users whose sessions it lists, where it says all or is for nobody."""
+    selection = document_to_python(stage.options)
+    if context.owner is None or selection.get("allUsers") or selection.get("users"):
+        return stage
+    options = bson.encode({"users": [context.owner.document()]})
+    return replace(stage, raw=document_from([(stage.name, OBJECT, options)]), options=options)
 
 
 def shard_stages(first: ProcessDocuments, shard: str) -> list[bytes]:

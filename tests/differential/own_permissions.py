@@ -67,7 +67,15 @@ ON_NODES: tuple[Own, ...] = (
         (*on_namespace(_C, "insert"), *on_namespace("other.c", "update", "insert", "remove")),
     ),
     Own("admin", {"logApplicationMessage": "x"}, on_cluster("applicationMessage")),
-    Own("admin", {"loadStorageConf": 1}, (Need("createCollection", ALL_DATABASES),)),
+    Own("admin", {"loadStorageConf": 1}, (Need("createCollection", ALL_DATABASES), *on_cluster("setParameter"))),
+    Own(
+        "admin",
+        {"loadStorageConf": 1, "replace": True},
+        (
+            *(Need(action, ALL_DATABASES) for action in ("createCollection", "collMod", "dropCollection")),
+            *on_cluster("setParameter"),
+        ),
+    ),
     Own("own", {"createKeyspace": "own"}, on_database("own", "createCollection")),
     Own("own", {"dropKeyspace": 1}, on_database("own", "dropDatabase")),
     Own("own", {"describeKeyspace": 1}, on_database("own", "listCollections")),

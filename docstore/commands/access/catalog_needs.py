@@ -179,13 +179,6 @@ def settings_needs(action: str) -> Needs:
     return needs
 
 
-def everywhere_needs(action: str) -> Needs:
-    def needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
-        return (Need(action, ALL_DATABASES),)
-
-    return needs
-
-
 def anything_needs(_context: Context, _arguments: Arguments) -> Iterable[Need]:
     """Require anyAction on anyResource: the privileges needed depend on what the command finds."""
     return (Need(ANY_ACTION, EVERYTHING),)

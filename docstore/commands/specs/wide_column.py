@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from docstore.bson import get_field
-from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, everywhere_needs, named_database_needs
+from docstore.commands.access.catalog_needs import batch_mutate_needs, cql_needs, named_database_needs
+from docstore.commands.access.need import Need, on_cluster
+from docstore.commands.arguments import Arguments
+from docstore.commands.context import Context
 from docstore.commands.declaration import (
     INTERNAL,
     Exceptional,
@@ -17,6 +21,7 @@ from docstore.commands.declaration import (
     Spec,
     Type,
 )
+from docstore.security.privileges import ALL_DATABASES
 
 CONSISTENCY = Parameter("consistency", Type.STRING, default="ONE")
 SCHEMA = Parameter("schema", Type.ANY)
@@ -65,6 +70,13 @@ CQL = Spec(
     needs=cql_needs, sensitive=_passwords, pausable=True, help="run a statement of CQL",
 )  # fmt: skip
 
+
+def _configuration_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:
+    """A file sets timeouts of the process; with `replace` it drops and changes what there is."""
+    actions = ("createCollection", "collMod", "dropCollection") if arguments["replace"] else ("createCollection",)
+    return [*(Need(action, ALL_DATABASES) for action in actions), *on_cluster("setParameter")]
+
+
 CREATE_KEYSPACE = Spec(
     "createKeyspace", privilege=_MAKE_KEYSPACES, role=Role.PRIMARY, value=Type.STRING, admin_only=True,
     parameters=(
@@ -78,7 +90,7 @@ CREATE_KEYSPACE = Spec(
 LOAD_STORAGE_CONF = Spec(
     "loadStorageConf", privilege=_MAKE_KEYSPACES, role=Role.PRIMARY, value=Type.STRING, admin_only=True,
     parameters=(Parameter("replace", Type.SAFE_BOOL, default=False),),
-    needs=everywhere_needs("createCollection"), help="make the keyspaces and column families of a storage-conf.xml",
+    needs=_configuration_needs, help="make the keyspaces and column families of a storage-conf.xml",
 )  # fmt: skip
 DESCRIBE_KEYSPACES = Spec(
     "describeKeyspaces", privilege=Privilege("listDatabases", Resource.CLUSTER), role=Role.SECONDARY_OK,

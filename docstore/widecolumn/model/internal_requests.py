@@ -11,11 +11,13 @@ from docstore.kernel.columns.encoding import WHOLE
 from docstore.query.value.values import TYPE_NAMES
 from docstore.widecolumn.model.cells import is_record
 from docstore.widecolumn.model.executor import ObservedPage, RowWrite
-from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION, STATIC
+from docstore.widecolumn.model.keys import COLUMNS, RANGE_DELETION, ROW_DELETION, STATIC, SUPER_DELETION
 from docstore.widecolumn.model.mutations import Entry, pack_entries, unpack_entries
 from docstore.widecolumn.model.record_pages import seen_of
 
 _AREAS = (STATIC, RANGE_DELETION, COLUMNS)
+_STATIC_COLUMN_END = 5
+"""The length of the area and a column's id."""
 
 
 def bytes_of(value: Value | None, name: str) -> bytes:
@@ -55,6 +57,9 @@ def _is_sound(entry: Entry) -> bool:
     area = path[:1]
     if area in (ROW_DELETION, RANGE_DELETION):
         return is_whole and (len(path) > 1) == (area == RANGE_DELETION)
+    if area == STATIC and is_whole:
+        # Only the elements of a collection are deleted together.
+        return path[_STATIC_COLUMN_END:] == SUPER_DELETION
     return area in _AREAS and (area == COLUMNS or not is_whole) and len(path) > 1
 
 

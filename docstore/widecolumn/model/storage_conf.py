@@ -14,6 +14,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import ParseError, fromstring
 
 from docstore.errors import Code, CommandError
+from docstore.query.value.values import INT_MAX
 from docstore.sharding.partitioners import Partitioner
 from docstore.widecolumn.model.column_families import (
     DEFAULT_GC_GRACE_SECONDS,
@@ -179,7 +180,7 @@ def _child(element: Element, tag: str) -> str | None:
 
 
 def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise configuration(f"{name} must be a whole number, not '{text}'") from None
+    """Return what the element `name` says. Errors: ConfigurationException if it is none from 0 to 2147483647."""
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > INT_MAX:
+        raise configuration(f"{name} must be a whole number from 0 to {INT_MAX}, not '{text}'")
+    return int(text)

@@ -121,6 +121,13 @@ def test_ones_own_operations_and_sessions_are_those_of_the_router() -> None:
             before = len(cluster.a.asked) + len(cluster.b.asked)
             assert (await cluster.reply(request, "admin"))["ok"]
             assert len(cluster.a.asked) + len(cluster.b.asked) == before
+        # The shards are asked for those of the user, whom they do not know by the router's connection.
+        listed = {"aggregate": "system.sessions", "cursor": {}}
+        for own in ({}, {"allUsers": False}, {"users": []}):
+            assert (await cluster.reply({**listed, "pipeline": [{"$listSessions": own}]}, "config"))["ok"]
+            for shard in (cluster.a, cluster.b):
+                first = shard.asked[-1]["pipeline"][0]
+                assert first == {"$listSessions": {"users": [{"user": ANN.user, "db": ANN.db}]}}
         everybody = {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": True}}], "cursor": {}}
         assert (await cluster.reply(everybody, "admin"))["ok"]
         assert len(cluster.a.asked) + len(cluster.b.asked) > before

@@ -70,3 +70,9 @@ def test_a_whole_file_sets_the_partitioner_and_lists_what_it_ignores() -> None:
 def test_what_cannot_be_defined_is_refused(text: str, why: str) -> None:
     with pytest.raises(CommandError, match=why):
         parse(text)
+
+
+@pytest.mark.parametrize("text", ["-1", str(1 << 31), "1" * 40, "1_0", "x", ""])
+def test_numbers_are_those_that_a_setting_may_be(text: str) -> None:
+    with pytest.raises(CommandError, match="RpcTimeoutInMillis must be a whole number"):
+        parse_storage_conf(f"<Storage><RpcTimeoutInMillis>{text}</RpcTimeoutInMillis></Storage>", Registry())

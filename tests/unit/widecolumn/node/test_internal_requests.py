@@ -61,7 +61,9 @@ def test_what_is_sound_is_kept() -> None:
     async def run() -> None:
         node = WideNode(replicated=True)
         await node.begin({"createColumnFamily": "F"})
-        await node.wide(applying(Entry(b"\x20a\0\1", CELL, 4), Entry(b"\0", pack_deletion(Deletion(0, 1)))))
+        of_static_collection = Entry(b"\x08\0\0\0\1\0", DELETION)
+        of_row = Entry(b"\0", pack_deletion(Deletion(0, 1)))
+        await node.wide(applying(Entry(b"\x20a\0\1", CELL, 4), of_static_collection, of_row))
         assert [column["value"] for column in await node.slice("F", "k")] == ["v"]
 
     asyncio.run(run())
