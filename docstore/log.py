@@ -216,7 +216,7 @@ def _extended(value: Any) -> Any:
     """BSON values as extended JSON, anything else as its text."""
     try:
         return json_util.default(value)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         return str(value)
 
 

@@ -65,7 +65,7 @@ def covering(resource: Resource) -> Iterator[Resource]:
         bucket = name[len(_BUCKETS) :]
         for namespace in ((db, bucket), (db, ""), ("", bucket), ("", "")):
             yield Resource(Kind.BUCKETS, *namespace)
-    if not name.startswith("system."):
+    if not name.startswith("system.") and not (db == "local" and name.startswith("replset.")):
         if db not in _APART:
             yield ALL_DATABASES
         yield database(db)

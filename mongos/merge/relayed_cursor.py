@@ -54,6 +54,8 @@ def relayed_batch(context: Context, collection: str, run: Callable[[], Awaitable
     cursor = context.services.cursors.get(int.from_bytes(raw[_ASKED_AT : _ASKED_AT + 8], "little", signed=True))
     if cursor is None or cursor.apart or cursor.at_cluster_time is not None or cursor.time_left is not None:
         return None
+    if cursor.transaction is not None:
+        return None
     remote = cursor.source.alone if isinstance(cursor.source, MergedCursor) else None
     namespace = f"{context.db}.{collection}"
     if remote is None or remote.namespace != namespace:

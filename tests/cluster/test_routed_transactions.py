@@ -71,13 +71,26 @@ def test_a_bulk_write_in_a_transaction_changes_many_documents_of_both_shards(clu
             )  # fmt: skip
 
 
-def asked(cluster: Cluster, command: dict[str, Any]) -> tuple[float, int | None]:
-    """Whether the other router does what it is asked as it is, and else why not."""
-    host, port = cluster.clients[1].address or ("", 0)
+def test_the_cursor_of_a_transaction_is_refused_outside_of_it(cluster: Cluster) -> None:
+    accounts(cluster, "outside")
+    with cluster.client.start_session() as session:
+        session.start_transaction()
+        opened = cluster.client.test.command({"find": "outside", "batchSize": 1}, session=session)
+        more = {"getMore": Int64(opened["cursor"]["id"]), "collection": "outside"}
+        for fields, code in (({}, 50737), ({"lsid": session.session_id}, 50740)):
+            assert asked(cluster, {**more, **fields, "$db": "test"}, router=0) == (0.0, code)
+        assert len(cluster.client.test.command(more, session=session)["cursor"]["nextBatch"]) > 0
+        session.abort_transaction()
+
+
+def asked(cluster: Cluster, command: dict[str, Any], router: int = 1) -> tuple[float, int | None]:
+    """Whether a router, by default the other one, does what it is asked as it is, and else why not."""
+    host, port = cluster.clients[router].address or ("", 0)
 
     async def ask() -> dict[str, Any]:
         pool = Pool()
-        reply = await pool.command(f"{host}:{port}", "admin", command, check=False)
+        body = dict(command)
+        reply = await pool.command(f"{host}:{port}", body.pop("$db", "admin"), body, check=False)
         await pool.close()
         return bson.decode(reply)
 

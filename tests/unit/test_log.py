@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from docstore import log
 
@@ -77,6 +78,13 @@ def test_a_long_attribute_is_cut_and_said_to_be(tmp_path: Path) -> None:
         "user": {"type": "string", "size": 100_000}, "command": {"type": "object", "size": 100_011},
     }  # fmt: skip
     assert len((tmp_path / "log").read_text()) < 10 * log.MAX_ATTRIBUTE_LETTERS
+
+
+def test_a_date_that_python_does_not_know_is_written(tmp_path: Path) -> None:
+    log.configure(tmp_path / "log", append=False)
+    LOG.info("Odd", date=DatetimeMS(2**62))
+    (line,) = lines(tmp_path / "log")
+    assert "4611686018427387904" in json.dumps(line["attr"])
 
 
 def test_debug_lines_need_verbosity(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ A failed write to a file stops the process: it must not act unaudited.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import bson
 import yaml
 from bson import json_util
+from bson.codec_options import DatetimeConversion
 from bson.json_util import DatetimeRepresentation, JSONMode, JSONOptions
 
 from docstore.commands.audit.log import AuditLog
@@ -31,7 +33,12 @@ from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
 
 _EXIT_CODE = 2
-_JSON = JSONOptions(json_mode=JSONMode.LEGACY, datetime_representation=DatetimeRepresentation.ISO8601, tz_aware=True)
+_JSON = JSONOptions(
+    json_mode=JSONMode.LEGACY,
+    datetime_representation=DatetimeRepresentation.ISO8601,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+    tz_aware=True,
+)
 
 
 def audit_log(process: Process, options: AuditOptions) -> AuditLog | None:
@@ -85,8 +92,14 @@ class AuditFile:
 
 
 def as_json(message: bytes) -> str:
-    """Return a message as one line."""
-    return json_util.dumps(bson.decode(message, _JSON), json_options=_JSON)
+    """Return a message as one line; one with values that JSON has no form for as its BSON, in base64.
+
+    Clients choose parts of it, and none may evade the log by what it chooses.
+    """
+    try:
+        return json_util.dumps(bson.decode(message, _JSON), json_options=_JSON)
+    except Exception:
+        return json.dumps({"bson": base64.b64encode(message).decode()})
 
 
 def _nothing() -> None:

@@ -258,7 +258,18 @@ def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
     if collection is None:
         return {}
     documents = map(document_to_python, node.engine.values(Family.RECORDS, collection.prefix, collection.end))
-    return {note["_id"]: note for note in documents}
+    return {note["_id"]: note for note in documents if _is_note(note)}
+
+
+def _is_note(note: dict[str, Any]) -> bool:
+    """True for a record as `merge_note` makes it: of a temporary collection, with its target in the same way named."""
+    temporary, into = note.get("_id"), note.get("into")
+    return (
+        isinstance(temporary, str)
+        and is_temporary(split_namespace(temporary)[1])
+        and isinstance(into, str)
+        and isinstance(note.get("bypass"), bool)
+    )
 
 
 def _forget(node: DataNode, unit: WriteUnitOfWork, temporary: str) -> None:

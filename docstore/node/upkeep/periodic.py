@@ -36,7 +36,11 @@ def report_failure(task: asyncio.Task[None]) -> None:
 
 
 class PeriodicTask(ABC):
-    """A background task that runs a pass periodically, from `start` to `stop`."""
+    """A background task that runs a pass periodically, from `start` to `stop`.
+
+    A pass that fails is told to the loop's exception handler, and the next one is begun at its time. A broken invariant
+    and a failing storage engine end the task, and with it the process.
+    """
 
     name: ClassVar[str]
 
@@ -62,7 +66,13 @@ class PeriodicTask(ABC):
             await asyncio.sleep(_LOOK_SECONDS)
             seconds = self.interval()
             if seconds is not None and node.clock() - last >= seconds:
-                await self.run_pass()
+                try:
+                    await self.run_pass()
+                except (AssertionError, StorageError):
+                    raise
+                except Exception as error:
+                    context = {"message": f"a pass of the task {self.name} failed", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(context)
                 last = node.clock()
 
     @abstractmethod

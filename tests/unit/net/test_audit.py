@@ -12,6 +12,10 @@ from typing import Any
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
+from bson.decimal128 import Decimal128
+from bson.min_key import MinKey
+from bson.regex import Regex
 
 from docstore.commands.audit.log import AuditLog
 from docstore.commands.client_connection import UNIX_SOCKET, ClientConnection
@@ -57,6 +61,23 @@ def test_a_json_file_has_a_line_a_message_and_is_its_owners_alone(tmp_path: Path
     assert found[0]["uuid"]["$type"] == "04"
     assert found[0]["local"] == found[0]["remote"] == {"isSystemUser": True}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_value_of_a_client_keeps_a_message_out(tmp_path: Path) -> None:
+    path = tmp_path / "audit.json"
+    nested: dict[str, Any] = {}
+    for _ in range(180):
+        nested = {"a": [nested]}
+    values = [DatetimeMS(2**62), DatetimeMS(-(2**62)), Regex("(", 0), Decimal128("NaN"), float("inf"), nested, MinKey()]
+
+    def act(_process: Process, log: AuditLog) -> None:
+        for value in values:
+            log.note(None, "applicationMessage", {"msg": value})
+
+    with_log(AuditOptions("file", "JSON", path), act)
+    found = lines(path)
+    assert len(found) == len(values)
+    assert found[0]["param"]["msg"] == {"$date": {"$numberLong": str(2**62)}}
 
 
 def test_a_client_that_came_by_the_file_system_is_told_of_by_the_socket(tmp_path: Path) -> None:

@@ -104,6 +104,27 @@ def test_merged_results_take_the_place_of_documents_with_their_keys(mode: str) -
     loop(work())
 
 
+def test_notes_that_no_map_reduce_has_made_are_not_obeyed() -> None:
+    """As somebody could restore them."""
+    foreign = [{"_id": 5}, {"_id": "test.tmp.mr.4f4221149a6777895a000001"}]
+    foreign.append({"_id": "test.out", "into": "test.other", "bypass": True})
+
+    async def work() -> None:
+        node = LocalNode()
+        await node.insert("out", {"_id": 1})
+        store = node.node.store
+        with store.unit() as unit:
+            made = store.create_collection(unit, UNFINISHED)
+            for note in foreign:
+                unit.insert(made, bson.encode(note))
+            unit.commit()
+        await finish_left_outputs(node.node)
+        assert await node.documents("out") == [{"_id": 1}]
+        assert store.collection("test.other") is None
+
+    loop(work())
+
+
 def test_what_is_complete_when_the_process_dies_is_merged_at_the_next_start() -> None:
     async def work() -> None:
         node = LocalNode()

@@ -33,6 +33,11 @@ SYSTEM = collection("shop", "system.js")
         (collection("", "system.js"), [SYSTEM], [C]),
         (CLUSTER, [CLUSTER], [C, database("shop")]),
         (EVERYTHING, [C, SYSTEM, CLUSTER, database("local"), collection("local", "x")], []),
+        (
+            database("local"),
+            [collection("local", "x"), collection("local", "oplog.rs"), collection("local", "replsets")],
+            [collection("local", "replset.election"), collection("local", "system.replset")],
+        ),
         (Resource(Kind.BUCKETS), [collection("shop", "system.buckets.t")], [C, SYSTEM]),
     ],
 )
