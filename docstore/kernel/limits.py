@@ -19,6 +19,10 @@ MAX_REACHED_DOCUMENTS: cython.Py_ssize_t = 256
 MAX_RUN_BYTES: cython.Py_ssize_t = 256 * 1024
 """Oplog entries that are applied together."""
 
+# Metering (`docstore.bson.allowance`).
+WALKED_SHIFT: cython.int = 3
+"""Bytes that are only walked cost an eighth of those that are made."""
+
 # keys
 MAX_BUFFER_BYTES = 100 * 1024 * 1024
 """More than the size of any stored document or key."""

@@ -61,6 +61,9 @@ def covering(resource: Resource) -> Iterator[Resource]:
     if resource.kind is not Kind.NAMESPACE:
         return
     db, name = resource.db, resource.collection
+    if not db and name:
+        # It holds in `config` and `local` too, of which a privilege on all databases says nothing.
+        return
     if name.startswith(_BUCKETS):
         bucket = name[len(_BUCKETS) :]
         for namespace in ((db, bucket), (db, ""), ("", bucket), ("", "")):

@@ -14,9 +14,10 @@ import cython
 from docstore.bson.walk import Value
 from docstore.kernel.group.sources import Source, ValueRef
 from docstore.kernel.keys.writer import KeyWriter
-from docstore.kernel.limits import MAX_RESULT_BYTES
+from docstore.kernel.limits import MAX_RESULT_BYTES, WALKED_SHIFT
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.number import double_bytes, integer_bytes
     from docstore.bson.order import compare_at
     from docstore.bson.walk import (
@@ -41,6 +42,8 @@ if not cython.compiled:
     from docstore.kernel.group.sources import put_result
 
     UNKNOWN = -2
+_PER_OPERATOR: cython.Py_ssize_t = 16
+"""The cost of an operator without that of its operands."""
 _ONCE_ROUNDED = 1 << 53
 """Integers below this are doubles without rounding."""
 
@@ -119,6 +122,8 @@ class Calculation(Source):
     def locate(self, document: bytes, member: ValueRef | None, result: ValueRef) -> cython.int:
         if not self._calculated(document, result):
             put_result(result, self._otherwise(document))
+        # What an operator walks of its operands, be its result as small as it may.
+        spend(_PER_OPERATOR + ((self._first.end - self._first.at + self._second.end - self._second.at) >> WALKED_SHIFT))
         return 0
 
     def _calculated(self, document: bytes, result: ValueRef) -> cython.bint:

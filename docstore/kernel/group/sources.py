@@ -9,11 +9,14 @@ import cython
 from docstore.bson.build import enclosed
 from docstore.bson.walk import Value, encoded_name
 from docstore.kernel.keys.writer import KeyWriter
+from docstore.kernel.limits import WALKED_SHIFT
 
 if not cython.compiled:
     from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, NULL, OBJECT, document_stop, find, name_end, part, value_end
 
+_SHORT_WALK: cython.Py_ssize_t = 512
+"""Walks of fewer bytes count for nothing beside the rest of a document's cost."""
 _KEPT_ROOM = 1 << 16
 """Most bytes of a buffer that is kept for reuse."""
 
@@ -178,6 +181,7 @@ class PathSource(Source):
         name: bytes
         at: cython.Py_ssize_t
         depth: cython.Py_ssize_t
+        walked: cython.Py_ssize_t
         for depth in range(len(self._names)):
             if result.code != OBJECT:
                 if result.code == ARRAY and self._through:
@@ -186,6 +190,9 @@ class PathSource(Source):
                 return 0
             name = self._names[depth]
             at = find(result.raw, result.at, result.end, name)
+            walked = (result.end if at < 0 else at) - result.at
+            if walked > _SHORT_WALK:
+                spend(walked >> WALKED_SHIFT)
             if at < 0:
                 result.code = 0
                 return 0
@@ -202,7 +209,7 @@ class PathSource(Source):
         out = self._out
         out.clear()
         self._put_members(result.raw, result.at, result.end, depth)
-        spend(out.size)
+        spend(out.size + ((result.end - result.at) >> WALKED_SHIFT))
         result.put(ARRAY, out.contents())
         if out.size > _KEPT_ROOM:
             self._out = None
@@ -342,4 +349,5 @@ class DocumentSource(Source):
                 out.put(result.code)
                 out.put_bytes(self._names[position])
                 out.put_part(result.raw, result.at, result.end)
+        spend(out.size)
         return result.put(OBJECT, enclosed(out.contents()))

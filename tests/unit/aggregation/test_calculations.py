@@ -11,6 +11,7 @@ from bson import Decimal128, Int64, MaxKey, MinKey
 
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
+from docstore.bson import allowance
 from docstore.errors import CommandError
 from docstore.query.context import PLAIN
 
@@ -276,3 +277,28 @@ def test_what_binds_variables_is_calculated_by_the_kernel() -> None:
     assert parsed.calculation is not None
     found = parsed.evaluate(Scope(bson.encode({"a": [{"q": 1}, {"q": 2}], "n": 10})))
     assert found == (4, bson.encode({"0": 11, "1": 12}))
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        {"$size": "$a"}, {"$in": [-1, "$a"]}, {"$arrayElemAt": ["$a", -1]}, {"$last": "$a"}, {"$eq": ["$d", "$d"]},
+        {"$indexOfArray": ["$a", -1]}, {"$max": "$a"}, {"$isArray": {"$slice": ["$a", 1]}}, "$o.nowhere", "$d.nowhere",
+        "$d.x.nowhere", {"$let": {"vars": {"v": "$o"}, "in": "$$v.nowhere"}},
+    ],
+)  # fmt: skip
+def test_what_is_walked_is_metered_however_small_the_result(operator: Any) -> None:
+    """So that a request of many such operators is interrupted, and lets others run."""
+    count, times = 4000, 100
+    document = {
+        "a": list(range(count)), "o": {f"f{n}": n for n in range(count)}, "d": [{"x": n} for n in range(count)],
+    }  # fmt: skip
+    before = allowance.looks()
+    outcome([operator] * times, document)
+    assert allowance.looks() - before >= times * 11 * count // 8 // allowance.QUANTUM // 2
+
+
+def test_many_small_operators_are_metered() -> None:
+    before = allowance.looks()
+    outcome([{"$add": ["$x", 1]}] * 5000, {"x": 1})
+    assert allowance.looks() > before

@@ -31,6 +31,11 @@ SYSTEM = collection("shop", "system.js")
         (ALL_DATABASES, [C, database("shop")], [SYSTEM, collection("local", "x"), database("config"), CLUSTER]),
         (collection("", "orders"), [C, collection("b", "orders")], [collection("shop", "x"), database("shop")]),
         (collection("", "system.js"), [SYSTEM], [C]),
+        (
+            ALL_DATABASES,
+            [ALL_DATABASES],
+            [collection("", "orders"), collection("", "oplog.rs"), collection("", "system.js")],
+        ),
         (CLUSTER, [CLUSTER], [C, database("shop")]),
         (EVERYTHING, [C, SYSTEM, CLUSTER, database("local"), collection("local", "x")], []),
         (
