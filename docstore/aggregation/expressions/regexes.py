@@ -18,7 +18,7 @@ from docstore.aggregation.expressions.model import (
 from docstore.bson.build import array_value, document_from
 from docstore.bson.walk import OBJECT, REGEX, STRING, Value, elements
 from docstore.errors import CommandError
-from docstore.query.filter.regex import compile_pattern
+from docstore.query.filter.regex import CompiledPattern, compile_pattern
 from docstore.query.value.values import FALSE, NULL_VALUE, TRUE, int32_value, regex_of, string_value, text_of, type_name
 
 
@@ -62,7 +62,7 @@ def _parameters(name: str, value: Value, parsing: Parsing) -> dict[str, Expressi
     return arguments
 
 
-def _pattern(name: str, regex: Value | None, options: Value | None, has_options: bool) -> pcre2.Pattern[str] | None:
+def _pattern(name: str, regex: Value | None, options: Value | None, has_options: bool) -> CompiledPattern | None:
     """Return the compiled pattern; None if a parameter is null."""
     if regex is None or is_nullish(regex):
         return None
@@ -91,7 +91,7 @@ def _pattern(name: str, regex: Value | None, options: Value | None, has_options:
         raise CommandError(51111 if error.code == 51091 else error.code, f"{name}: {error.message}") from None
 
 
-def _matches(pattern: pcre2.Pattern[str], text: str) -> Iterator[pcre2.Match[str]]:
+def _matches(pattern: CompiledPattern, text: str) -> Iterator[pcre2.Match[str]]:
     """Yield the matches from the left. After an empty match the next starts one character later; none starts at the
     end.
     """

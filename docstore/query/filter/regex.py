@@ -2,7 +2,7 @@
 
 - Options are MongoDB's `i m s x u`.
 - `\\d \\w \\b` and the POSIX classes are ASCII; caseless comparison of letters follows Unicode.
-- A search that exceeds the match limit does not match, so a hostile pattern costs bounded time per document.
+- A search that exceeds the match limit does not match; what the limit does not count is charged to the request.
 - Python's `re`, several times faster, replaces PCRE2 if it provably means the same and backtracks at most linearly.
   This holds for plain characters, dots, anchors and one `.*` after `^`, with no option but `s`.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from sys import maxsize
 from typing import NamedTuple, cast
 
 import pcre2
@@ -24,7 +25,9 @@ Search = Callable[[str], bool]
 """Returns a truthy value if a string matches."""
 
 MATCH_LIMIT = 100_000
-"""Most backtracking steps for a string (about 2 ms)."""
+"""Most backtracking steps from one place of a string (about 2 ms)."""
+MAX_STEPS = 1_000_000
+"""Most steps of an interpreted search; then it does not match."""
 
 _FLAGS = {
     "i": pcre2.IGNORECASE,
@@ -42,6 +45,19 @@ _LITERAL_PREFIX = re.compile(rf"(?:{_CHARACTER})+")
 
 _PER_PATTERN = 2048
 """Units of work charged for compiling one, in bytes of values."""
+_WALKING = re.compile(r"\\[1-9gk]|\(\?(?:[=!>&(*R0-9+-]|<[=!*]|P[=>])|\(\*|[*+?}]\+")
+"""Back references, lookarounds, atomic groups, recursion, conditions, verbs and possessive quantifiers."""
+_COUNTED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_MOST_COUNTED = 100
+"""The product of the counts of a pattern's repetitions from which on a search is charged."""
+_MAX_FREE_COST = 20_000
+"""Letters of such a pattern times letters of a text that are searched without charge: less than a few milliseconds."""
+_PER_STEP = 64
+_GO_ON, _GIVE_UP = int(pcre2.CalloutReturn.PASS), int(pcre2.CalloutReturn.ABORT)
+_TEXT_SHIFT = 3
+_AUTO_CALLOUT = 4
+"""PCRE2_AUTO_CALLOUT, which the library has no name for."""
+_STACK = "JIT stack limit"
 
 
 @lru_cache(maxsize=512)
@@ -62,22 +78,80 @@ def _check(pattern: str, options: str) -> None:
         raise CommandError(Code.BadValue, "Regular expression cannot contain an embedded null byte")
 
 
-@lru_cache(maxsize=512)
-def compile_pattern(pattern: str, options: str) -> pcre2.Pattern[str]:
-    """Return the compiled pattern, whose searches raise pcre2.LibraryError at the match limit. Errors as
-    `compile_regex`.
+class CompiledPattern:
+    """A pattern. Searches raise pcre2.LibraryError at the match limit.
+
+    The limit counts what a search tries again, not what it walks meanwhile: a lookaround, a back reference or a counted
+    repetition walks a long text at each place. Where that may take long, or machine code finds its stack too small,
+    the search is interpreted and charged step by step (`docstore.bson.allowance`), so that it is interrupted with its
+    request.
     """
-    _check(pattern, options)
-    flags = pcre2.ASCII
-    for letter in options:
-        flags |= _FLAGS[letter]
-    limited_pattern = f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}"
-    try:
-        return pcre2.compile(limited_pattern, flags)
-    except pcre2.PatternError as error:
-        raise CommandError(51091, f"Regular expression is invalid: {str(error).partition('; ')[2]}") from None
-    except pcre2.LibraryError:  # a good pattern beyond what the compiler to machine code takes
-        return pcre2.compile(limited_pattern, flags, jit=False)
+
+    __slots__ = ("_flags", "_long_text", "_search", "_source")
+
+    def __init__(self, pattern: str, options: str) -> None:
+        _check(pattern, options)
+        self._flags = pcre2.ASCII
+        for letter in options:
+            self._flags |= _FLAGS[letter]
+        self._source = f"(*LIMIT_MATCH={MATCH_LIMIT}){pattern}"
+        self._long_text = _MAX_FREE_COST // (len(pattern) + 1) if _walks_unlimited(pattern) else maxsize
+        self._search = self._compiled().search
+
+    def _compiled(self) -> pcre2.Pattern[str]:
+        try:
+            return pcre2.compile(self._source, self._flags)
+        except pcre2.PatternError as error:
+            raise CommandError(51091, f"Regular expression is invalid: {str(error).partition('; ')[2]}") from None
+        except pcre2.LibraryError:  # a good pattern beyond what the compiler to machine code takes
+            return pcre2.compile(self._source, self._flags, jit=False)
+
+    def search(self, text: str, at: int = 0) -> pcre2.Match[str] | None:
+        """Return the first match that begins at the character `at` or behind it."""
+        if len(text) < self._long_text:
+            try:
+                return self._search(text, at)
+            except pcre2.LibraryError as error:
+                if _STACK not in str(error):
+                    raise
+        return self._search_in_steps(text, at)
+
+    def _search_in_steps(self, text: str, at: int) -> pcre2.Match[str] | None:
+        """Search, charging each step for the text that it may walk. Errors: those of the charge."""
+        failure: BaseException | None = None
+        steps = 0
+        cost = _PER_STEP + (len(text) >> _TEXT_SHIFT)
+
+        def charge(_step: object) -> int:
+            nonlocal failure, steps
+            steps += 1
+            try:
+                spend(cost)
+            except BaseException as error:
+                failure = error
+            return _GIVE_UP if failure is not None or steps > MAX_STEPS else _GO_ON
+
+        stepping = pcre2.compile(self._source, self._flags | _AUTO_CALLOUT, jit=False, callout=charge)
+        try:
+            return stepping.search(text, at)
+        except pcre2.LibraryError:
+            if failure is not None:
+                raise failure from None
+            raise
+
+
+def _walks_unlimited(pattern: str) -> bool:
+    """Return whether a search may walk much text that the match limit does not count."""
+    if _WALKING.search(pattern):
+        return True
+    product = 1
+    for least, most in _COUNTED.findall(pattern):
+        product *= min(int(most or least), _MOST_COUNTED) or 1
+    return product >= _MOST_COUNTED
+
+
+compile_pattern = lru_cache(maxsize=512)(CompiledPattern)
+"""Return the compiled pattern. Errors as `compile_regex`."""
 
 
 def _bounded(search: Callable[[str], object]) -> Search:
