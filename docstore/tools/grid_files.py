@@ -98,15 +98,20 @@ class Files:
             click.echo(f"{grid_file.filename}\t{grid_file.length}")
 
     def _add(self, name: str, identity: Any) -> None:
-        if self.replace:
-            self._delete(name)
         metadata = None if self.kind is None else {"contentType": self.kind}
         with self._source(name) as source:
             self.terminal.say(f"adding gridFile: {name}")
+            # Old files of the name go once the new one is there, but for one with its `_id`.
+            old = [grid_file._id for grid_file in self.bucket.find({"filename": name})] if self.replace else []
             if identity is None:
                 self.bucket.upload_from_stream(name, source, metadata=metadata)
             else:
+                if identity in old:
+                    old.remove(identity)
+                    self.bucket.delete(identity)
                 self.bucket.upload_from_stream_with_id(identity, name, source, metadata=metadata)
+            for old_identity in old:
+                self.bucket.delete(old_identity)
         self.terminal.say(f"added gridFile: {name}")
 
     def _delete(self, name: str) -> None:

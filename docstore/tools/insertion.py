@@ -1,7 +1,8 @@
 """Inserts documents into a collection in batches.
 
 Workers send several batches at once while the next is read. In order, one batch is under way at a time, and the first
-refused document ends the work. Otherwise refused documents are reported, counted and skipped.
+refused document ends the work. Otherwise documents that are there already, or that the collection's validator refuses,
+are reported, counted and skipped; any other refusal ends the work, since it says nothing of the document.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from docstore.tools.terminal import Terminal, ToolFailed
 
 MOST_DOCUMENTS = 10_000
 _BYTES = 16 << 20
+_OF_DOCUMENTS = frozenset((121, 11000, 11001, 12582))
+"""Codes of a failed validation, and of a key that is there already."""
 _TOLD = 10
 """The number of refusals of a batch that are reported singly."""
 
@@ -128,7 +131,9 @@ def insert(
 
 
 def refusals(details: Mapping[str, Any] | None, terminal: Terminal, *, in_order: bool) -> Counts:
-    """Return the counts of a bulk write that failed in part. Errors: Refused, in order or without acknowledgement."""
+    """Return the counts of a bulk write that failed in part. Errors: Refused, in order, without acknowledgement, and
+    where a document was refused for what it has nothing to do with, as a full disk.
+    """
     reply = details or {}
     refused = reply.get("writeErrors", ())
     done = sum(reply.get(name, 0) for name in ("nInserted", "nModified", "nUpserted", "nRemoved"))
@@ -137,6 +142,9 @@ def refusals(details: Mapping[str, Any] | None, terminal: Terminal, *, in_order:
         raise Refused(counts, f"write concern: {reply['writeConcernErrors'][0]['errmsg']}")
     if in_order and refused:
         raise Refused(counts, refused[0]["errmsg"])
+    for write_error in refused:
+        if write_error.get("code") not in _OF_DOCUMENTS:
+            raise Refused(counts, write_error["errmsg"])
     for write_error in refused[:_TOLD]:
         terminal.say(f"continuing through error: {write_error['errmsg']}")
     if len(refused) > _TOLD:

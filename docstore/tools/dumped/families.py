@@ -23,8 +23,10 @@ TYPE = "columnFamily"
 KEYSPACE = "keyspace"
 """The field of a collection's options that makes it a column family or the description of a keyspace."""
 
-_ROWS = 100
-_COLUMNS = 1000
+_PAGES = ((100, 1000), (25, 1000), (6, 1000), (2, 1000), (2, 100), (2, 10), (2, 2))
+"""Rows of a page, and columns of each. A page begins with the last row of the one before, a slice with a column."""
+_NO_TTL = {"ttl": 0}
+"""What lives for ever does so whatever the family's default is."""
 _MUTATIONS = 1000
 _BYTES = 4 << 20
 _CONSISTENCY = "QUORUM"
@@ -69,28 +71,30 @@ class FamilyReading:
     def batches(self) -> Iterator[bytes]:
         """Documents behind each other. Errors: PyMongoError."""
         start: Any = ""
-        count = _ROWS
+        size = 0
         while True:
+            count, columns = _PAGES[size]
             try:
-                rows = self._rows(start, count)
+                rows = self._rows(start, count, columns)
             except OperationFailure:
-                # Fewer rows may fit into a reply, where it was too large.
-                if count == 1:
+                # Less may fit into a reply, where it was too large.
+                if size == len(_PAGES) - 1:
                     raise
-                count = max(2, count // 4) if count > 2 else 1
+                size += 1
                 continue
             new = rows[1:] if rows and start != "" and rows[0]["key"] == start else rows
             for row in new:
-                yield from self._parts(row)
+                yield from self._parts(row, columns)
             if not new:
                 return
             start = rows[-1]["key"]
+            size = max(size - 1, 0)
 
-    def _rows(self, start: Any, count: int) -> list[dict[str, Any]]:
+    def _rows(self, start: Any, count: int, columns: int) -> list[dict[str, Any]]:
         reply = self._command(
             {
                 "wcGetRangeSlices": self._family,
-                "predicate": {"sliceRange": {"count": _COLUMNS}},
+                "predicate": {"sliceRange": {"count": columns}},
                 "range": {"startKey": start, "endKey": ""},
                 "count": count,
                 "excludeEmpty": True,
@@ -99,21 +103,37 @@ class FamilyReading:
         rows: list[dict[str, Any]] = reply["rows"]
         return rows
 
-    def _parts(self, row: dict[str, Any]) -> Iterator[bytes]:
-        """Yield a row, including the columns beyond the first page."""
+    def _parts(self, row: dict[str, Any], columns: int) -> Iterator[bytes]:
+        """Yield a row in documents of some megabytes, including the columns beyond the first page of `columns`."""
         kind = "columns" if "columns" in row else "superColumns"
         part = row[kind]
         while part:
-            yield encode({"key": row["key"], kind: part}, codec_options=EXACT)
-            if len(part) < _COLUMNS - 1:
+            for piece in _pieces(part):
+                yield encode({"key": row["key"], kind: piece}, codec_options=EXACT)
+            if len(part) < columns - 1:
                 return
             last = part[-1]["name"]
-            predicate = {"sliceRange": {"start": last, "count": _COLUMNS}}
+            predicate = {"sliceRange": {"start": last, "count": columns}}
             reply = self._command({"wcGetSlice": self._family, "key": row["key"], "predicate": predicate})
             part = [column for column in reply[kind] if column["name"] != last]
 
     def _command(self, command: dict[str, Any]) -> dict[str, Any]:
         return self._database.command(command | {"consistency": _CONSISTENCY}, codec_options=EXACT)
+
+
+def _pieces(columns: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield columns in lists of at most `_BYTES`, or of one."""
+    piece: list[dict[str, Any]] = []
+    size = 0
+    for column in columns:
+        length = len(encode(column, codec_options=EXACT))
+        if piece and size + length > _BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(column)
+        size += length
+    if piece:
+        yield piece
 
 
 def make_family(database: Database[Any], family: str, options: dict[str, Any], *, drop: bool) -> bool:
@@ -131,11 +151,12 @@ def write_rows(database: Database[Any], family: str, documents: Sequence[RawBSON
     size = 0
     for document in documents:
         for mutation in _mutations(family, decode(document.raw, EXACT)):
-            mutations.append(mutation)
-            if len(mutations) == _MUTATIONS or size >= _BYTES:
+            length = len(encode(mutation, codec_options=EXACT))
+            if mutations and (len(mutations) == _MUTATIONS or size + length > _BYTES):
                 _mutate(database, mutations)
                 mutations, size = [], 0
-        size += len(document.raw)
+            mutations.append(mutation)
+            size += length
     if mutations:
         _mutate(database, mutations)
     return Counts(len(documents))
@@ -144,9 +165,11 @@ def write_rows(database: Database[Any], family: str, documents: Sequence[RawBSON
 def _mutations(family: str, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     path = {"columnFamily": family, "key": row["key"]}
     for column in row.get("columns", ()):
-        yield path | {"insert": column}
+        yield path | {"insert": _NO_TTL | column}
     for column in row.get("superColumns", ()):
-        yield path | {"insertSuper": {"name": column["name"], "columns": column["columns"]}}
+        yield path | {
+            "insertSuper": {"name": column["name"], "columns": [_NO_TTL | each for each in column["columns"]]}
+        }
 
 
 def _mutate(database: Database[Any], mutations: list[dict[str, Any]]) -> None:

@@ -89,7 +89,9 @@ class Restoration:
         is_view, is_series = (origin.metadata.get("type") == kind for kind in ("view", SERIES))
         if not (self.manner.with_options or is_view or is_series):
             options = {}
-        if not _create(database, collection, options) and not is_view:
+        is_new = _create(database, collection, options)
+        _check_still_there(namespace, done, is_new=is_new)
+        if not is_new and not is_view:
             self.terminal.say(f"restoring to existing collection {namespace} without dropping")
         form = self.manner.index_form
         indexes = {
@@ -107,7 +109,9 @@ class Restoration:
         self, origin: Origin, database: Database[RawBSONDocument], family: str, done: int | None, *, drop: bool
     ) -> Filling:
         """Create the column family of a dump."""
-        if not make_family(database, family, origin.metadata.get("options", {}), drop=drop):
+        is_new = make_family(database, family, origin.metadata.get("options", {}), drop=drop)
+        _check_still_there(f"{database.name}.{family}", done, is_new=is_new)
+        if not is_new:
             self.terminal.say(f"restoring to existing column family {database.name}.{family} without dropping")
         return self._noted(
             FamilyFilling(self, database.get_collection(family), f"{database.name}.{family}", done), done
@@ -233,3 +237,12 @@ def _create(database: Database[RawBSONDocument], collection: str, options: dict[
             raise
         return False
     return True
+
+
+def _check_still_there(namespace: str, done: int | None, *, is_new: bool) -> None:
+    """Refuse to go on behind documents that are gone. Errors: ToolFailed. `done`: as the record says."""
+    if done and is_new:
+        raise ToolFailed(
+            f"{namespace} has to be begun anew: by the record it had {done} documents, and the server does not have it"
+            " (another server, or it was dropped); restore without --resumeFile"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,3 +62,41 @@ def test_names_inside_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     files("a/b", "..c", "d..").get_regex([".*"])
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["..c", "b", "d.."]
+
+
+class Replacing(Bucket):
+    """A bucket with one file, which logs what is done to it."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__("name")
+        self.log: list[str] = []
+        self._fails = fails
+
+    def find(self, _condition: Any) -> Any:
+        return [SimpleNamespace(_id=7)]
+
+    def delete(self, identity: Any) -> None:
+        self.log.append(f"delete {identity}")
+
+    def upload_from_stream(self, _name: str, _source: Any, metadata: Any) -> None:
+        self.log.append("upload")
+        if self._fails:
+            raise OSError("the disk is full")
+
+
+def replace(bucket: Any, local: Path) -> None:
+    Files(bucket, Terminal(quiet=True), str(local), replace=True, kind=None).put(["name"])
+
+
+def test_a_stored_file_is_replaced_once_the_new_one_is_there(tmp_path: Path) -> None:
+    bucket = Replacing()
+    with pytest.raises(FileNotFoundError):
+        replace(bucket, tmp_path / "missing")
+    assert bucket.log == []
+    (tmp_path / "local").write_bytes(b"new")
+    failing = Replacing(fails=True)
+    with pytest.raises(OSError, match="full"):
+        replace(failing, tmp_path / "local")
+    assert failing.log == ["upload"]
+    replace(bucket, tmp_path / "local")
+    assert bucket.log == ["upload", "delete 7"]
