@@ -241,6 +241,7 @@ class Context:
     * `help_asked`: reply with the command's help instead of running it.
     * `begun_progress`: its progress, if any; most requests have none.
     * `admitted`: the privileges it needed, if the command's declared privilege does not determine them.
+    * `identity`, `session_owner`: the user as which it was admitted, and the digest of who owns its sessions.
     """
 
     def __init__(
@@ -278,6 +279,8 @@ class Context:
         self.help_asked = False
         self.begun_progress: RequestProgress | None = None
         self.admitted: tuple[Need, ...] | None = None
+        self.identity = connection.identity
+        self.session_owner = connection.session_owner
         self._body: dict[str, Any] | None = None
         for name, value in fields.items():
             setattr(self, name, value)
@@ -312,6 +315,8 @@ class Context:
         copy.help_asked = self.help_asked
         copy.begun_progress = self.begun_progress
         copy.admitted = self.admitted
+        copy.identity = self.identity
+        copy.session_owner = self.session_owner
         copy._body = None
         return copy
 
@@ -384,8 +389,14 @@ class Context:
     @property
     def owner(self) -> UserName | None:
         """The owner of its cursors and operations; None without access control."""
-        identity = self.connection.identity
+        identity = self.identity
         return identity.user.name if identity is not None and self.services.access.enabled else None
+
+    @cython.ccall
+    def identify(self) -> None:
+        """Make the connection's user that of the request, to its end: the connection may be logged out meanwhile."""
+        self.identity = self.connection.identity
+        self.session_owner = self.connection.session_owner
 
     def admit(self, needs: tuple[Need, ...]) -> None:
         """Record the privileges the request needed, for cursors that outlive it."""

@@ -283,7 +283,7 @@ class Dispatcher:
         time = context.cluster_time
         if time is not None and time != self._last_cluster_time and observe(time, context, self._gossip.cluster_time):
             self._last_cluster_time = time
-        if context.session is not None and (context.connection.identity is not None or not services.access.enabled):
+        if context.session is not None and (context.identity is not None or not services.access.enabled):
             # Unauthenticated clients leave no session behind.
             services.sessions.touch(context.session.lsid, context.started)
         if services.switches.require_api_version and context.api_version is None:

@@ -69,7 +69,8 @@ def refusal_of_unreadable(
 
 def admit(access: AccessControl, context: Context, arguments: Arguments) -> Awaitable[None] | None:
     """Admit a request, at once (None) or after its user has been reloaded. Errors: Unauthorized."""
-    identity = context.connection.identity
+    context.identify()
+    identity = context.identity
     command = context.command
     if (
         identity is not None
@@ -126,7 +127,8 @@ def _remember(identity: Identity, decision: object) -> None:
 
 async def _admit_anew(access: AccessControl, context: Context, arguments: Arguments) -> None:
     await current(context.connection, access)
-    identity = context.connection.identity
+    context.identify()
+    identity = context.identity
     if identity is None:
         await _admit_nobody(access, context, arguments)
         return
@@ -197,5 +199,5 @@ def privileges_of(context: Context) -> Privileges | None:
     """Return the privileges of the request's user; None if access control is off."""
     if not context.services.access.enabled:
         return None
-    identity = context.connection.identity
+    identity = context.identity
     return Privileges() if identity is None else identity.user.privileges

@@ -66,7 +66,7 @@ def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of defining a view: a user who may read the view must be allowed to read what it shows."""
     (reading,) = on_namespace(context.namespace, "find")
-    identity = context.connection.identity
+    identity = context.identity
     if identity is not None and identity.user.privileges.allow(reading.resource, reading.action):
         yield from pipeline_needs(f"{context.db}.{view_on}", arguments["pipeline"] or ())
 
@@ -92,7 +92,7 @@ def rename_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 def _may_rename_within(context: Context, source: str, target: str) -> bool:
     """True if the right to rename in a database suffices for these two names and this user."""
     (db, name), (target_db, target_name) = split_namespace(source), split_namespace(target)
-    identity = context.connection.identity
+    identity = context.identity
     if identity is None or db != target_db or name.startswith("system.") or target_name.startswith("system."):
         return False
     privileges = identity.user.privileges
@@ -117,7 +117,7 @@ def list_collections_needs(context: Context, arguments: Arguments) -> Iterable[N
     """Return the needs of listCollections; none for the names of the user's own collections, which the handler
     selects.
     """
-    identity = context.connection.identity
+    identity = context.identity
     own = arguments["authorizedCollections"] and arguments["nameOnly"]
     if own and identity is not None and identity.user.privileges.on_any_in(context.db):
         return ()
@@ -135,7 +135,7 @@ def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]
     cursors, owner = context.services.cursors, context.owner
     if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in paced(arguments["cursors"] or ())):
         return ()
-    identity = context.connection.identity
+    identity = context.identity
     if identity is not None and identity.user.privileges.allow(CLUSTER, "killAnyCursor"):
         return ()
     return on_namespace(context.namespace, "killAnyCursor")
@@ -235,7 +235,7 @@ def cql_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     if first in _CQL_DEFINES and second in ("keyspace", "schema"):
         yield Need("dropDatabase" if first == "drop" else "createCollection", ALL_DATABASES)
         return
-    actions, identity = _actions_of(first), context.connection.identity
+    actions, identity = _actions_of(first), context.identity
     if first in _CQL_BY_TABLE and identity is not None:
         privileges = identity.user.privileges
         if any(privileges.on_any_in(db, *actions) for db in databases):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity
 from docstore.commands.client_connection import ClientConnection
@@ -53,12 +55,19 @@ def keep_apart(connection: ClientConnection) -> None:
             connection.opened.forget()
 
 
-def check_owner(connection: ClientConnection, lsid: bytes) -> None:
+class Client(Protocol):
+    """A connection, or a request of it."""
+
+    identity: Identity | None
+    session_owner: bytes
+
+
+def check_owner(client: Client, lsid: bytes) -> None:
     """Refuse a session of another user. Errors: Unauthorized."""
-    owner = connection.session_owner
+    owner = client.session_owner
     if lsid[16:] == owner or owner == NO_USER_DIGEST:
         return
-    identity = connection.identity
+    identity = client.identity
     if identity is None or not identity.user.privileges.allow(CLUSTER, "impersonate"):
         raise CommandError(Code.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
 

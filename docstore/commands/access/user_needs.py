@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _user(context: Context) -> User | None:
-    identity = context.connection.identity
+    identity = context.identity
     return None if identity is None else identity.user
 
 

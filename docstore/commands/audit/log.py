@@ -30,6 +30,7 @@ from docstore.kernel.match.predicate import Predicate
 from docstore.security.names import SYSTEM
 
 if TYPE_CHECKING:
+    from docstore.commands.access.identity import Identity
     from docstore.commands.client_connection import ClientConnection
     from docstore.commands.context import Context
 
@@ -63,11 +64,20 @@ class AuditLog:
         self, connection: ClientConnection | None, kind: str, parameters: Mapping[str, Any], result: int = 0
     ) -> None:
         """Write an event of that client; None: of the process itself."""
+        self._note(connection, None if connection is None else connection.identity, kind, parameters, result)
+
+    def _note(
+        self,
+        connection: ClientConnection | None,
+        identity: Identity | None,
+        kind: str,
+        parameters: Mapping[str, Any],
+        result: int,
+    ) -> None:
         if kind == "shutdown":
             if self._ended:
                 return
             self._ended = True
-        identity = None if connection is None else connection.identity
         user = None if identity is None else identity.user
         message = bson.encode(
             {
@@ -92,12 +102,13 @@ class AuditLog:
         if code == Code.Unauthorized:
             self._authorization(context, code)
         elif self.authorization_success and command.privilege.resource is not Resource.NONE:
-            identity = context.connection.identity
+            identity = context.identity
             if context.services.access.enabled and identity is not None and identity.user.name != SYSTEM:
                 self._authorization(context, 0)
         shape = (EVENTS if code == 0 else FAILURES.get(code, {})).get(command.name)
         if shape is not None:
-            self.note(context.connection, *shape(context, body), code)
+            kind, parameters = shape(context, body)
+            self._note(context.connection, context.identity, kind, parameters, code)
 
     def client_metadata(self, connection: ClientConnection, metadata: bytes) -> None:
         """Write the metadata of the client's handshake."""
@@ -131,7 +142,7 @@ class AuditLog:
             "ns": context.namespace or context.db,
             "args": document_to_python(context.redacted_request),
         }
-        self.note(context.connection, "authCheck", parameters, code)
+        self._note(context.connection, context.identity, "authCheck", parameters, code)
 
     def _uuid_of(self, connection: ClientConnection | None) -> uuid.UUID:
         return self._process if connection is None else uuid.uuid5(self._process, str(connection.id))

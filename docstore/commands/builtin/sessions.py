@@ -18,7 +18,7 @@ _KILL_ANY = Privilege("killAnySession", Resource.CLUSTER)
 
 def start_session(context: Context, _arguments: Arguments) -> Result:
     """Return a new session id, for shells; drivers create their own."""
-    lsid = context.services.sessions.start(context.connection.session_owner)
+    lsid = context.services.sessions.start(context.session_owner)
     return {"id": lsid_document(lsid), "timeoutMinutes": TIMEOUT_MINUTES}
 
 

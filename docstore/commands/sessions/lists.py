@@ -16,7 +16,7 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
 
     Errors: FailedToParse above `most` of them, Unauthorized for a session of another user.
     """
-    command, owner = context.command.name, context.connection.session_owner
+    command, owner = context.command.name, context.session_owner
     documents = documents or []
     if most is not None and len(documents) > most:
         raise CommandError(Code.FailedToParse, f"{command} takes at most {most} sessions, not {len(documents)}")
@@ -25,7 +25,7 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
         lsids = set()
         for raw in paced(documents):
             lsid = parse_lsid(OBJECT, raw, field=f"{command}.{command}", owner=owner)
-            check_owner(context.connection, lsid)
+            check_owner(context, lsid)
             lsids.add(lsid)
         return lsids
 
@@ -34,7 +34,7 @@ def lsids_of(context: Context, documents: list[bytes] | None, *, most: int | Non
 
 def kill_own(context: Context) -> None:
     """Kill the operations and cursors of the client's user's sessions; of all sessions without access control."""
-    owner = context.connection.session_owner
+    owner = context.session_owner
     everyone = owner == NO_USER_DIGEST
     own = {lsid for lsid in context.services.sessions if lsid[16:] == owner}
     if everyone or own:

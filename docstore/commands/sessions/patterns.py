@@ -80,7 +80,7 @@ def of_patterns(context: Context, documents: list[bytes]) -> list[Pattern]:
 
 
 def _check_may_impersonate(context: Context) -> None:
-    identity = context.connection.identity
+    identity = context.identity
     if context.services.access.enabled and (
         identity is None or not identity.user.privileges.allow(CLUSTER, "impersonate")
     ):

@@ -17,7 +17,7 @@ def sessions_in_use(context: Context, options: bytes) -> list[dict[str, Any]]:
 
     `users` names other users; `allUsers`, or no access control, selects all sessions.
     """
-    services, owner = context.services, context.connection.session_owner
+    services, owner = context.services, context.session_owner
     selection = document_to_python(options)
     named = [user_digest(str(user.get("user")), str(user.get("db"))) for user in selection.get("users") or ()]
     everyone = bool(selection.get("allUsers")) or owner == NO_USER_DIGEST

@@ -133,11 +133,11 @@ class CompiledPattern:
 
         stepping = pcre2.compile(self._source, self._flags | _AUTO_CALLOUT, jit=False, callout=charge)
         try:
-            return stepping.search(text, at)
-        except pcre2.LibraryError:
+            match = stepping.search(text, at)
+        finally:
             if failure is not None:
-                raise failure from None
-            raise
+                raise failure
+        return match
 
 
 def _walks_unlimited(pattern: str) -> bool:

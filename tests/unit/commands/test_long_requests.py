@@ -19,6 +19,7 @@ from docstore.bson import from_python, to_python
 from docstore.bson.allowance import spend
 from docstore.commands.access.control import AccessControl
 from docstore.commands.access.identity import Identity
+from docstore.commands.access.logins import keep_apart
 from docstore.commands.access.need import Need, on_cluster, on_database
 from docstore.commands.arguments import Arguments
 from docstore.commands.builtin.operations import COMMANDS as OPERATIONS
@@ -181,6 +182,38 @@ def test_needs_are_judged_one_by_one() -> None:
         reply = asyncio.run(reply_to(dispatcher, {"look": value}, _logged_in(privileges, 1)))
         assert reply["code"] == Code.Unauthorized
         assert derived == ["mine", "yours"]
+
+
+def test_a_request_stays_its_users_when_the_connection_is_logged_out_meanwhile() -> None:
+    """As the console's is, whose requests run side by side, or the connection of a user who is dropped."""
+    owners: list[tuple[UserName | None, bytes]] = []
+
+    def needs(context: Context, _arguments: Arguments) -> Iterator[Need]:
+        for _ in range(MANY):
+            spend(1024)
+            yield from on_database("mine", "find")
+        owners.append((context.owner, context.session_owner))
+
+    async def run(context: Context, _arguments: Arguments) -> Reply:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        owners.append((context.derived().owner, context.derived().session_owner))
+        return {}
+
+    privileges = Privileges({need.resource: (need.action,) for need in on_database("mine", "find")})
+    connection = _logged_in(privileges, 1)
+    keep_apart(connection)
+    digest = connection.session_owner
+
+    def log_out() -> None:
+        connection.identity = None
+        keep_apart(connection)
+
+    look = command("look", run, needs=needs)
+    dispatcher = dispatcher_of(look, pause=Pauses(log_out), access=AccessControl(Users(), enabled=True))
+    assert asyncio.run(reply_to(dispatcher, {"look": LONG}, connection))["ok"] == 1
+    assert connection.session_owner != digest
+    assert owners == [(UserName("u", "admin"), digest)] * 2
 
 
 def test_a_privilege_that_is_revoked_meanwhile_does_not_count() -> None:

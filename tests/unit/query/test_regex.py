@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -7,9 +8,11 @@ from bson import Regex, encode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docstore.bson import allowance
+from docstore.commands.supervision import SUPERVISION
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.parse import parse_filter
-from docstore.query.filter.regex import Literal, compile_regex, literal_of, literal_prefix
+from docstore.query.filter.regex import Literal, compile_pattern, compile_regex, literal_of, literal_prefix
 
 
 @pytest.mark.parametrize("pattern", ["^ab", "^a.*c$", "^.+b", "^a.*?", "a.c$", "x", "a\\.b", "", "^$", "^a b$"])
@@ -43,6 +46,47 @@ def test_a_pattern_that_backtracks_without_end_does_not_match_and_costs_little()
     assert not search("a" * 60 + "b")
 
     assert time.thread_time() - started < 0.5
+
+
+class Ended(Exception):
+    """The request was ended."""
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(.*)\1\d", r"(?=(.*))\1\d", r"(?=(a+))a*b\1", r"(?>a*)[bc]", r"a?+a*+[bc]", r".{0,60000}\d",
+        r"[a-b]{0,50}[a-b]{0,50}[a-b]{0,50}\d", r"(?:a|b)+[cd]", "(?=(.*))(?:" + r"\1\d|" * 500 + "x)",
+        r"(?<!x)(?1)(a*)\d",
+    ],
+)  # fmt: skip
+def test_a_search_that_walks_what_its_limit_does_not_count_ends_with_its_request(pattern: str) -> None:
+    looks = 0
+
+    def look(_spent: int) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise Ended
+
+    search = compile_regex(pattern, "")
+    allowance.install(look)
+    try:
+        started = time.thread_time()
+        with pytest.raises(Ended):
+            search("a" * 100_000 + "-1bdx")
+        assert time.thread_time() - started < 0.5
+    finally:
+        allowance.install(SUPERVISION.look)
+
+
+@pytest.mark.parametrize("pattern", [r"(\w)\1z", r"foo(?=bar)", r"x{2,500}y", r"(?>ab+)c", r"(?:a|b)+z"])
+def test_a_charged_search_finds_what_others_find(pattern: str) -> None:
+    for text in ("ffz", "foobar", "xxxy", "abbc", "abz", "nothing"):
+        long_text = "-" * 30_000 + text
+        assert compile_regex(pattern, "")(long_text) is (re.search(pattern, text) is not None)
+        found = compile_pattern(pattern, "").search(long_text, 29_000)
+        assert (found is None) is (re.search(pattern, text) is None)
 
 
 @pytest.mark.parametrize(
