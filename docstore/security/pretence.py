@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from docstore.security.names import UserName
+from docstore.security.names import EXTERNAL, UserName
 from docstore.security.scram import MECHANISMS
 
 Profile = Mapping[str, int]
@@ -32,8 +32,8 @@ class ProfileRing:
         self._profiles = [dict(profile) for _, profile in ring]
 
     def profile(self, name: UserName) -> Profile:
-        """Return the profile for an unknown name; empty if there are no users."""
-        if not self._profiles:
+        """Return the profile for an unknown name; empty if there are no users, and as for those with certificates."""
+        if not self._profiles or name.db == EXTERNAL:
             return {}
         return self._profiles[bisect_left(self._places, self._position_of(name.key)) % len(self._profiles)]
 

@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from docstore.security.names import UserName
 from docstore.security.scram import SALT_BYTES, Credential, Malformed, attributes, decoded, digest_of, unescaped
 
+MAX_FIRST_BYTES = 8192
+"""A conversation keeps its first message, and a stranger may begin one on each connection."""
+
 
 class ClientFirst:
     """The first message of a client. Errors: Malformed for an invalid message, or one with an unsupported feature:
@@ -21,6 +24,8 @@ class ClientFirst:
     """
 
     def __init__(self, payload: bytes, db: str) -> None:
+        if len(payload) > MAX_FIRST_BYTES:
+            raise Malformed("longer than any name and nonce")
         try:
             text = payload.decode()
         except UnicodeDecodeError:

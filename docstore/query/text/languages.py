@@ -21,6 +21,7 @@ from docstore.bson.allowance import spend
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.text.words import Words
 from docstore.query.text.stop_words import STOP_WORDS
+from docstore.query.value.stream_safe import stream_safe
 from docstore.query.value.values import string_value
 
 _NAMES = {
@@ -161,7 +162,8 @@ def without_diacritics(text: str) -> str:
     """Return the text without the diacritics of its letters."""
     if text.isascii():
         return text
-    decomposition = unicodedata.normalize("NFD", text)
+    # The joiners of a safe text are marks themselves.
+    decomposition = unicodedata.normalize("NFD", stream_safe(text))
     return unicodedata.normalize(
         "NFC", "".join(character for character in decomposition if unicodedata.category(character) != "Mn")
     )

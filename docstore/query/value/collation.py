@@ -24,6 +24,7 @@ from docstore.errors import Code, CommandError
 from docstore.kernel.keys.folding import AsciiWeight, TextFolding
 from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
+from docstore.query.value.stream_safe import stream_safe
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of, truncated_of
 
 VERSION = "57.1"
@@ -155,10 +156,18 @@ def _parsed(raw: bytes, where: str) -> Collation | None:
     plain = plain and specification.case_first == "off" and specification.alternate == "non-ignorable"
     return Collation(
         from_python(specification.document(backwards=backwards))[1],
-        collator.getSortKey,
+        _sort_key_of(collator),
         _ascii_weights() if plain and specification.strength <= 3 and not collator.getRules() else (),
         specification.strength,
     )
+
+
+def _sort_key_of(collator: icu.Collator) -> Callable[[str], bytes]:
+    """Return the function of a text's sort key. A collator that normalises gets texts that take it linear time."""
+    sort_key: Callable[[str], bytes] = collator.getSortKey
+    if collator.getAttribute(icu.UCollAttribute.NORMALIZATION_MODE) != icu.UCollAttributeValue.ON:
+        return sort_key
+    return lambda text: sort_key(stream_safe(text))
 
 
 _remembered = lru_cache(maxsize=32)(_parsed)
