@@ -1,7 +1,7 @@
 """A cluster of real processes under faults, and a judgement of what its clients saw.
 
     scripts/torture bombs|pings|rolling|rolling-cluster|logins
-    scripts/torture fuzz [--frames N] [--seed S]
+    scripts/torture fuzz|narrow [--frames N] [--seed S]
     scripts/torture set3|set5|shards --minutes N [--seed S] [--reference] [--judge-w1-as-majority] [--keep DIRECTORY]
 
 The run has namespaces of its own for network, mounts and processes (made with `unshare`; who is not root gets a user
@@ -12,8 +12,9 @@ Exit status 1 when there was an anomaly.
 
 `bombs` throws the small requests that ask for much at a node and at a router, with pings; `pings` measures how long the
 members of a set keep others waiting while they roll back, copy, build and drop; `fuzz` sends broken and odd messages to
-a node with users, as a stranger and as one who may read; `rolling` brings key files, access control and encryption to a
-set that is written to, `rolling-cluster` to a cluster; `logins` measures whether the time of a failed login tells who
+a node with users, as a stranger and as one who may read; `narrow` sends what users with few privileges may ask for to a
+real server and to ours, a node and a router, and compares; `rolling` brings key files, access control and encryption to
+a set that is written to, `rolling-cluster` to a cluster; `logins` measures whether the time of a failed login tells who
 there is. These do without namespaces.
 """
 
@@ -31,9 +32,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from scripts import reference
 from tests.torture.bombs import throw_bombs
 from tests.torture.fuzz import fuzz
 from tests.torture.logins import measure_logins
+from tests.torture.narrow import ask_for_few
 from tests.torture.pings import measure_pings
 from tests.torture.report import Report
 from tests.torture.rolling import Topology, a_cluster, a_set, roll
@@ -62,6 +65,9 @@ def main() -> int:
     if arguments.configuration == "fuzz":
         with tempfile.TemporaryDirectory(prefix="docstore-fuzz-") as made:
             return _fuzz(Path(made), arguments)
+    if arguments.configuration == "narrow":
+        with tempfile.TemporaryDirectory(prefix="docstore-narrow-") as made:
+            return _ask_for_few(arguments.keep or Path(made), arguments)
     if arguments.configuration == "logins":
         with tempfile.TemporaryDirectory(prefix="docstore-logins-") as made:
             return 1 if any(abs(each.z) > TOLD_APART for each in measure_logins(Path(made), SAMPLES)) else 0
@@ -91,6 +97,16 @@ def _fuzz(directory: Path, arguments: Any) -> int:
     return 1 if found.wrong else 0
 
 
+def _ask_for_few(directory: Path, arguments: Any) -> int:
+    if not reference.is_there():
+        print("narrow compares with a real server: DOCSTORE_REFERENCE names none", file=sys.stderr)
+        return 2
+    print(f"narrow, {arguments.frames} requests, seed {arguments.seed}", flush=True)
+    found = ask_for_few(directory, arguments.frames, arguments.seed)
+    print(found)
+    return 1 if found.wrong else 0
+
+
 def _roll(directory: Path, topology: Topology) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     found = roll(directory, topology)
@@ -116,8 +132,10 @@ def namespaces() -> list[str]:
 
 def _arguments() -> Any:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("configuration", choices=sorted((*MEMBERS, *ROLLED, "bombs", "pings", "fuzz", "logins")))
-    parser.add_argument("--frames", type=int, default=1_000_000, help="messages of `fuzz` [%(default)s]")
+    parser.add_argument(
+        "configuration", choices=sorted((*MEMBERS, *ROLLED, "bombs", "pings", "fuzz", "narrow", "logins"))
+    )
+    parser.add_argument("--frames", type=int, default=1_000_000, help="messages of `fuzz` and `narrow` [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--reference", action="store_true", help="run on what DOCSTORE_REFERENCE starts")
@@ -142,8 +160,8 @@ def _enter(arguments: Any, directory: Path) -> int:
 
 
 def _run(arguments: Any, directory: Path) -> int:
-    reference = os.environ.get("DOCSTORE_REFERENCE") if arguments.reference else None
-    if arguments.reference and (reference is None or arguments.configuration == "shards"):
+    program = os.environ.get("DOCSTORE_REFERENCE") if arguments.reference else None
+    if arguments.reference and (program is None or arguments.configuration == "shards"):
         print("a reference is for sets, where DOCSTORE_REFERENCE names one", file=sys.stderr)
         return 2
     plan = Plan(
@@ -151,7 +169,7 @@ def _run(arguments: Any, directory: Path) -> int:
         seconds=arguments.minutes * 60,
         seed=arguments.seed,
         directory=directory,
-        reference=reference,
+        reference=program,
         judge_w1_as_majority=arguments.judge_w1_as_majority,
         proxied=arguments.proxy,
     )

@@ -6,8 +6,8 @@ DOCSTORE_RANDOM_SEED and DOCSTORE_RANDOM_CASES say which and how many of each us
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import bson
 import pymongo
 import pytest
-from bson.binary import Binary
 
 from docstore.commands.access.logins import keep_apart
 from docstore.commands.access.logins import log_in as identify
@@ -24,9 +23,12 @@ from docstore.commands.limits import FACES
 from docstore.errors import Code
 from docstore.security.names import UserName
 from docstore.security.scram import SHA_1
-from docstore.security.scram_client import conversation
-from docstore.wire.message import Message, encode_message
-from tests.differential.narrow_users import USERS, Document, Requests, encode
+from docstore.wire.message import Message
+from tests.differential.narrow.documents import encode
+from tests.differential.narrow.judge import is_stricter, lets_in
+from tests.differential.narrow.requests import Requests
+from tests.differential.narrow.users import DATA, USERS, users_made
+from tests.harness.raw_client import RawClient
 from tests.harness.reference import reference_server
 from tests.unit.mongos.local import LocalCluster
 from tests.unit.node.local import LocalNode, loop
@@ -34,61 +36,6 @@ from tests.unit.node.local import LocalNode, loop
 pytestmark = pytest.mark.reference
 SEED = int(os.environ.get("DOCSTORE_RANDOM_SEED", "1"))
 CASES = int(os.environ.get("DOCSTORE_RANDOM_CASES", "20"))
-TELLING = frozenset(
-    (Code.NamespaceNotFound, Code.NamespaceExists, Code.IndexNotFound, Code.CursorNotFound, Code.InternalError, 11000)
-)
-"""Codes of refusals by which one learns what there is, or that come of carrying out."""
-
-
-class RawClient:
-    """A client of the real server that sends documents as they are."""
-
-    def __init__(self, port: int, user: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        messages = conversation(SHA_1, user, "p", b"nonce" * 5)
-        start = {"saslStart": 1, "mechanism": SHA_1, "payload": Binary(next(messages)), "$db": "admin"}
-        reply = self.send(bson.encode(start))
-        while not reply["done"]:
-            try:
-                payload = messages.send(bytes(reply["payload"]))
-            except StopIteration:
-                payload = b""
-            step = {"saslContinue": 1, "conversationId": reply["conversationId"], "payload": Binary(payload)}
-            reply = self.send(bson.encode({**step, "$db": "admin"}))
-            assert reply["ok"], reply
-
-    def send(self, body: bytes, sequences: dict[str, list[bytes]] | None = None) -> dict[str, Any]:
-        self._socket.sendall(encode_message(body, request_id=1, sequences=(sequences or {}).items()))
-        size = int.from_bytes(self._exactly(4), "little")
-        return bson.decode(self._exactly(size - 4)[17:])
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            assert part, "the real server has closed the connection"
-            data += part
-        return data
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-SETTING_UP: tuple[tuple[str, dict[str, Any]], ...] = (
-    *(
-        (db, {"insert": name, "documents": [{"_id": 1, "x": 1}]})
-        for db in ("own", "other")
-        for name in ("c", "d", "secret")
-    ),
-    ("own", {"create": "v", "viewOn": "c", "pipeline": []}),
-)
-
-
-def users_made() -> Iterator[dict[str, Any]]:
-    for name, (privileges, roles) in USERS.items():
-        yield {"createRole": f"of {name}", "privileges": privileges, "roles": []}
-        user = {"createUser": name, "pwd": "p", "roles": [*roles, f"of {name}"], "mechanisms": [SHA_1]}
-        yield user
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +47,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         with pymongo.MongoClient[dict[str, Any]]("127.0.0.1", found, username="root", password="p") as root:
             for command in users_made():
                 root.admin.command(command)
-            for db, command in SETTING_UP:
+            for db, command in DATA:
                 root[db].command(command)
         yield found
 
@@ -118,7 +65,7 @@ async def node_of(user: str) -> LocalNode:
     await node.run({"createUser": "root", "pwd": "p", "roles": ["root"], "mechanisms": [SHA_1]}, "admin")
     for command in users_made():
         await node.run(command, "admin")
-    for db, command in SETTING_UP:
+    for db, command in DATA:
         await node.run(command, db)
     await be(node, node, user)
     return node
@@ -134,17 +81,6 @@ async def be(target: LocalNode | LocalCluster, node: LocalNode, user: str) -> No
     keep_apart(target.peer)
 
 
-def lets_in(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether ours has done, or told something of, what the real server refuses for want of privileges or because a
-    field stands twice.
-    """
-    if theirs["ok"] or theirs["code"] not in (Code.Unauthorized, 40413, 40431, 40433):
-        return False
-    if ours["ok"]:
-        return True
-    return theirs["code"] == Code.Unauthorized and ours["code"] in TELLING
-
-
 @pytest.mark.parametrize("routed", [False, True], ids=["node", "router"])
 @pytest.mark.parametrize("user", USERS)
 def test_what_a_real_server_refuses_is_refused(port: int, user: str, routed: bool) -> None:
@@ -156,16 +92,23 @@ def test_what_a_real_server_refuses_is_refused(port: int, user: str, routed: boo
             await be(target, node, user)
         client, requests = RawClient(port, user), Requests(Random(f"{SEED} {user}"))
         apart, refused, stricter = [], 0, 0
-        for _ in range(CASES):
-            db, command, sequences = requests.request()
-            body = encode(Document((*command, ("$db", db))))
-            beside = {name: list(map(encode, documents)) for name, documents in sequences.items()}
+        for request in chain.from_iterable(requests.next() for _ in range(CASES)):
+            body = encode(request.body)
+            beside = {name: list(map(encode, documents)) for name, documents in request.sequences.items()}
             theirs = client.send(body, beside)
             ours = await told(target, Message(1, 0, body, beside))
             refused += theirs.get("code") == Code.Unauthorized
-            stricter += bool(theirs["ok"]) and ours.get("code") == Code.Unauthorized
+            stricter += is_stricter(ours, theirs)
             if lets_in(ours, theirs):
-                apart.append((db, command, sorted(sequences), ours.get("errmsg", "ok"), theirs.get("errmsg")))
+                apart.append(
+                    (
+                        request.db,
+                        request.command,
+                        sorted(request.sequences),
+                        ours.get("errmsg", "ok"),
+                        theirs.get("errmsg"),
+                    )
+                )
         client.close()
         return apart, refused, stricter
 
