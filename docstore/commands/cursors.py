@@ -186,10 +186,10 @@ class CursorRegistry:
             cursor.killed = True
             cursor.source.close()
 
-    def kill(self, cursor_id: int, namespace: str | None = None) -> bool:
-        """End a cursor by id, at once or at its checkin. False if there is none (on that namespace)."""
+    def kill(self, cursor_id: int) -> bool:
+        """End a cursor by id, at once or at its checkin. False if there is none."""
         cursor = self._cursors.get(cursor_id)
-        if cursor is None or cursor.killed or (namespace is not None and cursor.namespace != namespace):
+        if cursor is None or cursor.killed:
             return False
         self._end(cursor)
         return True

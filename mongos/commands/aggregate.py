@@ -8,15 +8,15 @@ from functools import partial
 import bson
 
 from docstore.aggregation.stages.write import target_of
-from docstore.bson import document_from, encoded_fields, get_field
+from docstore.bson import document_from, encoded_fields
 from docstore.bson.walk import EMPTY_DOCUMENT, OBJECT
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Result
-from docstore.commands.requests.aggregate import check_explained_concern, check_output_concern
+from docstore.commands.requests.aggregate import check_explained, check_output_concern
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.commands.sessions.transactions import check_stages
 from docstore.commands.specs.reads import AGGREGATE
-from docstore.commands.values import integer_of
 from docstore.errors import Code, CommandError
 from docstore.kernel.match.form import form_of
 from mongos.merge.aggregate_requests import request_of
@@ -43,18 +43,18 @@ async def run(context: Context, args: Arguments, begun: Begun | None) -> Result:
             Code.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument"
         )
     if args["explain"]:
-        check_explained_concern(has_write_concern=context.explicit_write_concern)
+        check_explained(args, has_write_concern=context.explicit_write_concern)
     return await at_one_time(context, partial(_run, args=args, begun=begun))
 
 
 async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result:
     if context.session is not None and context.session.transaction is not None:
         check_stages(args["pipeline"])
+    batch_size = batch_size_of(args)
     request = request_of(context, context.raw, args)
     context = context.about(request.namespace)
     if args["explain"]:
         return await explain_pipeline(context, request, "queryPlanner", context.raw)
-    batch_size = _batch_size(args["cursor"])
     if request.pipeline.is_change_stream:
         return await open_change_stream(context, request, batch_size)
     if target_of(request.pipeline) is not None:
@@ -62,16 +62,6 @@ async def _run(context: Context, args: Arguments, begun: Begun | None) -> Result
         return await write_results(context, request)
     merged = await open_pipeline(context, request, begun)
     return await first_reply(context, merged, First(batch_size, namespace=context.view or context.namespace))
-
-
-def _batch_size(cursor: bytes) -> int | None:
-    value = get_field(cursor, "batchSize")
-    if value is None:
-        return None
-    size = integer_of(*value)
-    if size < 0:
-        raise CommandError(Code.BadValue, "cursor.batchSize must not be negative")
-    return size
 
 
 def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> AskedPipeline | None:
@@ -99,12 +89,12 @@ def _prepare(context: Context, args: Arguments, targets: NamespaceTargets) -> As
         routing_field = targets.beside(names, target.shards[0]) if names else b""
         if routing_field is None:
             return None
-        opening = Opening(context, partial(merged_cursor, context), First(_batch_size(cursor)))
+        opening = Opening(context, partial(merged_cursor, context), First(batch_size_of(args)))
         return AskedPipeline(target=target, merge=opening.at_hand, add=routing_field, opening=opening)
     halves = halves_of(tuple(tail), behind_match=bool(match))
     if halves is None:
         return None
-    opening = Opening(context, partial(merged_halves, context, context.raw, halves), First(_batch_size(cursor)))
+    opening = Opening(context, partial(merged_halves, context, context.raw, halves), First(batch_size_of(args)))
     shard_cursor = _READ_HERE if halves.split.merge_stages else cursor
     extra_fields = encoded_fields(document_from([("cursor", OBJECT, shard_cursor)])) + _FROM_MONGOS + _batch_bytes()
     return AskedPipeline(

@@ -85,5 +85,8 @@ def is_plain_cursor(cursor: bytes | None) -> bool:
         return False
     if cursor == EMPTY_DOCUMENT:
         return True
-    size = get_field(cursor, "batchSize")
-    return size is not None and size[0] in (INT32, INT64) and size[1][-1] < 0x80
+    fields = elements(cursor)
+    if len(fields) != 1:
+        return False
+    [(name, code, data)] = fields
+    return name == "batchSize" and code in (INT32, INT64) and data[-1] < 0x80

@@ -130,15 +130,17 @@ def profile_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
     return on_database(context.db, "enableProfiler")
 
 
-def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
-    """Return the needs of killCursors; none for the user's own cursors and for unknown ones."""
-    cursors, owner = context.services.cursors, context.owner
-    if all(cursors.owner_of(cursor_id) in (None, owner) for cursor_id in paced(arguments["cursors"] or ())):
-        return ()
-    identity = context.identity
+def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
+    """Yield the needs of killCursors, on the namespaces of the cursors; none for the user's own and for unknown
+    cursors.
+    """
+    cursors, owner, identity = context.services.cursors, context.owner, context.identity
     if identity is not None and identity.user.privileges.allow(CLUSTER, "killAnyCursor"):
-        return ()
-    return on_namespace(context.namespace, "killAnyCursor")
+        return
+    for cursor_id in paced(arguments["cursors"] or ()):
+        cursor = cursors.get(cursor_id)
+        if cursor is not None and cursor.owner not in (None, owner):
+            yield from on_namespace(cursor.namespace, "killAnyCursor")
 
 
 def current_op_needs(_context: Context, arguments: Arguments) -> Iterable[Need]:

@@ -9,7 +9,7 @@ from docstore.bson import elements
 from docstore.bson.walk import STRING
 from docstore.commands.access.authorization import needs_of
 from docstore.commands.access.need import Need
-from docstore.commands.requests.explained import explained_command
+from docstore.commands.requests.explained import explained_arguments
 from docstore.commands.values import text_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,6 @@ def explain_needs(context: Context, arguments: Arguments) -> Iterable[Need]:
         return ()
     command = table.get(fields[0][0])
     _, code, data = fields[0]
-    _, inner = explained_command(context, arguments.value, frozenset((command.name,)))
+    _, inner = explained_arguments(context, arguments.value, frozenset((command.name,)))
     namespace = f"{context.db}.{text_of(data)}" if code == STRING else ""
     return needs_of(context.derived(command=command, namespace=namespace), inner)

@@ -13,12 +13,13 @@ from docstore.query.value.long_lists import paced
 
 
 def kill_cursors(context: Context, arguments: Arguments) -> Result:
+    """End the cursors, whatever collection the request names, as the real server does."""
     killed: list[Int64] = []
     missing: list[Int64] = []
 
     def kill() -> None:
         for cursor_id in paced(arguments["cursors"]):
-            was_open = context.services.cursors.kill(cursor_id, context.namespace)
+            was_open = context.services.cursors.kill(cursor_id)
             (killed if was_open else missing).append(Int64(cursor_id))
 
     allowing(PAUSED, kill)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from docstore.aggregation.stages.sources import TARGETS
 from docstore.bson import array_documents, elements, get_field
 from docstore.bson.walk import ARRAY, OBJECT
+from docstore.commands.arguments import Arguments
 from docstore.commands.concerns import ReadLevel
 from docstore.commands.context import Context
+from docstore.commands.requests.cursor_options import batch_size_of
 from docstore.errors import Code, CommandError
 
 _ON_THE_PROCESS = ("$currentOp", "$listLocalSessions")
@@ -83,8 +85,11 @@ def check_output_concern(context: Context) -> None:
         raise CommandError(Code.InvalidOptions, "an output stage cannot be used with a 'linearizable' read concern")
 
 
-def check_explained_concern(*, has_write_concern: bool) -> None:
-    """Refuse a write concern in an aggregate that is explained. Errors: FailedToParse."""
+def check_explained(arguments: Arguments, *, has_write_concern: bool) -> None:
+    """Check what an aggregate that is explained does not use. Errors: FailedToParse for a write concern; those of
+    `batch_size_of`.
+    """
+    batch_size_of(arguments)
     if has_write_concern:
         raise CommandError(Code.FailedToParse, "Aggregation explain does not support the 'writeConcern' option")
 

@@ -9,7 +9,7 @@ from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Response, Result
 from docstore.commands.requests.aggregate import (
-    check_explained_concern,
+    check_explained,
     check_output_concern,
     check_stable_stages,
     check_stage_places,
@@ -49,7 +49,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     if node_of(context).transaction is not None:
         check_stages(stages)
     if arguments["explain"]:
-        check_explained_concern(has_write_concern=context.explicit_write_concern)
+        check_explained(arguments, has_write_concern=context.explicit_write_concern)
     collection = collection_of(arguments.value)
     if collection is not None and may_read_others(context, arguments):
         reply = aggregate_at_once(context, node_of(context), arguments, f"{context.db}.{collection}")

@@ -47,6 +47,14 @@ REFUSED: list[dict[str, Any]] = [
     {"aggregate": True, "pipeline": [], "cursor": {}},
     {"aggregate": "", "pipeline": [], "cursor": {}},
     {"aggregate": "c", "pipeline": [], "cursor": {}, "explain": 1},
+    *(
+        request
+        for name in ("c", "spread")
+        for cursor in ({"batchSize": "x"}, {"batchSize": -1}, {"batchSize": None, "unknown": 1}, {"unknown": 1})
+        for command in ({"aggregate": name, "pipeline": [{"$skip": 1}], "cursor": cursor},)
+        for request in (command, {**command, "explain": True}, {"explain": command})
+    ),
+    {"explain": {"find": "c", "$db": "test"}},
     {"explain": {"find": "c", "limit": -1}},
     {"explain": {"find": "c", "unknown": 1}},
     {"explain": {"aggregate": "c", "pipeline": [], "cursor": {}, "hint": 5}},

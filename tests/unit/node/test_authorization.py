@@ -184,6 +184,28 @@ def test_cursors_of_others_are_ended_by_who_may_end_any(granted: list[str], kill
     loop(scenario())
 
 
+@pytest.mark.parametrize("others", ["own.d", "other.c"])
+def test_the_right_to_end_cursors_is_that_on_their_collections(others: str) -> None:
+    """Not on the collection that the request names; one's own end whatever it names, as on a real server."""
+    db, name = others.split(".")
+
+    async def scenario() -> None:
+        node = await checking(user("bob", "read"))
+        await enter(node, "root", "admin")
+        await node.run({"insert": name, "documents": [{}, {}]}, db)
+        privileges = [{"resource": {"db": "own", "collection": "c"}, "actions": ["killAnyCursor"]}]
+        await node.run({"createRole": "any", "privileges": privileges, "roles": []}, "own")
+        await node.run({"grantRolesToUser": "bob", "roles": ["any"]}, "own")
+        cursor = Int64((await node.run({"find": name, "batchSize": 1}, db))["cursor"]["id"])
+        root = node.peer
+        await enter(node, "bob")
+        assert (await node.reply({"killCursors": "c", "cursors": [cursor]}, "own")).get("code") == 13
+        node.peer = root
+        assert (await node.run({"killCursors": "c", "cursors": [cursor]}, "own"))["cursorsKilled"] == [cursor]
+
+    loop(scenario())
+
+
 def test_cursors_and_sessions_are_their_users() -> None:
     async def scenario() -> None:
         node = await checking(user("ann", "read"), user("bob", "read"))

@@ -138,6 +138,15 @@ REQUESTS: dict[str, list[tuple[str, Any]]] = {
         ("$db", "own"),
     ],
     "an explained command": [("explain", (("find", "open"), ("filter", EMPTY), ("filter", EMPTY))), ("$db", "own")],
+    "the database of an explained command": [("explain", (("find", "open"), ("$db", "own"))), ("$db", "own")],
+    "the cursor of an explained command": [
+        ("explain", (("aggregate", "open"), ("pipeline", []), ("cursor", (("batchSize", 1), ("batchSize", 2))))),
+        ("$db", "own"),
+    ],
+    "the cursor of a pipeline that is explained": [
+        ("aggregate", "open"), ("pipeline", []), ("cursor", (("batchSize", 1), ("batchSize", 2))), ("explain", True),
+        ("$db", "own"),
+    ],
     "a namespace of bulkWrite": [
         ("bulkWrite", 1), ("nsInfo", [(("ns", "own.open"), ("ns", "own.secret"))]),
         ("ops", [(("insert", 0), ("document", EMPTY))]), ("$db", "admin"),
