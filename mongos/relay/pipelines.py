@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from docstore.bson import OBJECT, elements, get_field
+from docstore.bson import OBJECT, elements
 from docstore.bson.walk import ARRAY, EMPTY_DOCUMENT, INT32, INT64, STRING, Value, values
 from docstore.query.value.values import text_of
 from mongos.limits import MAX_TEMPLATE_BYTES
