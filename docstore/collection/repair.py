@@ -16,7 +16,6 @@ from docstore.bson.validation import validate as validate_document
 from docstore.collection.collection import Collection, pack_counters
 from docstore.collection.store import mode_of
 from docstore.errors import CommandError
-from docstore.kernel.keys.encoding import encode_key
 from docstore.key_layout import record_id_bytes
 from docstore.storage import Batch, Family
 
@@ -61,9 +60,7 @@ def repair_collection(
         id_key = b""
         reason = _unfit(raw)
         if reason is None:
-            value = get_field(raw, "_id")
-            assert value is not None, "a fit document has an _id"
-            id_key = coll.id_prefix + encode_key(value)
+            id_key = coll.id_key(raw)
             if id_key in batch.changes[Family.INDEXES] or engine.get(Family.INDEXES, id_key) is not None:
                 reason = "has an _id that another document has"
         if reason is not None:
