@@ -13,8 +13,8 @@ from itertools import groupby
 
 from docstore.aggregation.stage import Stage
 from docstore.aggregation.stages.match import Match, parts_of
-from docstore.bson.build import array_value, document_from
-from docstore.bson.walk import OBJECT, Value
+from docstore.bson.build import array_documents, array_value, document_from
+from docstore.bson.walk import ARRAY, OBJECT, Value, elements, values
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 
@@ -49,7 +49,7 @@ def _better(first: Stage, second: Stage, query_context: QueryContext) -> list[St
     """Return better stages in place of two neighbours; None if there are none."""
     if isinstance(second, Match):
         if isinstance(first, Match):
-            return [_match([first.specification, second.specification], query_context)]
+            return [_match([*_members(first.specification), *_members(second.specification)], query_context)]
         return [second, first] if first.commutes_with_filters else _divided(first, second, query_context)
     joined = first.join_with(second)
     if joined is not None:
@@ -70,6 +70,14 @@ def _divided(first: Stage, second: Match, query_context: QueryContext) -> list[S
         return [front, first]
     back = _match(remaining, query_context) if moved else second
     return [front, first, replace(back, pushed_down=True)]
+
+
+def _members(condition: bytes) -> list[bytes]:
+    """Return the members of a conjunction: one of conjunctions would be nested as deep as there are stages."""
+    fields = elements(condition)
+    if len(fields) != 1 or fields[0][:2] != ("$and", ARRAY) or any(code != OBJECT for code, _ in values(fields[0][2])):
+        return [condition]
+    return array_documents(fields[0][2])
 
 
 def _match(filters: list[bytes], query_context: QueryContext) -> Match:

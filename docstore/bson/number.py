@@ -15,12 +15,15 @@ from docstore.bson.limits import MAX_COEFFICIENT
 if not cython.compiled:
     from struct import pack
 
+    from docstore.bson.allowance import spend
     from docstore.bson.walk import DECIMAL, DOUBLE, INT32, double_at, int32_at, int64_at
 
 EXACT = Context(prec=16384, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact])
 """Wide enough for the difference of any decimal128 and any double; a rounded result raises."""
 
 _EXPONENT_BIAS = 6176
+_PER_DECIMAL: cython.Py_ssize_t = 512
+"""Units of work charged for a comparison with a decimal, which takes microseconds."""
 
 
 def integer_bytes(number: cython.longlong, size: cython.int) -> bytes:
@@ -111,6 +114,7 @@ def compare_numbers(
     first: cython.longlong
     second: cython.longlong
     if a_code == DECIMAL or b_code == DECIMAL:
+        spend(_PER_DECIMAL)
         return _compare_exactly(exact_value(a_code, a, a_at), exact_value(b_code, b, b_at))
     if a_code == DOUBLE:
         if b_code == DOUBLE:

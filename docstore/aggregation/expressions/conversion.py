@@ -152,6 +152,8 @@ _DOUBLE_TEXT = re.compile(
     r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
 _INTEGER_TEXT = re.compile(r"[+-]?\d+")
+_MOST_DIGITS = 20
+"""Digits that an integer of 64 bits may have, and one more."""
 
 
 def _parse_double(text: str) -> float:
@@ -200,7 +202,9 @@ def _cut(value: Value) -> int:
 def _parse_integer(text: str) -> int:
     if not _INTEGER_TEXT.fullmatch(text):
         raise failure(f"Failed to parse number '{text}'")
-    return int(text)
+    digits = text.lstrip("+-0")
+    # Beyond any integer; Python refuses to read thousands of digits.
+    return int(text) if len(digits) <= _MOST_DIGITS else LONG_MAX + 1
 
 
 def _to_decimal(value: Value) -> Value:

@@ -26,6 +26,7 @@ from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.limits import MAX_PROBED_SLOTS, MAX_TABLE_SLOTS
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.walk import ARRAY, NULL, UNDEFINED, document_stop, name_end, part, same_bytes, value_end
     from docstore.kernel.group.sources import ConstantSource
 
@@ -36,6 +37,10 @@ _PER_STATE = 90
 
 Finish = Callable[[int, State, bool], Value]
 """Returns the result (with a third argument of True: the part to merge) of a field's state that has `extras`."""
+
+_FEW_FIELDS = 8
+_PER_FIELD = 16
+"""Units of work charged for each accumulator and document, where there are more than a few accumulators."""
 
 
 @cython.no_gc
@@ -157,6 +162,7 @@ class Grouping:
     """
 
     memory: cython.Py_ssize_t
+    _cost: cython.Py_ssize_t
     _key: Source
     _names: list[bytes]
     _sources: list[Source]
@@ -192,6 +198,7 @@ class Grouping:
         self._value = ValueRef()
         self._member = ValueRef()
         self._out = KeyWriter()
+        self._cost = _PER_FIELD * len(self._names) if len(self._names) > _FEW_FIELDS else 0
         self._unwind = None
         if unwind is not None:
             self._unwind = PathSource(unwind, through=False)
@@ -241,6 +248,8 @@ class Grouping:
         source: Source
         position: cython.Py_ssize_t = 0
         group: Group | None = self._only
+        if self._cost:
+            spend(self._cost)
         if group is None:
             self._key.locate(document, member, value)
             if value.code == 0:

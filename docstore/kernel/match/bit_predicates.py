@@ -18,31 +18,40 @@ from docstore.bson.number import exact_value
 from docstore.kernel.match.predicate import PathPredicate
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.number import integer_at
     from docstore.bson.walk import BINARY, DECIMAL, DOUBLE, INT32, INT64
 
+_BYTES_SHIFT = 4
+
 
 class Bits(PathPredicate):
-    """Tests the bits at `positions`: all of them (`every`) or at least one must be set (`ones`) or clear."""
+    """Tests the bits of a mask (see `docstore.query.filter.tree.Bits`): all of them (`every`) or at least one must be
+    set (`ones`) or clear.
+    """
 
     every: bool
     ones: bool
-    positions: frozenset[int]
-    _mask: cython.longlong
-    _bytes: list[tuple[int, int]]
+    _number_mask: cython.longlong
+    _mask: bytes
+    _behind: list[tuple[int, int]]
 
-    def __init__(self, path: str, positions: Iterable[int], every: bool, ones: bool) -> None:
+    def __init__(self, path: str, mask: bytes, behind: Iterable[tuple[int, int]], every: bool, ones: bool) -> None:
         super().__init__(path, True)
         self.every = every
         self.ones = ones
-        self.positions = frozenset(positions)
-        mask = 0
-        grouped: dict[int, int] = {}
-        for position in self.positions:
-            mask |= 1 << min(position, 63)
-            grouped[position >> 3] = grouped.get(position >> 3, 0) | 1 << (position & 7)
-        self._mask = mask - (1 << 64) if mask >> 63 else mask
-        self._bytes = sorted(grouped.items())
+        self._mask = mask
+        self._behind = list(behind)
+        number = int.from_bytes(mask[:8], "little")
+        further = mask[8:].strip(b"\0") != b""
+        for index, bits in self._behind:
+            if index < 8:
+                number |= bits << (8 * index)
+            else:
+                further = True
+        if further:
+            number |= 1 << 63
+        self._number_mask = number - (1 << 64) if number >> 63 else number
 
     def test_value(self, code: cython.int, raw: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         bits: cython.longlong
@@ -57,7 +66,7 @@ class Bits(PathPredicate):
             return self._test_bytes(raw, at + 5, end)
         else:
             return False
-        return self._test_bits(bits & self._mask, self._mask)
+        return self._test_bits(bits & self._number_mask, self._number_mask)
 
     @cython.exceptval(check=False)
     def _test_bits(self, present: cython.longlong, mask: cython.longlong) -> cython.bint:
@@ -69,7 +78,16 @@ class Bits(PathPredicate):
         index: cython.Py_ssize_t
         mask: cython.int
         present: cython.int
-        for index, mask in self._bytes:
+        masks: bytes = self._mask
+        spend((len(masks) + 16 * len(self._behind)) >> _BYTES_SHIFT)
+        for index in range(len(masks)):
+            mask = masks[index]
+            if mask == 0:
+                continue
+            present = raw[at + index] & mask if index < end - at else 0
+            if self._test_bits(present, mask) != self.every:
+                return not self.every
+        for index, mask in self._behind:
             present = raw[at + index] & mask if index < end - at else 0
             if self._test_bits(present, mask) != self.every:
                 return not self.every

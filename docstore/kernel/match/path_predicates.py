@@ -17,6 +17,7 @@ from docstore.kernel.keys.writer import KeyWriter
 from docstore.kernel.match.predicate import PathPredicate, Predicate
 
 if not cython.compiled:
+    from docstore.bson.allowance import spend
     from docstore.bson.number import integer_at
     from docstore.bson.order import (
         CLASS_MAX_KEY,
@@ -332,6 +333,7 @@ class ElemMatch(PathPredicate):
             return False
         stop = document_stop(raw, at, end)
         at += 4
+        spend((stop - at) >> 1)
         while at < stop:
             inner = raw[at]
             begin = name_end(raw, at + 1, stop) + 1

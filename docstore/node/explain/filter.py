@@ -7,6 +7,7 @@ from typing import Any
 from bson.regex import Regex
 
 from docstore.bson import to_python
+from docstore.query.filter.bits import bit_positions
 from docstore.query.filter.tree import (
     Always,
     And,
@@ -70,6 +71,8 @@ _KINDS: tuple[type, ...] = (
     And, Or, ElemMatchObject, ElemMatchValue, Size, Comparison, RegexMatch, Mod, Exists, In, Not, Nor, TypeIs,
 )  # fmt: skip
 """The reference's order of the members of a conjunction or disjunction."""
+_MAX_SHOWN_MASK_BYTES = 8
+"""A longer mask is shown as it came: each of its bits would be a number."""
 _OPS = (Op.EQ, Op.LTE, Op.LT, Op.GT, Op.GTE)
 
 
@@ -103,9 +106,9 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {"$exists": True}
         case TypeIs(path, codes):
             return path, {"$type": sorted(codes)}
-        case Bits(path, positions, every, ones):
+        case Bits(path, mask, behind, every, ones):
             name = f"$bits{'All' if every else 'Any'}{'Set' if ones else 'Clear'}"
-            return path, {name: sorted(positions)}
+            return path, {name: mask if len(mask) > _MAX_SHOWN_MASK_BYTES else bit_positions(mask, behind)}
         case Mod(path, divisor, remainder):
             return path, {"$mod": [divisor, remainder]}
         case ValueTest(path, _, name, argument):

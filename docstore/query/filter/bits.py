@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 
+from docstore.bson.allowance import spend
 from docstore.bson.limits import LONG_MAX
-from docstore.bson.walk import ARRAY, BINARY, Value, values
+from docstore.bson.walk import ARRAY, BINARY, Value, each_value
 from docstore.errors import Code, CommandError
 from docstore.query.filter.tree import Bits, Filter
 from docstore.query.value.notation import display
 from docstore.query.value.values import INT_MAX, NUMBERS, integral_of
 
+_PER_POSITION = 128
+"""Units of work charged for a member of an array, and for the memory that it takes."""
+
 
 def _parser(name: str, every: bool, ones: bool) -> Callable[[str, Value], Filter]:
-    return lambda path, value: Bits(path, bit_positions(name, path, value), every, ones)
+    return lambda path, value: Bits(path, *_mask_of(name, path, value), every, ones)
 
 
-def bit_positions(name: str, path: str, value: Value) -> frozenset[int]:
-    """Return the positions that a mask names. Errors: FailedToParse for a number that is not a mask, BadValue for all
-    else.
-    """
+def _mask_of(name: str, path: str, value: Value) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+    """Return a mask as `Bits` has it. Errors: FailedToParse for a number that is not a mask, BadValue for all else."""
     if value[0] in NUMBERS:
-        return _ones_of(_number(name, value).to_bytes(8, "little"))
+        return _number(name, value).to_bytes(8, "little"), ()
     if value[0] == BINARY:
-        return _ones_of(value[1][5:])
+        return value[1][5:], ()
     if value[0] == ARRAY:
-        return frozenset(_position(str(index), item) for index, item in enumerate(values(value[1])))
+        mask: dict[int, int] = {}
+        for index, item in enumerate(each_value(value[1])):
+            position = _position(str(index), item)
+            mask[position >> 3] = mask.get(position >> 3, 0) | 1 << (position & 7)
+            spend(_PER_POSITION)
+        return b"", tuple(sorted(mask.items()))
     raise CommandError(
         Code.BadValue, f"{path} takes an Array, a number, or a BinData but received: {name}: {display(value)}"
     )
@@ -56,8 +64,10 @@ def _position(index: str, value: Value) -> int:
     raise CommandError(Code.BadValue, f"Failed to parse bit position. {problem}: {index}: {display(value)}")
 
 
-def _ones_of(mask: bytes) -> frozenset[int]:
-    return frozenset(8 * index + bit for index, byte in enumerate(mask) if byte for bit in range(8) if byte >> bit & 1)
+def bit_positions(mask: bytes, behind: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the positions of the bits of a mask, in order."""
+    places = chain(enumerate(mask), behind)
+    return [8 * index + bit for index, byte in places if byte for bit in range(8) if byte >> bit & 1]
 
 
 BIT_OPERATORS: dict[str, Callable[[str, Value], Filter]] = {

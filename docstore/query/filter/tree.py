@@ -186,10 +186,15 @@ class Mod:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """All of the bits at the positions (`every`) or one of them is set (`ones`) or clear."""
+    """All of the bits of a mask (`every`) or one of them is set (`ones`) or clear.
+
+    The mask is `bytes`, from the low bit of the first on, and what is further behind by (index of a byte, its bits), in
+    order.
+    """
 
     path: str
-    positions: frozenset[int]
+    mask: bytes
+    behind: tuple[tuple[int, int], ...]
     every: bool
     ones: bool
 

@@ -12,7 +12,7 @@ from bson import Decimal128, Int64, MaxKey, MinKey
 from docstore.aggregation.expressions.model import Scope
 from docstore.aggregation.expressions.parse import Parser
 from docstore.bson import allowance
-from docstore.errors import CommandError
+from docstore.errors import Code, CommandError
 from docstore.query.context import PLAIN
 
 NUMBERS = [
@@ -302,3 +302,10 @@ def test_many_small_operators_are_metered() -> None:
     before = allowance.looks()
     outcome([{"$add": ["$x", 1]}] * 5000, {"x": 1})
     assert allowance.looks() > before
+
+
+@pytest.mark.parametrize("name", ["$toInt", "$toLong"])
+@pytest.mark.parametrize("text", ["1" * 5000, "-" + "9" * 5000, "9" * 21])
+def test_a_text_of_more_digits_than_an_integer_has_overflows(name: str, text: str) -> None:
+    assert outcome({name: text}, {}) == Code.ConversionFailure
+    assert outcome({name: "0" * 5000 + "7"}, {}) == outcome({name: 7}, {})

@@ -175,3 +175,9 @@ def test_the_order_of_stages_changes_no_result(monkeypatch: pytest.MonkeyPatch) 
         expected = results(stages, documents)
         # A document that a filter has kept away cannot cause an error.
         assert found == expected or isinstance(expected, int), stages
+
+
+def test_filters_that_meet_one_after_the_other_are_not_nested() -> None:
+    stages: Stages = [{"$match": {"a": 1}}, {"$set": {"x": 1}}] * 490
+    first = document_to_python(parsed(stages).stages[0].raw)
+    assert first == {"$match": {"$and": [{"a": 1}] * 490}}
