@@ -12,8 +12,18 @@ _PROHIBITED = (
 )  # fmt: skip
 
 
+MAX_LETTERS = 16_384
+"""The maximal length of a text that is not of printable ASCII, which takes several passes over its letters."""
+MAX_COMBINING_MARKS = 30
+"""The maximal number of combining marks in a row, as in the Stream-Safe Text Format of Unicode (UAX #15).
+
+Normalisation sorts each such run, in time quadratic in its length.
+"""
+_TOO_MANY_MARKS = "m" * (MAX_COMBINING_MARKS + 1)
+
+
 class NotPreparable(ValueError):
-    """A text that no password may be: `reason` is "prohibited", "unassigned", "bidi" or "empty"."""
+    """A text that no password may be: `reason` is "prohibited", "unassigned", "bidi", "empty", "long" or "marks"."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -28,19 +38,34 @@ def prepared(text: str, *, stored: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    mapped = "".join(
-        " " if stringprep.in_table_c12(letter) else letter for letter in text if not stringprep.in_table_b1(letter)
-    )
+    if len(text) > MAX_LETTERS:
+        raise NotPreparable("long", f"the password has more than {MAX_LETTERS} characters, and not all are ASCII")
+    mapped = text.translate({ord(letter): _mapped(letter) for letter in set(text)})
+    if _TOO_MANY_MARKS in mapped.translate({ord(letter): _outline(letter) for letter in set(mapped)}):
+        raise NotPreparable("marks", f"the password has more than {MAX_COMBINING_MARKS} combining marks in a row")
     canonical_text = unicodedata.normalize("NFKC", mapped)
-    if stored and any(map(stringprep.in_table_a1, canonical_text)):
+    letters = set(canonical_text)
+    if stored and any(map(stringprep.in_table_a1, letters)):
         raise NotPreparable("unassigned", "the password has a character that had no meaning in Unicode 3.2")
-    if any(test(letter) for letter in canonical_text for test in _PROHIBITED):
+    if any(test(letter) for letter in letters for test in _PROHIBITED):
         raise NotPreparable("prohibited", "the password has a character that no password may have")
-    if any(map(stringprep.in_table_d1, canonical_text)) and (
-        any(map(stringprep.in_table_d2, canonical_text))
+    if any(map(stringprep.in_table_d1, letters)) and (
+        any(map(stringprep.in_table_d2, letters))
         or not (stringprep.in_table_d1(canonical_text[0]) and stringprep.in_table_d1(canonical_text[-1]))
     ):
         raise NotPreparable("bidi", "the password mixes directions of writing")
     if stored and not canonical_text:
         raise NotPreparable("empty", "nothing of the password is left")
     return canonical_text
+
+
+def _mapped(letter: str) -> str:
+    """Return a letter as RFC 4013 maps it, before normalisation."""
+    if stringprep.in_table_b1(letter):
+        return ""
+    return " " if stringprep.in_table_c12(letter) else letter
+
+
+def _outline(letter: str) -> str:
+    """Return "m" for each combining mark of a letter's decomposition, and "." for each other character."""
+    return "".join("m" if unicodedata.combining(part) else "." for part in unicodedata.normalize("NFKD", letter))

@@ -119,9 +119,12 @@ class AccessControl:
 
         `digested`: the client sent the MD5 digest, which suffices for SCRAM-SHA-1 only. Errors: NotPreparable.
         """
-        secrets = {
-            name: password.encode() if digested else secret_of(name, user, password, stored=True) for name in mechanisms
-        }
+        secrets: dict[str, bytes] = await self.aside(
+            lambda: {
+                name: password.encode() if digested else secret_of(name, user, password, stored=True)
+                for name in mechanisms
+            }
+        )
         credentials: list[Credential] = []
         for mechanism, secret in secrets.items():
             salt, iterations = self.random_bytes(SALT_BYTES[mechanism]), self.iterations[mechanism]

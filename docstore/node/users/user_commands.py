@@ -36,16 +36,17 @@ from docstore.security.scram import MECHANISMS, SHA_1, SHA_256
 from docstore.security.user_arguments import mechanism_list, restriction_list, role_list
 
 _PREPARATION = {
-    "prohibited": (50692, "U_STRINGPREP_PROHIBITED_ERROR"),
-    "unassigned": (50692, "U_STRINGPREP_UNASSIGNED_ERROR"),
-    "bidi": (50692, "U_STRINGPREP_CHECK_BIDI_ERROR"),
-    "empty": (50692, "U_STRING_NOT_TERMINATED_WARNING"),
+    "prohibited": "U_STRINGPREP_PROHIBITED_ERROR",
+    "unassigned": "U_STRINGPREP_UNASSIGNED_ERROR",
+    "bidi": "U_STRINGPREP_CHECK_BIDI_ERROR",
+    "empty": "U_STRING_NOT_TERMINATED_WARNING",
 }
+"""The names that clients know of reasons; those of the limits here are said in words."""
 
 
 def _refused_password(error: NotPreparable) -> CommandError:
-    code, name = _PREPARATION[error.reason]
-    return CommandError(code, f"Error preflighting normalization: {name}")
+    reason = _PREPARATION.get(error.reason, str(error))
+    return CommandError(50692, f"Error preflighting normalization: {reason}")
 
 
 async def _credentials(

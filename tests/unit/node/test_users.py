@@ -62,6 +62,24 @@ def test_a_user_logs_in_with_what_it_has_now(
     loop(scenario())
 
 
+@pytest.mark.parametrize(
+    ("password", "reason"),
+    [
+        ("a" + "\u0316" * 16_000, "the password has more than 30 combining marks in a row"),
+        ("\u00fc" * 20_000, "the password has more than 16384 characters, and not all are ASCII"),
+    ],
+)
+def test_a_password_that_would_take_long_to_normalize_is_refused(password: str, reason: str) -> None:
+    async def scenario() -> None:
+        node = LocalNode()
+        await node.run(USER, "db")
+        for command in ({**USER, "createUser": "other"}, {"updateUser": "ann"}):
+            reply = await node.reply({**command, "pwd": password}, "db")
+            assert (reply["code"], reply["errmsg"]) == (50692, f"Error preflighting normalization: {reason}")
+
+    loop(scenario())
+
+
 def test_a_password_may_come_digested() -> None:
     async def scenario() -> None:
         node = LocalNode()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import unicodedata
+from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
+from docstore.security import saslprep
 from docstore.security.names import UserName
 from docstore.security.saslprep import NotPreparable, prepared
 from docstore.security.scram import MECHANISMS, SHA_1, SHA_256, Credential, Malformed, client_keys, secret_of, unescaped
@@ -135,6 +139,11 @@ def test_names_are_unescaped() -> None:
         ("\u2168", "IX"),
         ("a\u00a0b", "a b"),
         ("\u0340", "\u0300"),
+        ("a\u200bb", "ab"),
+        ("a\u00ad\u0301", "\u00e1"),
+        ("e" + "\u0316\u0301" * 15, "\u00e9" + "\u0316" * 15 + "\u0301" * 14),
+        ("\u00fc" * 16_384, "\u00fc" * 16_384),
+        ("p" * 100_000, "p" * 100_000),
     ],
 )
 def test_passwords_have_one_form(text: str, made: str) -> None:
@@ -146,12 +155,28 @@ def test_passwords_have_one_form(text: str, made: str) -> None:
     [
         ("\u0007", "prohibited"), ("\ufffd", "prohibited"), ("\u200e", "prohibited"), ("\u06271", "bidi"),
         ("\u0627a\u0628", "bidi"), ("\u0221", "unassigned"), ("\U0001f600", "unassigned"), ("\u00ad", "empty"),
+        ("\u00fc" * 16_385, "long"), ("a" + "\u0301" * 31, "marks"), ("\u0316\u00ad\u0301" * 16, "marks"),
+        # Letters that are no marks themselves, but become some.
+        ("\u0f73" * 16, "marks"), ("\uff76" + "\uff9e" * 31, "marks"), ("\u1ed8" + "\u0316" * 29, "marks"),
     ],
 )  # fmt: skip
 def test_some_texts_are_no_passwords(text: str, reason: str) -> None:
     with pytest.raises(NotPreparable) as refusal:
         prepared(text, stored=True)
     assert refusal.value.reason == reason
+
+
+def test_the_time_of_preparing_does_not_grow_with_the_square_of_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    normalized: list[int] = []
+
+    def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
+        normalized.append(len(text))
+        return unicodedata.normalize(form, text)
+
+    monkeypatch.setattr(saslprep, "unicodedata", SimpleNamespace(normalize=normalize, combining=unicodedata.combining))
+    with pytest.raises(NotPreparable):
+        prepared("a" + "".join(mark * 4_000 for mark in "\u0345\u0300\u0316\u0334"))
+    assert max(normalized) == 1, "nothing but single letters"
 
 
 def test_a_client_does_not_take_a_server_that_shows_too_little() -> None:
