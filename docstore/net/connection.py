@@ -2,8 +2,9 @@
 """The server side of one client connection.
 
 Frames are cut from the received bytes and handled strictly in order: each after the reply to the one before. A command
-that does not wait is answered inside `data_received`. Only a waiting command, a stream of replies, and the compression
-of large messages run as tasks.
+that does not wait is answered in the turn of the loop in which it came, or later if it came pipelined behind another
+one (`docstore.net.turn`). Only a waiting command, a stream of replies, and the compression of large messages run as
+tasks.
 
 - While a request is in progress, or the client does not read its replies, the connection buffers at most
   `_READ_AHEAD_BYTES` beyond one message, and at most one reply beyond `_WRITE_BUFFER_BYTES`.
@@ -46,8 +47,6 @@ _OFF_LOOP_BYTES = 64 * 1024
 _COMPRESSED = OP_COMPRESSED & 0xFF
 _LARGE_BYTES = 1024 * 1024
 """Larger replies are sent in a turn of their own, without a copy."""
-_TURN_SECONDS = 0.005
-"""How long the waiting requests of one connection may hold the loop before others run."""
 _UNCOMPRESSED = frozenset(name.encode() for name in NEVER_COMPRESSED)
 
 
@@ -107,7 +106,8 @@ class Connection:
     eof_received = asyncio.Protocol.eof_received
     __slots__ = (
         "__weakref__", "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop",
-        "_pending", "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "peer", "transport",
+        "_pending", "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "is_stranger", "peer",
+        "transport",
     )  # fmt: skip
 
     def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
@@ -126,7 +126,10 @@ class Connection:
         self._reading_paused = False
         # Set while the client does not read; completes when it reads again or disconnects.
         self._writable: asyncio.Future[None] | None = None
+        # True while the turn has deferred this connection's requests.
         self._scheduled = False
+        # True until the client has logged in, where it must.
+        self.is_stranger = False
         self._last_id = 0
         self._pending: Pending | None = None
         self.peer = ClientConnection(0, "")
@@ -172,10 +175,16 @@ class Connection:
                 return
             self._buffer = type(self)._buffer_of(self.peer)
         self._buffer.feed(data)
-        self._advance()
+        if self._busy or self._scheduled or self._writable is not None:
+            self._regulate()
+        else:
+            self._take_next()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
+        if self.is_stranger:
+            # Nothing of it needs to be executed, and it must not stay here until its turn.
+            self._buffer = None
         self.resume_writing()
         self._listener.closed(self)
         for cursor_id in self.peer.cursors:
@@ -195,29 +204,48 @@ class Connection:
     # In order, one at a time.
 
     @cython.cfunc
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._advance)
-
-    def _advance(self) -> None:
-        """Handle the received frames until one must wait, or the turn is over."""
-        self._scheduled = False
-        until = self._clock() + _TURN_SECONDS
+    def _take_next(self) -> None:
+        """Have the next frame handled in this turn, if it is complete."""
+        buffer = self._buffer
+        assert buffer is not None, "called when bytes have been added to it"
         try:
-            while self._buffer is not None and not self._busy and self._writable is None:
+            frame = buffer.next_frame()
+        except ProtocolError as violation:
+            self._refuse(violation)
+            return
+        if frame is not None:
+            if not len(buffer):
+                self._buffer = None
+            self._busy = True
+            self._turn.take(self, frame)
+            self._regulate()
+
+    @cython.cfunc
+    def _schedule(self) -> None:
+        """Have the received frames handled, and reading resumed."""
+        if not self._scheduled and (self._buffer is not None or self._reading_paused):
+            self._scheduled = True
+            self._turn.defer(self, self.is_stranger)
+
+    def advance(self, until: float) -> None:
+        """Handle the received frames until one must wait, or the time has come."""
+        is_late = False
+        try:
+            while self._buffer is not None and not self._busy and self._writable is None and not is_late:
                 frame = self._buffer.next_frame()
                 if frame is None:
                     break
                 if not len(self._buffer):
                     self._buffer = None
                 self._handle(frame)
-                if self._clock() >= until:
-                    self._schedule()
-                    break
+                is_late = self._clock() >= until
         except ProtocolError as violation:
             self._refuse(violation)
             return
+        finally:
+            self._scheduled = False
+        if is_late and not self._busy and self._writable is None and self._buffer is not None:
+            self._schedule()
         self._regulate()
 
     @cython.cfunc
@@ -241,7 +269,7 @@ class Connection:
             self._handle(frame)
         except ProtocolError as violation:
             self._refuse(violation)
-        if self._buffer is not None:
+        if self._buffer is not None and not self._busy:
             self._schedule()
 
     @cython.ccall
@@ -272,8 +300,7 @@ class Connection:
         self._pending = None
         if outcome is not None and not self._closed:
             self._write(b"".join(self._frame(message, outcome)))
-        if self._buffer is not None or self._reading_paused:
-            self._schedule()
+        self._schedule()
 
     @cython.cfunc
     def _serve(self, message: Message) -> Outcome | Pending:

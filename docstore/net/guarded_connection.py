@@ -6,12 +6,13 @@ longest authentication message is far shorter.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
 from docstore.commands.client_connection import ClientConnection
 from docstore.errors import Code, CommandError
-from docstore.net.connection import Connection, RequestBuffer
+from docstore.net.connection import Acceptor, Connection, RequestBuffer
 from docstore.wire.compression import OP_COMPRESSED, claimed_bytes
 from docstore.wire.errors import ProtocolError
 from docstore.wire.framing import HEADER, HEADER_BYTES, frame_opcode
@@ -52,8 +53,14 @@ class GuardedConnection(Connection):
     __slots__ = ()
     _buffer_of: ClassVar[Callable[[ClientConnection], RequestBuffer]] = _GuardedBuffer
 
+    def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(listener, loop)
+        self.is_stranger = True
+
     def _handle(self, frame: bytes) -> None:
-        if self.peer.identity is None:
+        if self.peer.identity is not None:
+            self.is_stranger = False
+        else:
             check_header(self.peer, frame)
             if frame_opcode(frame) == OP_COMPRESSED and claimed_bytes(frame) > UNPROVEN_BYTES:
                 raise TooLongForStrangers(claimed_bytes(frame), HEADER.unpack_from(frame)[1])

@@ -1,7 +1,8 @@
 """The server's side of one connection of the native protocol.
 
 Requests are handled as they come, many at a time; responses go out in the order in which they are ready, all of a turn
-of the loop in one write.
+of the loop in one write. Of the requests that have come in a turn, the first is handled at once, the others in the time
+that all connections share (`docstore.net.turn`).
 
 - The requests under way are limited in number and size (`docstore.widecolumn.native.call_runner`); while they are as
   many, or the client does not read its responses, nothing more is read from it.
@@ -54,8 +55,6 @@ from docstore.widecolumn.protocol.responses import Failure, error_body, warnings
 LOG = component("NETWORK")
 _READ_AHEAD_BYTES = 256 * 1024
 _WRITE_BUFFER_BYTES = 1024 * 1024
-_TURN_SECONDS = 0.005
-"""The time for which the waiting requests of one connection may hold the loop before others run."""
 _REFUSAL_SECONDS = 0.5
 _STATEMENTS = (QueryRequest, PrepareRequest, ExecuteRequest, BatchRequest)
 
@@ -90,7 +89,9 @@ class NativeConnection(asyncio.Protocol):
         self._responses: list[Response] = []
         self._calls = CallRunner(listener, door.dispatcher, door.service, self._end_call)
         self._login: asyncio.Task[None] | None = None
+        self.is_stranger = self._access.enabled
         self._is_queued = False
+        # True while the turn has taken or deferred this connection's requests.
         self._is_scheduled = False
         self._is_sending_scheduled = False
         self._is_writable = True
@@ -132,13 +133,16 @@ class NativeConnection(asyncio.Protocol):
             return
         self._listener.traffic.bytes_in += len(data)
         self._codec.feed(data)
-        if not self._is_scheduled:
+        if self._is_scheduled:
+            self._regulate()
+        else:
             self._is_scheduled = True
-            # What has come in this turn of the loop is handled together.
             self._listener.turn.take(self, b"")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
+        # What was received must not stay until its turn.
+        self._codec = ServerCodec()
         self._listener.closed(self)
         self._door.closed(self)
         self._calls.kill_all(CommandError(Code.ClientDisconnect, "the client is gone"))
@@ -156,12 +160,22 @@ class NativeConnection(asyncio.Protocol):
     # Requests
 
     def begin(self, _frame: bytes = b"") -> None:
-        """Handle the received requests until the turn is over, or too many are under way."""
+        """Handle the first of the received requests."""
+        self._handle_received(0.0)
+        if not self._is_scheduled:
+            self._send()
+
+    def advance(self, until: float) -> None:
+        """Handle the received requests until the time has come, or too many are under way."""
+        self._handle_received(until)
+        self._send()
+
+    def _handle_received(self, until: float) -> None:
         self._is_scheduled = False
         # Responses that a client does not read count before it is given more.
         self._send()
-        until = self._clock() + _TURN_SECONDS
-        while not self._is_closed and self._has_room:
+        is_late = False
+        while not self._is_closed and self._has_room and not is_late:
             stream = 0
             try:
                 envelope = self._codec.next_envelope()
@@ -176,10 +190,9 @@ class NativeConnection(asyncio.Protocol):
                 return
             except ProtocolViolation as violation:
                 self._refuse(violation, violation.stream or stream)
-            if self._clock() >= until:
-                self._schedule()
-                break
-        self._send()
+            is_late = self._clock() >= until
+        if is_late and self._has_room and len(self._codec):
+            self._schedule()
         self._regulate()
 
     @property
@@ -189,7 +202,7 @@ class NativeConnection(asyncio.Protocol):
     def _schedule(self) -> None:
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
-            self._loop.call_soon(self.begin)
+            self._listener.turn.defer(self, self.is_stranger)
 
     def _regulate(self) -> None:
         """Pause or resume reading."""
@@ -255,6 +268,7 @@ class NativeConnection(asyncio.Protocol):
             self.close()
             return
         self._stage = Stage.READY
+        self.is_stranger = False
         self._codec.limit = MAX_BODY_BYTES
         self.answer(stream, Opcode.AUTH_SUCCESS, value(None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 import threading
 from typing import Any
@@ -15,8 +16,9 @@ from docstore.commands.declaration import Parameter, Type
 from docstore.commands.exhaust import following_batch
 from docstore.net import connection
 from docstore.wire.compression import wrap
-from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, Message, decode_frame
-from tests.harness.dispatching import command
+from docstore.wire.message import EXHAUST_ALLOWED, MORE_TO_COME, Message, decode_frame, encode_message
+from tests.harness.dispatching import FakeHost, command, dispatcher_of
+from tests.harness.fake_socket import FakeSocket
 from tests.harness.frames import query
 from tests.harness.serving import BareClient, run, serving, until
 
@@ -382,5 +384,47 @@ def test_a_cursor_of_an_exhaust_stream_ends_with_its_connection() -> None:
             assert all([(await client.receive()).more_to_come for _ in range(5)])
             await client.close()
             await until(lambda: source.closed)
+
+    run(scenario())
+
+
+def frame_of(body: dict[str, Any], request_id: int = 1) -> bytes:
+    return encode_message(bson.encode({**body, "$db": "test"}), request_id=request_id)
+
+
+def test_who_pipelines_much_holds_up_nobody_else() -> None:
+    async def scenario() -> None:
+        now = itertools.count()
+        host = FakeHost()
+        # Each look at the clock takes 0.1 ms.
+        dispatcher = dispatcher_of(*Gate().commands, host=host, clock=lambda: next(now) / 10_000)
+        async with serving(dispatcher=dispatcher) as listener:
+            loop = asyncio.get_running_loop()
+            sockets = [FakeSocket() for _ in range(50)]
+            many = [connection.Connection(listener, loop) for _ in sockets]
+            for each, its_socket in zip(many, sockets, strict=True):
+                each.connection_made(its_socket)
+                each.data_received(frame_of({"ping": 1, "n": 1}) * 5_000)
+                assert its_socket.is_paused, "more is not read while so much waits"
+            patient, its_socket = connection.Connection(listener, loop), FakeSocket()
+            patient.connection_made(its_socket)
+            patient.data_received(frame_of({"ping": 1, "n": 2}))
+            await asyncio.sleep(0)
+            answered = sum(len(its.sent) for its in sockets)
+            assert len(its_socket.sent) == 1
+            assert len(sockets) <= answered < 2 * len(sockets), "the first of each, and what all share"
+            for each in (*many, patient):
+                each.connection_lost(None)
+
+    run(scenario())
+
+
+def test_pipelined_requests_are_answered_to_the_last() -> None:
+    async def scenario() -> None:
+        async with serving(*Gate().commands) as listener:
+            client = await BareClient.connect(listener)
+            await client.write(b"".join(client.frame({"ping": 1, "n": n}) for n in range(3_000)))
+            assert [bson.decode((await client.receive()).body)["n"] for _ in range(3_000)] == list(range(3_000))
+            await client.close()
 
     run(scenario())

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from docstore.net.turn import MOST_BYTES, MOST_SECONDS, Turn
+from docstore.net.turn import DEFERRED_SECONDS, MOST_BYTES, MOST_SECONDS, SHARE_SECONDS, STRANGERS_SECONDS, Turn
 
 
 class Recorded(asyncio.Transport):
@@ -130,5 +130,75 @@ def test_a_failure_is_no_matter_of_the_others() -> None:
             await asyncio.sleep(0)
         assert watched.sent == [("a", b"1"), ("b", b"3")]
         assert [type(context["exception"]) for context in told] == [RuntimeError]
+
+    asyncio.run(work())
+
+
+class Diligent:
+    """A connection with `steps` of deferred work, of `STEP` seconds each, which notes them in `order`."""
+
+    STEP = SHARE_SECONDS / 2
+
+    def __init__(self, watched: Watched, name: str, steps: int, order: list[str], *, is_stranger: bool = False) -> None:
+        self._watched, self._name, self._order, self._is_stranger = watched, name, order, is_stranger
+        self.steps = steps
+        watched.turn.defer(self, is_stranger)
+
+    def advance(self, until: float) -> None:
+        while self.steps:
+            self.steps -= 1
+            self._watched.now += self.STEP
+            self._order.append(self._name)
+            if self._watched.now >= until:
+                break
+        if self.steps:
+            self._watched.turn.defer(self, self._is_stranger)
+
+
+def test_deferred_work_of_all_has_one_time_in_a_turn_and_goes_round() -> None:
+    async def work() -> None:
+        watched, order = Watched(), list[str]()
+        workers = [Diligent(watched, name, 1_000, order) for name in "abc"]
+        began = watched.now
+        await asyncio.sleep(0)
+        assert DEFERRED_SECONDS <= watched.now - began < DEFERRED_SECONDS + SHARE_SECONDS
+        assert order[:8] == ["a", "a", "b", "b", "c", "c", "a", "a"]
+        done = sum(worker.steps for worker in workers)
+        await asyncio.sleep(0)
+        assert sum(worker.steps for worker in workers) < done, "it goes on in the next turn"
+
+    asyncio.run(work())
+
+
+def test_requests_come_before_deferred_work_and_strangers_last() -> None:
+    async def work() -> None:
+        watched, order = Watched(), list[str]()
+        Diligent(watched, "stranger", 1_000, order, is_stranger=True)
+        Diligent(watched, "user", 1_000, order)
+        watched.turn.take(Client(lambda _frame: order.append("request")), b"")
+        await asyncio.sleep(0)
+        assert order[0] == "request"
+        users = round(DEFERRED_SECONDS / Diligent.STEP)
+        strangers = round(STRANGERS_SECONDS / Diligent.STEP)
+        assert order[1:] == ["user"] * users + ["stranger"] * strangers
+
+    asyncio.run(work())
+
+
+def test_deferred_work_that_fails_is_no_matter_of_the_others() -> None:
+    async def work() -> None:
+        watched, order = Watched(), list[str]()
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+
+        class Failing:
+            def advance(self, until: float) -> None:
+                raise RuntimeError
+
+        watched.turn.defer(Failing(), False)
+        Diligent(watched, "a", 1, order)
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert (order, len(told)) == (["a"], 1)
 
     asyncio.run(work())
