@@ -7,8 +7,10 @@ one (`docstore.net.turn`). Only a waiting command, a stream of replies, and the 
 tasks.
 
 - While a request is in progress, or the client does not read its replies, the connection buffers at most
-  `_READ_AHEAD_BYTES` beyond one message, and at most one reply beyond `_WRITE_BUFFER_BYTES`.
-- If the client disconnects, a request without a reply is still executed; one that expects a reply is killed.
+  `MAX_READ_AHEAD_BYTES` beyond one message, and at most one reply beyond `MAX_WRITE_BUFFER_BYTES`; for strangers see
+  `docstore.net.memory.back_pressure`.
+- If the client disconnects, a request without a reply is still executed; one that expects a reply is killed, and so is
+  that of a stranger.
 - A protocol violation closes only this connection.
 """
 
@@ -25,6 +27,7 @@ from docstore.commands.dispatch import Outcome, Pending, StreamedReply
 from docstore.commands.legacy import opcodes
 from docstore.errors import Code, CommandError
 from docstore.log import component
+from docstore.net.memory.back_pressure import MAX_READ_AHEAD_BYTES, MAX_WRITE_BUFFER_BYTES
 from docstore.net.rate_limiter import Admission
 from docstore.net.relayed_request import begins
 from docstore.net.sockets import keep_alive
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
     from docstore.net.turn import Traffic, Turn
 
 LOG = component("NETWORK")
-_READ_AHEAD_BYTES = 256 * 1024
-_WRITE_BUFFER_BYTES = 1024 * 1024
 _OFF_LOOP_BYTES = 64 * 1024
 """Larger messages are compressed and decompressed in a thread."""
 _COMPRESSED = OP_COMPRESSED & 0xFF
@@ -106,8 +107,8 @@ class Connection:
     eof_received = asyncio.Protocol.eof_received
     __slots__ = (
         "__weakref__", "_buffer", "_busy", "_clock", "_closed", "_dispatcher", "_last_id", "_listener", "_loop",
-        "_pending", "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "is_stranger", "peer",
-        "transport",
+        "_most_ahead", "_pending", "_reading_paused", "_scheduled", "_traffic", "_turn", "_writable", "is_stranger",
+        "peer", "transport",
     )  # fmt: skip
 
     def __init__(self, listener: Acceptor, loop: asyncio.AbstractEventLoop) -> None:
@@ -130,6 +131,7 @@ class Connection:
         self._scheduled = False
         # True until the client has logged in, where it must.
         self.is_stranger = False
+        self._most_ahead = MAX_READ_AHEAD_BYTES
         self._last_id = 0
         self._pending: Pending | None = None
         self.peer = ClientConnection(0, "")
@@ -156,7 +158,7 @@ class Connection:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER_BYTES)
         keep_alive(self.transport)
         remote, bound = _address(transport.get_extra_info("peername")), transport.get_extra_info("sockname")
         local = bound if isinstance(bound, str) else _address(bound)
@@ -175,21 +177,30 @@ class Connection:
                 return
             self._buffer = type(self)._buffer_of(self.peer)
         self._buffer.feed(data)
-        if self._busy or self._scheduled or self._writable is not None:
-            self._regulate()
-        else:
-            self._take_next()
+        if not self._busy and not self._scheduled and self._writable is None:
+            try:
+                frame = self._buffer.next_frame()
+            except ProtocolError as violation:
+                self._refuse(violation)
+                return
+            if frame is None:
+                return
+            if not len(self._buffer):
+                self._buffer = None
+            self._busy = True
+            self._turn.take(self, frame)
+        self._regulate()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
-        if self.is_stranger:
-            # Nothing of it needs to be executed, and it must not stay here until its turn.
+        # Nothing of a stranger needs to be executed, and it must not stay here until its turn.
+        if knows_nobody(self):
             self._buffer = None
         self.resume_writing()
         self._listener.closed(self)
         for cursor_id in self.peer.cursors:
             self._dispatcher.services.cursors.kill(cursor_id)
-        if self._pending is not None and self._pending.wants_reply:
+        if self._pending is not None and (self._pending.wants_reply or knows_nobody(self)):
             self._pending.operation.kill(CommandError(Code.ClientDisconnect, "the client is gone"))
 
     def pause_writing(self) -> None:
@@ -202,23 +213,6 @@ class Connection:
             self._schedule()
 
     # In order, one at a time.
-
-    @cython.cfunc
-    def _take_next(self) -> None:
-        """Have the next frame handled in this turn, if it is complete."""
-        buffer = self._buffer
-        assert buffer is not None, "called when bytes have been added to it"
-        try:
-            frame = buffer.next_frame()
-        except ProtocolError as violation:
-            self._refuse(violation)
-            return
-        if frame is not None:
-            if not len(buffer):
-                self._buffer = None
-            self._busy = True
-            self._turn.take(self, frame)
-            self._regulate()
 
     @cython.cfunc
     def _schedule(self) -> None:
@@ -254,7 +248,7 @@ class Connection:
         if self._closed or self.transport is None:
             return
         waiting = 0 if self._buffer is None else len(self._buffer)
-        waits = waiting > _READ_AHEAD_BYTES and (self._busy or self._scheduled or self._writable is not None)
+        waits = waiting > self._most_ahead and (self._busy or self._scheduled or self._writable is not None)
         if waits != self._reading_paused and not self.transport.is_closing():
             self._reading_paused = waits
             if waits:
@@ -304,7 +298,7 @@ class Connection:
 
     @cython.cfunc
     def _serve(self, message: Message) -> Outcome | Pending:
-        if self._closed and not (message.more_to_come or message.opcode in WRITES):
+        if self._closed and (knows_nobody(self) or not (message.more_to_come or message.opcode in WRITES)):
             self._buffer = None
             return None
         self._traffic.requests += 1
@@ -389,6 +383,11 @@ class Connection:
             "A peer broke the wire protocol; closing its connection", reason=str(violation), **self.peer.describe()
         )
         self.close()
+
+
+def knows_nobody(connection: Connection) -> bool:
+    """True if the client has not logged in where it must, not even by its last request."""
+    return connection.is_stranger and connection.peer.identity is None
 
 
 async def outcome_of(pending: Pending, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> Outcome:

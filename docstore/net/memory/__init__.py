@@ -1,1 +1,1 @@
-"""Memory of a process: the allocator's free memory, and the schedule of garbage collection."""
+"""Memory of a process: the allocator's free memory, the schedule of garbage collection, buffers of connections."""

@@ -191,6 +191,10 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._under.get_extra_info(name, default)
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Bound the encrypted bytes that are not sent."""
+        self._under.set_write_buffer_limits(high, low)
+
     def pause_reading(self) -> None:
         self._under.pause_reading()
 

@@ -6,7 +6,8 @@ that all connections share (`docstore.net.turn`).
 
 - The requests under way are limited in number and size (`docstore.widecolumn.native.call_runner`); while they are as
   many, or the client does not read its responses, nothing more is read from it.
-- Before the client has logged in, a body has at most `MAX_STRANGER_BODY_BYTES`.
+- Before the client has logged in, a body has at most `MAX_STRANGER_BODY_BYTES`, and little is buffered
+  (`docstore.net.memory.back_pressure`).
 - If the client disconnects, its requests are killed, and its login ends.
 """
 
@@ -20,6 +21,12 @@ from docstore.errors import Code, CommandError
 from docstore.log import component
 from docstore.net.access.password_login import PasswordLogins
 from docstore.net.listener import Listener
+from docstore.net.memory.back_pressure import (
+    MAX_READ_AHEAD_BYTES,
+    MAX_STRANGER_BYTES,
+    MAX_WRITE_BUFFER_BYTES,
+    UnreadTimer,
+)
 from docstore.net.rate_limiter import Admission
 from docstore.net.sockets import keep_alive
 from docstore.widecolumn.native.call_runner import CallRunner
@@ -53,8 +60,6 @@ from docstore.widecolumn.protocol.requests import (
 from docstore.widecolumn.protocol.responses import Failure, error_body, warnings_prefix
 
 LOG = component("NETWORK")
-_READ_AHEAD_BYTES = 256 * 1024
-_WRITE_BUFFER_BYTES = 1024 * 1024
 _REFUSAL_SECONDS = 0.5
 _STATEMENTS = (QueryRequest, PrepareRequest, ExecuteRequest, BatchRequest)
 
@@ -90,6 +95,7 @@ class NativeConnection(asyncio.Protocol):
         self._calls = CallRunner(listener, door.dispatcher, door.service, self._end_call)
         self._login: asyncio.Task[None] | None = None
         self.is_stranger = self._access.enabled
+        self._unread = UnreadTimer(loop, self)
         self._is_queued = False
         # True while the turn has taken or deferred this connection's requests.
         self._is_scheduled = False
@@ -119,7 +125,7 @@ class NativeConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self.transport.set_write_buffer_limits(high=MAX_STRANGER_BYTES if self.is_stranger else MAX_WRITE_BUFFER_BYTES)
         keep_alive(self.transport)
         remote, local = (_address(transport.get_extra_info(name)) for name in ("peername", "sockname"))
         self.peer = NativeClient(self._listener.next_connection_id(), remote, self.abort, local=local)
@@ -141,6 +147,7 @@ class NativeConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closed = True
+        self._unread.stop()
         # What was received must not stay until its turn.
         self._codec = ServerCodec()
         self._listener.closed(self)
@@ -151,31 +158,28 @@ class NativeConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_writable = False
+        if self.is_stranger:
+            self._unread.start()
         self._regulate()
 
     def resume_writing(self) -> None:
         self._is_writable = True
+        self._unread.stop()
         self._schedule()
 
     # Requests
 
     def begin(self, _frame: bytes = b"") -> None:
         """Handle the first of the received requests."""
-        self._handle_received(0.0)
-        if not self._is_scheduled:
-            self._send()
+        self.advance(0.0)
 
     def advance(self, until: float) -> None:
         """Handle the received requests until the time has come, or too many are under way."""
-        self._handle_received(until)
-        self._send()
-
-    def _handle_received(self, until: float) -> None:
         self._is_scheduled = False
         # Responses that a client does not read count before it is given more.
         self._send()
         is_late = False
-        while not self._is_closed and self._has_room and not is_late:
+        while not is_late and not self._is_closed and has_room(self):
             stream = 0
             try:
                 envelope = self._codec.next_envelope()
@@ -191,13 +195,10 @@ class NativeConnection(asyncio.Protocol):
             except ProtocolViolation as violation:
                 self._refuse(violation, violation.stream or stream)
             is_late = self._clock() >= until
-        if is_late and self._has_room and len(self._codec):
+        if is_late and has_room(self) and len(self._codec):
             self._schedule()
+        self._send()
         self._regulate()
-
-    @property
-    def _has_room(self) -> bool:
-        return self._calls.has_room and self._is_writable and not self._is_queued
 
     def _schedule(self) -> None:
         if not self._is_scheduled and not self._is_closed:
@@ -209,7 +210,8 @@ class NativeConnection(asyncio.Protocol):
         transport = self.transport
         if self._is_closed or transport is None or transport.is_closing():
             return
-        waits = not self._has_room or (self._is_scheduled and len(self._codec) > _READ_AHEAD_BYTES)
+        most = MAX_STRANGER_BYTES if self.is_stranger else MAX_READ_AHEAD_BYTES
+        waits = not has_room(self) or (self._is_scheduled and len(self._codec) > most)
         if waits != self._is_reading_paused:
             self._is_reading_paused = waits
             if waits:
@@ -270,6 +272,9 @@ class NativeConnection(asyncio.Protocol):
         self._stage = Stage.READY
         self.is_stranger = False
         self._codec.limit = MAX_BODY_BYTES
+        self._unread.stop()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.set_write_buffer_limits(high=MAX_WRITE_BUFFER_BYTES)
         self.answer(stream, Opcode.AUTH_SUCCESS, value(None))
 
     def _end_call(self, call: NativeCall) -> None:
@@ -318,6 +323,11 @@ class NativeConnection(asyncio.Protocol):
             self.transport.write(self._codec.encode([Response(stream, Opcode.ERROR, body)], version))
         if isinstance(violation, FramingViolation):
             self.close()
+
+
+def has_room(connection: NativeConnection) -> bool:
+    """True if one more request may be handled."""
+    return connection._calls.has_room and connection._is_writable and not connection._is_queued
 
 
 def _note(violation: ProtocolViolation, client: NativeClient) -> None:

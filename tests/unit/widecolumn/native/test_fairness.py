@@ -7,12 +7,16 @@ import itertools
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from docstore.net.memory import back_pressure
+from docstore.net.memory.back_pressure import MAX_STRANGER_BYTES
 from docstore.widecolumn.native.connection import NativeConnection
 from docstore.widecolumn.protocol.envelopes import HEADER
 from docstore.widecolumn.protocol.opcodes import V4, Opcode
 from tests.harness.dispatching import FakeHost, dispatcher_of
 from tests.harness.fake_socket import FakeSocket
-from tests.harness.serving import run, serving
+from tests.harness.serving import run, serving, until
 
 
 def connected(listener: Any, socket: FakeSocket) -> NativeConnection:
@@ -44,5 +48,28 @@ def test_who_pipelines_much_holds_up_nobody_else() -> None:
             assert all(socket.is_paused for socket in sockets), "more is not read while so much waits"
             for connection in (*many, patient):
                 connection.connection_lost(None)
+
+    run(scenario())
+
+
+def test_little_is_kept_of_a_client_that_has_not_logged_in_and_for_a_short_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(back_pressure, "MAX_UNREAD_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        dispatcher = dispatcher_of(host=FakeHost())
+        dispatcher.services.access.enabled = True
+        async with serving(dispatcher=dispatcher) as listener:
+            socket = FakeSocket()
+            stranger = connected(listener, socket)
+            assert socket.most_buffered == MAX_STRANGER_BYTES
+            options = HEADER.pack(V4, 0, 1, Opcode.OPTIONS, 0)
+            stranger.data_received(options)
+            stranger.data_received(options * (MAX_STRANGER_BYTES // len(options) + 1))
+            assert socket.is_paused
+            stranger.pause_writing()
+            await until(lambda: socket.is_closed)
+            stranger.connection_lost(None)
 
     run(scenario())
