@@ -187,7 +187,10 @@ async def _connected(link: Link, host: str, port: int, context: ssl.SSLContext |
         ended(None)
 
     transport, _ = await loop.create_connection(asyncio.Protocol, host, port)
-    TlsStream(context, transport, link, server_name=host, secured=secured, failed=ended).begin()
+    TlsStream(
+        context, transport, link, server_name=host, secured=secured, failed=ended,
+        defer=lambda stream: loop.call_soon(stream.advance, 0.0),
+    ).begin()  # fmt: skip
     try:
         reason = await done
     except asyncio.CancelledError:

@@ -151,7 +151,7 @@ class Listener:
         certificates = self.certificates
         if certificates is None:
             return lambda: cast(asyncio.Protocol, kind(self, loop))
-        return lambda: Door(certificates, kind(self, loop), loop)
+        return lambda: Door(certificates, kind(self, loop), loop, self.turn)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Stop accepting, end waiting requests with InterruptedAtShutdown, send replies, close all connections.
@@ -207,7 +207,7 @@ class Listener:
             connection = make()
             if certificates is None:
                 return cast(asyncio.Protocol, connection)
-            return Door(certificates, cast(Connection, connection), loop)
+            return Door(certificates, cast(Connection, connection), loop, self.turn)
 
         for listening_socket in sockets:
             self._servers.append(await loop.create_server(protocol, sock=listening_socket, backlog=BACKLOG))

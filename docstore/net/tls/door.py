@@ -13,6 +13,7 @@ from docstore.log import component
 from docstore.net.connection import Connection
 from docstore.net.tls.certificates import TlsCertificates
 from docstore.net.tls.stream import HANDSHAKE_SECONDS, TlsStream
+from docstore.net.turn import Turn
 from docstore.options.values import TlsMode
 from docstore.security.certificates import BadCertificate
 from docstore.wire.handshake import is_handshake
@@ -23,9 +24,12 @@ LOG = component("NETWORK")
 class Door(asyncio.Protocol):
     """The protocol of an accepted socket on a listener with TLS. Passes it to its connection."""
 
-    __slots__ = ("_certificates", "_connection", "_first", "_loop", "_timer", "_transport")
+    __slots__ = ("_certificates", "_connection", "_first", "_loop", "_timer", "_transport", "_turn")
 
-    def __init__(self, certificates: TlsCertificates, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, certificates: TlsCertificates, connection: Connection, loop: asyncio.AbstractEventLoop, turn: Turn
+    ) -> None:
+        self._turn = turn
         self._certificates = certificates
         self._connection = connection
         self._loop = loop
@@ -56,6 +60,7 @@ class Door(asyncio.Protocol):
                 cast(asyncio.Protocol, self._connection),
                 secured=partial(secured, self._certificates, self._connection),
                 failed=self._refuse,
+                defer=self._defer,
             )
             self._connection.transport = stream
             stream.begin(self._first)
@@ -70,6 +75,10 @@ class Door(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._connection.connection_lost(error)
+
+    def _defer(self, stream: TlsStream) -> None:
+        """Let the stream advance in the time for deferred work: handshakes are those of strangers."""
+        self._turn.defer(stream, self._connection.is_stranger or not stream.is_secured)
 
     def _late(self) -> None:
         assert self._transport is not None, "nobody waits before the connection is made"

@@ -1,6 +1,8 @@
 """A TLS connection: the protocol of a socket's transport, and the transport of an inner protocol.
 
 - Nothing reaches the inner protocol before the handshake is done, which has a time limit.
+- Handshakes, and input of more than a few records, are worked off in slices, each when the turn of the loop has time
+  for it (`docstore.net.turn`); meanwhile little more is read.
 - Written data beyond one slice waits unencrypted until its turn, so that a long reply is neither held twice nor holds
   the loop.
 """
@@ -10,72 +12,30 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
+from docstore.net.tls.records import MAX_SLICE_RECORDS, Records
 from docstore.tls import reason_of
 
 HANDSHAKE_SECONDS = 10.0
-_RECORD_BYTES = 16 * 1024
 _SLICE_BYTES = 512 * 1024
-
-
-class _Records:
-    """The TLS engine of one connection, from bytes to bytes."""
-
-    __slots__ = ("_incoming", "_outgoing", "tls")
-
-    def __init__(self, context: ssl.SSLContext, server_name: str | None) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls: ssl.SSLObject = context.wrap_bio(
-            self._incoming, self._outgoing, server_side=server_name is None, server_hostname=server_name
-        )
-
-    def feed(self, data: bytes) -> None:
-        """Add received bytes."""
-        self._incoming.write(data)
-
-    def to_send(self) -> bytes:
-        """Return the bytes that the TLS engine itself has to send."""
-        return self._outgoing.read() if self._outgoing.pending else b""
-
-    def decrypted(self) -> tuple[bytes, bool]:
-        """Return (decrypted bytes, True at the end of the stream). Errors: ssl.SSLError."""
-        pieces: list[bytes] = []
-        ended = False
-        try:
-            while not ended and (self._incoming.pending or self.tls.pending()):
-                piece = self.tls.read(_RECORD_BYTES)
-                pieces.append(piece)
-                ended = not piece
-        except ssl.SSLWantReadError:
-            pass
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces), ended
-
-    def encrypted(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return the data encrypted. Errors: ssl.SSLError."""
-        written = self.tls.write(data)
-        while written < len(data):
-            written += self.tls.write(memoryview(data)[written:])
-        return self._outgoing.read()
-
-    def farewell(self) -> bytes:
-        """Return the close notification; its answer is not awaited."""
-        with suppress(ssl.SSLError):
-            self.tls.unwrap()
-        return self.to_send()
+_INLINE_RECORDS = 2
+"""Input of more records is not decrypted where it is received: most requests are one record."""
+_MAX_WAITING_BYTES = 64 * 1024
+"""Reading pauses while more input than this waits to be decrypted."""
 
 
 class TlsStream(asyncio.Transport, asyncio.Protocol):
-    """A TLS stream. `begin` starts the handshake. On success `secured` is called.
+    """A TLS stream. `begin` starts the handshake. On success `is_secured` is True, and `secured` is called.
 
-    On a failure `failed` is called with the reason, and the connection is closed.
+    On a failure `failed` is called with the reason, and the connection is closed. `defer` has `advance` called soon.
     """
 
     __slots__ = (
-        "_closing", "_done", "_error", "_failed", "_inner", "_loop", "_records", "_secured", "_timer", "_told_to_pause",
-        "_under", "_under_full", "_waiting", "tls",
+        "_closing", "_defer", "_error", "_failed", "_inner", "_is_deferred", "_is_held", "_is_lost", "_is_paused",
+        "_loop", "_records", "_secured", "_timer", "_told_to_pause", "_under", "_under_full", "_waiting", "is_secured",
+        "tls",
     )  # fmt: skip
 
     def __init__(
@@ -87,20 +47,28 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         server_name: str | None = None,
         secured: Callable[[TlsStream], None],
         failed: Callable[[str], None],
+        defer: Callable[[TlsStream], object],
     ) -> None:
         """`server_name`: the expected name in the certificate of a server; None on the server side."""
         super().__init__()
-        self._records = _Records(context, server_name)
+        self._records = Records(context, server_name)
         self.tls = self._records.tls
         self._under = under
         self._inner = inner
         self._secured = secured
         self._failed = failed
+        self._defer = defer
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._done = False
+        self.is_secured = False
         self._closing = False
-        self._error: ssl.SSLError | None = None
+        self._is_deferred = False
+        # Reading is paused: by the inner protocol; for input that waits here.
+        self._is_paused = False
+        self._is_held = False
+        # The transport below has ended, and its input is not worked off yet.
+        self._is_lost = False
+        self._error: Exception | None = None
         self._under_full = False
         self._told_to_pause = False
         self._waiting: deque[memoryview] = deque()
@@ -121,30 +89,63 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._records.feed(data)
-        if not self._done and not self._shake_hands():
-            return
-        try:
-            plain, ended = self._records.decrypted()
-        except ssl.SSLError as error:
-            # The peer rejected the completed handshake, or the data is forged.
-            self._error = error
-            self.abort()
-            return
-        self._flush()
-        if plain:
-            self._inner.data_received(plain)
-        if ended:
-            self.close()
+        ciphertext = self._records.ciphertext
+        ciphertext.feed(data)
+        if not self._is_deferred and not self._is_paused:
+            if self.is_secured:
+                self.advance(0.0, _INLINE_RECORDS)
+            else:
+                self._is_deferred = True
+                self._defer(self)
+        if len(ciphertext) > _MAX_WAITING_BYTES and not self.is_closing():
+            self._is_held = True
+            self._under.pause_reading()
+
+    def advance(self, until: float, most: int = MAX_SLICE_RECORDS) -> None:
+        """Work off one slice of the input, of at most `most` records; defer what remains. `until` is of no matter."""
+        self._is_deferred = False
+        if not self._closing and (self.is_secured or self._shake_hands()):
+            try:
+                plain, ended = self._records.decrypted(most)
+            except ssl.SSLError as error:
+                # The peer rejected the completed handshake, the data is forged, or there is none.
+                self._error = error
+                self.abort()
+                plain, ended = b"", False
+            else:
+                self._records.send_own(self._under)
+            if plain:
+                self._inner.data_received(plain)
+            if ended:
+                self.close()
+        has_more = self._records.ciphertext.has_slice and not self._closing
+        if has_more and not self._is_deferred and (self._is_lost or not self._is_paused):
+            self._is_deferred = True
+            self._defer(self)
+        elif self._is_lost and not has_more:
+            self._is_lost = False
+            self.connection_lost(None)
+        if self._is_held and not has_more and not self.is_closing():
+            self._is_held = False
+            if not self._is_paused:
+                self._under.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._done and not self._closing:
-            self._failed("the connection was closed during the handshake")
-        self._closing = True
-        self._waiting.clear()
-        self._inner.connection_lost(error or self._error)
+        self._error = error or self._error
+        if self._closing or not self.is_secured or not self._records.ciphertext.has_slice:
+            if not self.is_secured and not self._closing:
+                self._failed("the connection was closed during the handshake")
+            self._closing = True
+            self._waiting.clear()
+            self._inner.connection_lost(self._error)
+            return
+        # What came before the end is still delivered.
+        self._is_lost = True
+        if not self._is_deferred:
+            self._is_deferred = True
+            self._defer(self)
 
     def pause_writing(self) -> None:
         self._under_full = True
@@ -169,10 +170,6 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         else:
             self._encrypt(data)
 
-    def writelines(self, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-        for piece in pieces:
-            self.write(piece)
-
     def close(self) -> None:
         """Close after sending what was written."""
         if not self._closing:
@@ -196,31 +193,34 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         self._under.set_write_buffer_limits(high, low)
 
     def pause_reading(self) -> None:
+        self._is_paused = True
         self._under.pause_reading()
 
     def resume_reading(self) -> None:
-        self._under.resume_reading()
+        self._is_paused = False
+        if self._records.ciphertext.has_slice and not self._is_deferred:
+            self._is_deferred = True
+            self._defer(self)
+        if not self._is_held:
+            self._under.resume_reading()
 
     # In between.
 
     def _shake_hands(self) -> bool:
         """Continue the handshake; True if it is done and there may be more to read."""
         try:
-            self.tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return False
+            self.is_secured = self._records.shake_hands()
         except OSError as error:
             # Send the peer the alert.
-            self._flush()
+            self._records.send_own(self._under)
             self._give_up(reason_of(error), self._under.close)
             return False
-        self._flush()
-        self._done = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._secured(self)
-        return not self._closing
+        self._records.send_own(self._under)
+        if self.is_secured:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._secured(self)
+        return self.is_secured and not self._closing
 
     def _give_up(self, reason: str, end: Callable[[], None]) -> None:
         self._closing = True
@@ -263,11 +263,6 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
                 self._inner.resume_writing()
 
     def _finish(self) -> None:
-        if self._done:
+        if self.is_secured:
             self._under.write(self._records.farewell())
         self._under.close()
-
-    def _flush(self) -> None:
-        data = self._records.to_send()
-        if data:
-            self._under.write(data)

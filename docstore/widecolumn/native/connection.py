@@ -226,7 +226,7 @@ class NativeConnection(asyncio.Protocol):
         request = read_request(envelope)
         if isinstance(request, _STATEMENTS):
             if envelope.flags & EnvelopeFlag.TRACING:
-                self._fail(stream, Failure(code=ErrorCode.INVALID, message="Tracing is not supported"))
+                fail(self, stream, Failure(code=ErrorCode.INVALID, message="Tracing is not supported"))
             else:
                 self._calls.begin(self.peer, envelope, request)
         elif isinstance(request, OptionsRequest):
@@ -266,7 +266,7 @@ class NativeConnection(asyncio.Protocol):
             await log_in_plain(self._listener.dispatcher, self._door.logins, self.peer, read_plain(token))
         except LoginRefused as refusal:
             await asyncio.sleep(_REFUSAL_SECONDS)
-            self._fail(stream, Failure(code=ErrorCode.BAD_CREDENTIALS, message=str(refusal)))
+            fail(self, stream, Failure(code=ErrorCode.BAD_CREDENTIALS, message=str(refusal)))
             self.close()
             return
         self._stage = Stage.READY
@@ -281,7 +281,7 @@ class NativeConnection(asyncio.Protocol):
         if self._is_closed:
             return
         if call.error is not None:
-            self._fail(call.stream, failure_in(call, call.error))
+            fail(self, call.stream, failure_in(call, call.error))
         elif call.body is not None:
             self.answer(call.stream, call.opcode, call.body, call.warnings)
         if self._is_reading_paused:
@@ -300,9 +300,6 @@ class NativeConnection(asyncio.Protocol):
         if not self._is_sending_scheduled:
             self._is_sending_scheduled = True
             self._loop.call_soon(self._send)
-
-    def _fail(self, stream: int, failure: Failure) -> None:
-        self.answer(stream, Opcode.ERROR, error_body(failure, self._codec.version or V5))
 
     def _send(self) -> None:
         """Send all responses that are ready."""
@@ -328,6 +325,11 @@ class NativeConnection(asyncio.Protocol):
 def has_room(connection: NativeConnection) -> bool:
     """True if one more request may be handled."""
     return connection._calls.has_room and connection._is_writable and not connection._is_queued
+
+
+def fail(connection: NativeConnection, stream: int, failure: Failure) -> None:
+    """Answer a request with an error."""
+    connection.answer(stream, Opcode.ERROR, error_body(failure, connection._codec.version or V5))
 
 
 def _note(violation: ProtocolViolation, client: NativeClient) -> None:

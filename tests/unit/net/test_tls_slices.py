@@ -1,0 +1,194 @@
+"""TLS connections whose peers give the server much to calculate, and those beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+from pathlib import Path
+from typing import Any
+
+import bson
+import pytest
+
+from docstore.net import Listener
+from docstore.net.connection import Connection
+from docstore.net.tls.certificates import TlsCertificates
+from docstore.net.tls.door import Door
+from docstore.net.tls.records import MAX_SILENT_RECORDS, MAX_SLICE_RECORDS, Ciphertext, Records
+from docstore.options.values import TlsMode, TlsOptions
+from docstore.wire.message import MORE_TO_COME, decode_frame, encode_message
+from tests.harness.certificates import Authority
+from tests.harness.dispatching import FakeHost, command, dispatcher_of
+from tests.harness.fake_socket import FakeSocket
+from tests.harness.serving import run, serving
+
+PING = command("ping", tolerant=True)
+
+
+class Peer:
+    """A client of TLS on a connection without a socket."""
+
+    def __init__(self, listener: Listener, certificates: TlsCertificates, authority: Authority) -> None:
+        loop = asyncio.get_running_loop()
+        self.socket = Switched()
+        self.door = Door(certificates, Connection(listener, loop), loop, listener.turn)
+        self.door.connection_made(self.socket)
+        self.socket.set_protocol(self.door)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cafile=str(authority.ca_file))
+        context.check_hostname = False
+        self.tls = context.wrap_bio(self._incoming, self._outgoing)
+
+    def greet(self) -> None:
+        with pytest.raises(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        self.send()
+
+    def send(self) -> None:
+        """Send what the engine has to send."""
+        self.socket.protocol.data_received(self._outgoing.read())
+
+    async def finish_handshake(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.receive()
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            self.send()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return
+
+    def receive(self) -> None:
+        self._incoming.write(b"".join(self.socket.sent))
+        self.socket.sent.clear()
+
+
+class Switched(FakeSocket):
+    """A socket whose protocol is exchanged, as that of asyncio."""
+
+    protocol: Any
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+
+def certificates_of(authority: Authority) -> TlsCertificates:
+    path = authority.issue("server")
+    return TlsCertificates(
+        TlsOptions(mode=TlsMode.PREFER, certificate_key_file=path, ca_file=authority.ca_file, without_certificates=True)
+    )
+
+
+def test_received_bytes_are_cut_between_records_however_they_come() -> None:
+    records = [bytes((23, 3, 3, 0, size)) + bytes(size) for size in range(1, 60)]
+    everything = b"".join(records)
+    for step in (1, 7, 300, len(everything)):
+        ciphertext, slices = Ciphertext(), list[tuple[bytes, int]]()
+        for start in range(0, len(everything), step):
+            ciphertext.feed(everything[start : start + step])
+            while ciphertext.has_slice:
+                slices.append(ciphertext.next_slice())
+        assert b"".join(piece for piece, _ in slices) == everything
+        assert sum(count for _, count in slices) == len(records)
+        assert max(count for _, count in slices) <= MAX_SLICE_RECORDS
+        assert not len(ciphertext)
+
+
+def test_a_peer_that_sends_records_without_data_is_disconnected(tmp_path: Path) -> None:
+    context = certificates_of(Authority(tmp_path / "certificates")).accepting
+    engine = Records(context, None)
+
+    class Silent:
+        """An engine that reads records and finds no data in them."""
+
+        data = b""
+
+        def read(self, size: int) -> bytes:
+            if self.data:
+                data, self.data = self.data, b""
+                return data
+            raise ssl.SSLWantReadError
+
+    silent: Any = Silent()
+    engine.tls = silent
+    engine.ciphertext.feed(bytes((23, 3, 3, 0, 22)) + bytes(22))
+    engine.decrypted()
+    silent.data = b"data"
+    engine.ciphertext.feed((bytes((23, 3, 3, 0, 22)) + bytes(22)) * (MAX_SILENT_RECORDS + 1 + MAX_SLICE_RECORDS))
+    assert engine.decrypted() == (b"data", False), "counting begins anew"
+    for _ in range(MAX_SILENT_RECORDS // MAX_SLICE_RECORDS):
+        engine.decrypted()
+    with pytest.raises(ssl.SSLError, match="carry no data"):
+        engine.decrypted()
+
+
+def test_handshakes_wait_for_each_other_and_nobody_for_them(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certificates")
+
+    async def scenario() -> None:
+        now = itertools.count()
+        certificates = certificates_of(authority)
+        # Each look at the clock takes 0.1 ms.
+        dispatcher = dispatcher_of(PING, host=FakeHost(), clock=lambda: next(now) / 10_000)
+        async with serving(dispatcher=dispatcher, certificates=certificates) as listener:
+            peers = [Peer(listener, certificates, authority) for _ in range(60)]
+            for peer in peers:
+                peer.greet()
+            plain = Switched()
+            connection = Connection(listener, asyncio.get_running_loop())
+            connection.connection_made(plain)
+            connection.data_received(encode_message(bson.encode({"ping": 1, "$db": "test"}), request_id=1))
+            await asyncio.sleep(0)
+            assert len(plain.sent) == 1
+            answered = sum(bool(peer.socket.sent) for peer in peers)
+            assert 0 < answered < 40
+            while not all(peer.socket.sent for peer in peers):
+                await asyncio.sleep(0)
+            for peer in peers:
+                peer.socket.protocol.connection_lost(None)
+            connection.connection_lost(None)
+
+    run(scenario())
+
+
+def test_many_short_records_are_decrypted_in_turns_and_to_the_last(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certificates")
+    noted: list[int] = []
+
+    async def scenario() -> None:
+        certificates = certificates_of(authority)
+
+        def noting(context: Any, arguments: Any) -> dict[str, Any]:
+            noted.append(1)
+            return {}
+
+        note = command("note", noting, tolerant=True)
+        async with serving(PING, note, certificates=certificates) as listener:
+            peer = Peer(listener, certificates, authority)
+            peer.greet()
+            await peer.finish_handshake()
+            peer.receive()
+            for byte in encode_message(bson.encode({"ping": 1, "$db": "test"}), request_id=1):
+                peer.tls.write(bytes([byte]))
+            peer.send()
+            assert len(peer.socket.protocol._records.ciphertext) > 0, "the rest is left for later"
+            while not peer.socket.sent:
+                await asyncio.sleep(0)
+            peer.receive()
+            assert bson.decode(decode_frame(peer.tls.read(10_000)).body)["ok"] == 1
+            unanswered = encode_message(bson.encode({"note": 1, "$db": "test"}), request_id=2, flags=MORE_TO_COME)
+            for byte in unanswered:
+                peer.tls.write(bytes([byte]))
+            peer.send()
+            peer.socket.close()
+            peer.socket.protocol.connection_lost(None)
+            while listener.connections:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert noted == [1], "what came before the end is still done"
+
+    run(scenario())
