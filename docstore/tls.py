@@ -15,11 +15,17 @@ class Unusable(Exception):
     """Files that cannot be used; the message says which and why."""
 
 
+GROUP = "prime256v1"
+"""The group of key exchange: the one that everybody has."""
+
+
 def new_context(protocol: int) -> ssl.SSLContext:
     """Return a context without certificates. `protocol`: `ssl.PROTOCOL_TLS_CLIENT` or `PROTOCOL_TLS_SERVER`."""
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    # Among the others are some that cost the server a tenth of a second, and a client nothing.
+    context.set_ecdh_curve(GROUP)
     return context
 
 

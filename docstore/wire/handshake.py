@@ -18,3 +18,8 @@ def is_handshake(data: bytes | bytearray) -> bool | None:
         if data[offset] != mark:
             return False
     return True
+
+
+def hello_bytes(data: bytes) -> int:
+    """Return the length of the message of these first bytes of a handshake."""
+    return int.from_bytes(data[6:9], "big")

@@ -16,9 +16,11 @@ from docstore.net.tls.stream import HANDSHAKE_SECONDS, TlsStream
 from docstore.net.turn import Turn
 from docstore.options.values import TlsMode
 from docstore.security.certificates import BadCertificate
-from docstore.wire.handshake import is_handshake
+from docstore.wire.handshake import hello_bytes, is_handshake
 
 LOG = component("NETWORK")
+MAX_HELLO_BYTES = 8 * 1024
+"""The longest first message of a handshake: each of its lists may have to be searched for each entry of another."""
 
 
 class Door(asyncio.Protocol):
@@ -53,7 +55,10 @@ class Door(asyncio.Protocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        if encrypted:
+        if encrypted and hello_bytes(self._first) > MAX_HELLO_BYTES:
+            self._refuse(f"a first message of {hello_bytes(self._first)} bytes is longer than {MAX_HELLO_BYTES}")
+            self._transport.close()
+        elif encrypted:
             stream = TlsStream(
                 self._certificates.accepting,
                 self._transport,

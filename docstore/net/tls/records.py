@@ -13,7 +13,11 @@ from contextlib import suppress
 MAX_SLICE_RECORDS = 16
 """The records that are decrypted at a time."""
 MAX_SILENT_RECORDS = 64
-"""A peer has so many records in a row that carry no data. (Keys are updated after millions of records.)"""
+"""A peer may send so many records that carry no data, and one more for each `RECORDS_OF_SILENT_ONE` that it sends.
+
+(Keys are updated after millions of records.)
+"""
+RECORDS_OF_SILENT_ONE = 1024
 _RECORD_BYTES = 16 * 1024
 _HEAD_BYTES = 5
 
@@ -64,10 +68,11 @@ class Ciphertext:
 class Records:
     """The engine. `server_name`: the expected name in the certificate of a server; None on the server side."""
 
-    __slots__ = ("_incoming", "_outgoing", "_silent", "ciphertext", "tls")
+    __slots__ = ("_incoming", "_outgoing", "_received", "_silent", "ciphertext", "tls")
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None) -> None:
         self.ciphertext = Ciphertext()
+        self._received = 0
         self._silent = 0
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls: ssl.SSLObject = context.wrap_bio(
@@ -104,9 +109,11 @@ class Records:
                 ended = not piece
         except ssl.SSLWantReadError:
             pass
-        self._silent = 0 if pieces else self._silent + records
-        if self._silent > MAX_SILENT_RECORDS:
-            raise ssl.SSLError(f"more than {MAX_SILENT_RECORDS} records in a row carry no data")
+        self._received += records
+        # A record may end, and have its data, in a later slice than that in which it began.
+        self._silent += records - len(pieces)
+        if self._silent > MAX_SILENT_RECORDS + self._received // RECORDS_OF_SILENT_ONE:
+            raise ssl.SSLError("too many records carry no data")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces), ended
 
     def encrypted(self, data: bytes | bytearray | memoryview) -> bytes:

@@ -49,6 +49,10 @@ class Peer:
         """Send what the engine has to send."""
         self.socket.protocol.data_received(self._outgoing.read())
 
+    def take(self) -> bytes:
+        """Return what the engine has to send."""
+        return self._outgoing.read()
+
     async def finish_handshake(self) -> None:
         while True:
             await asyncio.sleep(0)
@@ -56,6 +60,9 @@ class Peer:
             try:
                 self.tls.do_handshake()
             except ssl.SSLWantReadError:
+                # The server may have asked for a key of another group.
+                if self._outgoing.pending:
+                    self.send()
                 continue
             self.send()
             for _ in range(3):
@@ -115,13 +122,12 @@ def test_a_peer_that_sends_records_without_data_is_disconnected(tmp_path: Path) 
 
     silent: Any = Silent()
     engine.tls = silent
-    engine.ciphertext.feed(bytes((23, 3, 3, 0, 22)) + bytes(22))
-    engine.decrypted()
-    silent.data = b"data"
-    engine.ciphertext.feed((bytes((23, 3, 3, 0, 22)) + bytes(22)) * (MAX_SILENT_RECORDS + 1 + MAX_SLICE_RECORDS))
-    assert engine.decrypted() == (b"data", False), "counting begins anew"
-    for _ in range(MAX_SILENT_RECORDS // MAX_SLICE_RECORDS):
-        engine.decrypted()
+    update = bytes((23, 3, 3, 0, 22)) + bytes(22)
+    for number in range(MAX_SILENT_RECORDS):
+        silent.data = b"data"
+        engine.ciphertext.feed(update * 2)
+        assert engine.decrypted() == (b"data", False), number
+    engine.ciphertext.feed(update)
     with pytest.raises(ssl.SSLError, match="carry no data"):
         engine.decrypted()
 
@@ -180,6 +186,13 @@ def test_many_short_records_are_decrypted_in_turns_and_to_the_last(tmp_path: Pat
                 await asyncio.sleep(0)
             peer.receive()
             assert bson.decode(decode_frame(peer.tls.read(10_000)).body)["ok"] == 1
+            for number in range(2 * MAX_SILENT_RECORDS):
+                peer.tls.write(encode_message(bson.encode({"ping": 1, "$db": "test"}), request_id=number))
+                sealed = peer.take()
+                for part in (sealed[:30], sealed[30:]):
+                    peer.socket.protocol.data_received(part)
+                    await asyncio.sleep(0)
+            assert not peer.socket.is_closed, "a record may come in parts"
             unanswered = encode_message(bson.encode({"note": 1, "$db": "test"}), request_id=2, flags=MORE_TO_COME)
             for byte in unanswered:
                 peer.tls.write(bytes([byte]))
@@ -192,3 +205,26 @@ def test_many_short_records_are_decrypted_in_turns_and_to_the_last(tmp_path: Pat
             assert noted == [1], "what came before the end is still done"
 
     run(scenario())
+
+
+def test_first_messages_that_are_dear_are_refused(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certificates")
+
+    async def scenario() -> None:
+        certificates = certificates_of(authority)
+        async with serving(PING, certificates=certificates) as listener:
+            peer = Peer(listener, certificates, authority)
+            peer.socket.protocol.data_received(b"\x16\x03\x01\x40\x00\x01\x00\x20\x01\x03\x03")
+            assert peer.socket.is_closed
+            peer.door.connection_lost(None)
+
+    run(scenario())
+    # Of the groups that a client may offer one is taken, and none of those whose keys have thousands of bits.
+    server, client = certificates_of(authority).accepting, ssl.create_default_context(cafile=str(authority.ca_file))
+    client.check_hostname = False
+    client.set_ecdh_curve("secp521r1")
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        client.wrap_bio(to_client, to_server).do_handshake()
+    with pytest.raises(ssl.SSLError):
+        server.wrap_bio(to_server, to_client, server_side=True).do_handshake()
