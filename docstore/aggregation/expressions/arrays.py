@@ -58,6 +58,8 @@ from docstore.query.value.values import (
 
 _RANGE_MEMBER, _RANGE_ITSELF = 16, 40
 """Bytes that a real server charges for a `$range`, per member and for the array itself."""
+MAX_FOLDED_MEMBERS = 1000
+"""Longer ranges of constants are not evaluated while parsing."""
 
 Operands = list[Value | None]
 Steps = Iterator[Value | None]
@@ -173,7 +175,27 @@ def _reverse(operand: Value | None) -> Value:
     return array_value(reversed(values(operand[1])))
 
 
-def _range(operands: Steps) -> Value:
+def _parse_range(name: str, value: Value, parsing: Parsing) -> Expression:
+    """Return a range, which is folded only if it is short: a request of a few bytes may ask for millions of numbers,
+    and parsers do not let other tasks run. Its errors are found at once.
+    """
+    arguments = arguments_of(name, value, parsing, 2, 3)
+    functions = [argument.evaluate for argument in arguments]
+
+    def integers(scope: Scope) -> range:
+        return _integers(evaluate(scope) for evaluate in functions)
+
+    def evaluate(scope: Scope) -> Value:
+        return array_value(map(int32_value, integers(scope)))
+
+    constant = all(argument.is_constant for argument in arguments)
+    if constant and len(integers(Scope(EMPTY_DOCUMENT))) > MAX_FOLDED_MEMBERS:
+        return Expression(evaluate, arguments=tuple(arguments))
+    return folded(evaluate, arguments)
+
+
+def _integers(operands: Steps) -> range:
+    """Return the members of a range. Errors: those of its operands; ExceededMemoryLimit."""
     numbers: list[int] = []
     arguments = chain((next(operands), next(operands)), operands)
     for operand, role, code in zip(arguments, ("starting", "ending", "step"), (34443, 34445, 34447), strict=False):
@@ -201,7 +223,7 @@ def _range(operands: Steps) -> Value:
             f"$range would use too much memory ({size} bytes) and cannot spill to disk. Memory limit:"
             f" {MEMORY_LIMIT} bytes",
         )
-    return array_value(map(int32_value, integers))
+    return integers
 
 
 def _index_of_array(ordering: Ordering) -> OperatorParser:
@@ -413,7 +435,7 @@ OPERATORS: Table = {
     "$last": _end("$last", -1),
     "$map": _parse_map,
     "$objectToArray": unary(_object_to_array),
-    "$range": stepwise(_range, 2, 3),
+    "$range": _parse_range,
     "$reduce": _parse_reduce,
     "$reverseArray": unary(_reverse),
     "$size": unary(_size),

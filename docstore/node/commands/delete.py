@@ -9,7 +9,7 @@ from docstore.commands.specs.writes import DELETE
 from docstore.node.node import node_of
 from docstore.node.write.batches import delete_batch
 from docstore.node.write.driver import check_batch_size, check_writable_documents, enter_scripts, run_statements
-from docstore.node.write.evaluated import enter_large
+from docstore.node.write.evaluated import enter_long
 from docstore.node.write.fast_path import delete_one
 from docstore.node.write.of_routers import OF_ROUTERS, within_of
 
@@ -19,7 +19,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     documents = arguments["deletes"]
     check_batch_size(len(documents))
     enter_scripts(documents)
-    enter_large(context, max(map(len, documents)))
+    enter_long(context, documents)
     check_writable_documents(context)
     node.counters.delete += len(documents)
     node.counters.writes += 1

@@ -22,7 +22,7 @@ from docstore.node.write.driver import (
     effective_concern,
     session_write,
 )
-from docstore.node.write.evaluated import enter_large
+from docstore.node.write.evaluated import enter_long
 from docstore.node.write.fast_path import find_and_modify_one
 from docstore.node.write.find_and_modify import FindAndModifyRequest, FindAndModifyWork, answer_fields
 from docstore.node.write.modification import Modification, check_form, update_of
@@ -37,7 +37,7 @@ from docstore.query.update.upsert import refuse_expressions
 def run(context: Context, arguments: Arguments) -> Response:
     node = node_of(context)
     check_writable_documents(context)
-    enter_large(context, len(context.raw))
+    enter_long(context, (context.raw,))
     done = find_and_modify_one(context, node, arguments)
     if done is not None:
         return done

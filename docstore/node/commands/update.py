@@ -9,7 +9,7 @@ from docstore.commands.specs.writes import UPDATE
 from docstore.node.node import node_of
 from docstore.node.write.batches import update_batch
 from docstore.node.write.driver import check_batch_size, check_writable_documents, enter_scripts, run_statements
-from docstore.node.write.evaluated import enter_large
+from docstore.node.write.evaluated import enter_long
 from docstore.node.write.fast_path import update_one
 from docstore.node.write.of_routers import OF_ROUTERS, within_of
 
@@ -19,7 +19,7 @@ def run(context: Context, arguments: Arguments) -> Response:
     documents = arguments["updates"]
     check_batch_size(len(documents))
     enter_scripts(documents)
-    enter_large(context, max(map(len, documents)))
+    enter_long(context, documents)
     check_writable_documents(context)
     node.counters.update += len(documents)
     node.counters.writes += 1

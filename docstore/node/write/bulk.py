@@ -36,7 +36,7 @@ from docstore.node.write.driver import (
     optime_fields,
     wait_for_write,
 )
-from docstore.node.write.evaluated import enter_large
+from docstore.node.write.evaluated import enter_long
 from docstore.optime import OpTime
 
 _ALL = 0x7FFFFFFF
@@ -108,7 +108,7 @@ def _enter(context: Context, runs: list[Run]) -> None:
             node.store.mode.check_documents(node.store.catalog, split_namespace(namespace)[0], "bulkWrite")
     evaluated = [run for run in runs if run.kind != "insert"]
     enter_scripts(statements_of(evaluated))
-    enter_large(context, max(map(len, statements_of(evaluated)), default=0))
+    enter_long(context, statements_of(evaluated))
     counters = node.counters
     counters.writes += 1
     for run in runs:

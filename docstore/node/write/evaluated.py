@@ -11,13 +11,14 @@ the documents, the node's role and the shard's ranges may change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
 from docstore.collection.collection import Collection, Index
 from docstore.collection.index.ahead import KeysAhead, keys_take_long
 from docstore.collection.read.matching import PlannedSearch
+from docstore.collection.read.prepared import has_expression
 from docstore.commands.context import Context
 from docstore.errors import CommandError
 from docstore.js.script_thread import Turns, current
@@ -163,10 +164,13 @@ def evaluated() -> Evaluated | None:
     return None if turns is None else Evaluated(turns)
 
 
-def enter_large(context: Context, size: int) -> None:
-    """Offload a statement of more than LARGE_BYTES before it begins, because parsing, planning and keys may take long.
+def enter_long(context: Context, statements: Iterable[bytes]) -> None:
+    """Offload statements that may take long before the first one begins.
 
-    Errors: ScriptsWanted.
+    Parsing, planning and keys take long where a statement has more than LARGE_BYTES, the search where its filter has
+    an expression: a search on the event loop cannot be entered again after an interruption. Errors: ScriptsWanted.
     """
-    if size > LARGE_BYTES and context.services.carry_out is not None and current() is None:
+    if context.services.carry_out is None or current() is not None:
+        return
+    if any(len(statement) > LARGE_BYTES or has_expression(statement) for statement in statements):
         raise ScriptsWanted

@@ -146,6 +146,9 @@ def _write_target(context: Context, node: DataNode, arguments: Arguments, bypass
     store = node.store
     if store.write_lock.is_held or "let" in arguments:
         return None
+    if current() is not None:
+        # An evaluation has taken long, or may.
+        return None
     collection = store.collection(context.namespace)
     if collection is None or collection.id_index.collation is not None:
         return None
@@ -159,9 +162,6 @@ def _write_target(context: Context, node: DataNode, arguments: Arguments, bypass
     concern = effective_concern(context, node)
     at_once, owned = enter_at_once(node.shard_filter, context.namespace, context.shard_version, write=True)
     validator = validator_of(node, collection, bypass=bypass)
-    if validator is not None and current() is not None:
-        # Its evaluation has taken long, or may.
-        return None
     return _WriteTarget(node, collection, owned, row, stmt_id, concern, validator) if at_once else None
 
 
@@ -259,6 +259,9 @@ def _update_many(
             last = unit.commit()
         else:
             unit.abort()
+    except ScriptsWanted:
+        unit.abort()
+        raise
     except CommandError as error:
         return _error_reply(context, target, unit, error, modified=0)
     return acknowledge_counts(context, target.concern, len(matches), len(modified), last)

@@ -22,6 +22,7 @@ from docstore.collection.read.prepared import has_expression
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.limits import MAX_DOCUMENT_BYTES
 from docstore.errors import Code, CommandError
+from docstore.js.script_thread import current
 from docstore.kernel.compute.elements import MatchedElement, matched_element
 from docstore.kernel.keys.entry_source import LARGE_BYTES
 from docstore.key_layout import record_id_bytes
@@ -30,7 +31,7 @@ from docstore.node.write.identity import Match, identity_filter, identity_of
 from docstore.query.context import QueryContext
 from docstore.query.filter.parse import parse_filter
 from docstore.query.filter.tree import MATCH_ALL, Comparison, Filter
-from docstore.query.pausing import PAUSING, REFUSED
+from docstore.query.pausing import OVERTAKEN, PAUSING, REFUSED
 from docstore.query.projection.positions import Positions
 from docstore.query.update.direct import DirectUpdate, direct_update
 from docstore.query.update.parse import has_operators, parse_update
@@ -77,7 +78,7 @@ class Modification:
             check_updated(changed)
             return changed
         update = self.update
-        level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, _interruption())
         try:
             position = None
             if update.needs_position:
@@ -154,7 +155,7 @@ class Modification:
                 _check(document, 17420, "Document to upsert is larger than")
                 return document
         new_id = (OBJECT_ID, ObjectId().binary)
-        level, PAUSING.level = PAUSING.level, max(PAUSING.level, REFUSED)
+        level, PAUSING.level = PAUSING.level, max(PAUSING.level, _interruption())
         try:
             document = self.update.upsert(self.tree, new_id, now=self._now(), timestamp=self._timestamp())
         finally:
@@ -183,6 +184,15 @@ class Modification:
 
     def _timestamp(self) -> int:
         return int.from_bytes(self.node.timestamp(), "little")
+
+
+def _interruption() -> int:
+    """Return the level of interruption of an evaluation.
+
+    On the event loop it is begun again elsewhere once it has taken long (ScriptsWanted). On a thread
+    `docstore.node.write.evaluated` decides whether other tasks run meanwhile.
+    """
+    return OVERTAKEN if current() is None else REFUSED
 
 
 _SLOW_BYTES = 512 * 1024

@@ -25,14 +25,17 @@ from docstore.node.node import DataNode
 from docstore.node.write.identity import Match
 from docstore.query.filter.compile import compile_filter
 from docstore.query.filter.tree import Filter
-from docstore.query.filter.where import weakened
+from docstore.query.filter.where import evaluates, has_evaluations, weakened
 from docstore.query.find import Hint
-from docstore.query.pausing import REFUSED, allowing
+from docstore.query.pausing import OVERTAKEN, PAUSING, REFUSED, allowing
 from docstore.query.sort import UNSORTED, Sort
 
 if TYPE_CHECKING:
     from docstore.node.upkeep.execution import Execution
     from docstore.node.write.evaluated import Evaluated
+
+_PATIENCE = 8
+"""Conflicts with others after which a document is tested without interruption."""
 
 
 class Search(Protocol):
@@ -89,8 +92,8 @@ def open_search(
     planned = allowing(REFUSED, plan) if offloaded is None else offloaded.planned(collection, plan)
     stats = None if execution is None else execution.search(planned.plan)
     matches = find_matches(collection, tree, node.engine, sort=sort, planned=planned, stats=stats, clock=node.clock)
-    if planned.whole is None:
-        return _ScriptedSearch(node, collection, tree, matches, once)
+    if planned.whole is None or (offloaded is not None and has_evaluations(tree)):
+        return _WaitingSearch(node, collection, tree, matches, once)
     return _PlainSearch(node, collection, planned.whole, matches, once)
 
 
@@ -170,7 +173,7 @@ class _PlainSearch:
             self._missed.close()
 
 
-class _ScriptedSearch:
+class _WaitingSearch:
     """A search that waits for scripts within `take`; its matches are unchanged since the last wait."""
 
     def __init__(
@@ -181,8 +184,10 @@ class _ScriptedSearch:
         self._collection = collection
         self._predicate: Predicate = compile_filter(tree)
         self._matches = matches
-        # Others write while scripts are awaited; their commits must not wait for scripts themselves.
-        self._missed = _MissedChanges(node, collection, compile_filter(weakened(tree))) if once else None
+        # Others write while a document is tested; their commits must not wait for such a test themselves.
+        self._missed = (
+            _MissedChanges(node, collection, compile_filter(weakened(tree, drops=evaluates))) if once else None
+        )
         self._rechecks: list[int] = []
 
     def take(self, limit: int, owned: Predicate | None, until: float) -> list[Match]:
@@ -203,8 +208,8 @@ class _ScriptedSearch:
     def take_offloaded(
         self, offloaded: Evaluated | None, limit: int, owned: Predicate | None, until: float
     ) -> list[Match]:
-        """Return what `take` does; it waits for scripts itself."""
-        return allowing(REFUSED, partial(self.take, limit, owned, until))
+        """Return what `take` does, within which other tasks may run: its matches are as they were tested."""
+        return allowing(REFUSED if offloaded is None else OVERTAKEN, partial(self.take, limit, owned, until))
 
     def _take_unchanged(self, matches: list[Match], limit: int, owned: Predicate | None, until: float) -> bool:
         """Append matches to `matches`; return True at the end of the pass."""
@@ -223,13 +228,28 @@ class _ScriptedSearch:
         return True
 
     def _current(self, record_id: int) -> Match | None:
+        """Return the record if it matches as it is now; None if not.
+
+        One that others have changed `_PATIENCE` times while it was tested is tested without letting them run.
+        """
         raw = self._collection.record(self._node.engine, record_id)
-        while raw is not None and self._predicate.matches(raw):
+        conflicts = 0
+        while raw is not None and self._matches_record(raw, conflicts < _PATIENCE):
             current_raw = self._collection.record(self._node.engine, record_id)
             if current_raw == raw:
                 return record_id, raw
             raw = current_raw
+            conflicts += 1
         return None
+
+    def _matches_record(self, raw: bytes, lets_others_run: bool) -> bool:
+        level = PAUSING.level
+        if not lets_others_run:
+            PAUSING.level = REFUSED
+        try:
+            return self._predicate.matches(raw)
+        finally:
+            PAUSING.level = level
 
     def give_back(self, matches: list[Match]) -> None:
         self._matches = chain(matches, self._matches)

@@ -11,7 +11,6 @@ from docstore.collection.catalog.views import check_no_view
 from docstore.collection.collection import Collection
 from docstore.collection.oplog.sessions import SessionWrite, incomplete_history
 from docstore.collection.read.prepared import bound_scan_of_write
-from docstore.collection.read.script_filter import has_scripts
 from docstore.collection.transaction.claims import WriteConflict
 from docstore.collection.unit_of_work import WriteUnitOfWork
 from docstore.commands.sessions.fields import Session
@@ -31,6 +30,7 @@ from docstore.node.write.validators import Validator, validator_of
 from docstore.optime import OpTime
 from docstore.query.context import QueryContext
 from docstore.query.filter.tree import Filter
+from docstore.query.filter.where import has_evaluations
 from docstore.query.scripts import ScriptsWanted
 from docstore.query.value.collation import Collation
 from docstore.sharding.post_images import PostImages
@@ -101,10 +101,11 @@ class WriteTarget:
     def hold(self, tree: Filter, *, multi: bool) -> Hold | None:
         """Return a hold on the owned ranges of a statement that spans steps; else None.
 
-        Such are multi-document statements and those that wait for scripts. Requests without a shard version need none.
+        Such are multi-document statements and those whose search waits for scripts or expressions. Requests without a
+        shard version need none.
         Call it in the step that was entered. Errors: MustWait.
         """
-        if self.node.shard_filter is None or self.shard_version is None or not (multi or has_scripts(tree)):
+        if self.node.shard_filter is None or self.shard_version is None or not (multi or has_evaluations(tree)):
             return None
         return self.node.shard_filter.hold(self.namespace, self.within)
 

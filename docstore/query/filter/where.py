@@ -107,16 +107,40 @@ def functions_of(node: DocumentTest) -> tuple[Prefetched, ...]:
     return node.script.functions if isinstance(node.script, ScriptedExpression) else ()
 
 
-def weakened(tree: Filter, *, positive: bool = True) -> Filter:
-    """Return a filter without scripts that is implied by `tree`; if not `positive`, one that implies it."""
+def runs_script(test: DocumentTest) -> bool:
+    return test.script is not None
+
+
+def evaluates(test: DocumentTest) -> bool:
+    """True if the test of one document may take long: a script, or an expression."""
+    return test.script is not None or test.name == "$expr"
+
+
+def has_evaluations(tree: Filter) -> bool:
+    """True if a filter contains a test that `evaluates`."""
+    match tree:
+        case And(children) | Or(children) | Nor(children):
+            return any(map(has_evaluations, paced(children)))
+        case Not(child):
+            return has_evaluations(child)
+        case DocumentTest():
+            return evaluates(tree)
+        case _:
+            return False
+
+
+def weakened(tree: Filter, *, positive: bool = True, drops: Callable[[DocumentTest], bool] = runs_script) -> Filter:
+    """Return a filter without the tests for which `drops` holds that is implied by `tree`; if not `positive`, one that
+    implies it.
+    """
     match tree:
         case And(children) | Or(children):
-            return type(tree)(tuple(weakened(child, positive=positive) for child in children))
+            return type(tree)(tuple(weakened(child, positive=positive, drops=drops) for child in children))
         case Nor(children):
-            return Nor(tuple(weakened(child, positive=not positive) for child in children))
+            return Nor(tuple(weakened(child, positive=not positive, drops=drops) for child in children))
         case Not(child):
-            return Not(weakened(child, positive=not positive))
-        case DocumentTest() if tree.script is not None:
+            return Not(weakened(child, positive=not positive, drops=drops))
+        case DocumentTest() if drops(tree):
             return Always(positive)
         case _:
             return tree

@@ -122,6 +122,66 @@ def test_others_run_while_a_large_document_is_changed_by_a_small_statement(
     loop(work())
 
 
+_WORK = {"$reduce": {"input": {"$range": [0, 20_000]}, "initialValue": 0, "in": {"$add": ["$$value", "$y"]}}}
+"""Takes tens of milliseconds for a document, and gives 0."""
+_ADD = [{"$set": {"m": {"$add": ["$m", 1, _WORK]}}}]
+_TEST = {"$expr": {"$eq": [_WORK, 0]}}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"update": "c", "updates": [{"q": {"_id": 1}, "u": _ADD}]},
+        {"update": "c", "updates": [{"q": {"x": 1}, "u": _ADD}]},
+        {"update": "c", "updates": [{"q": {"x": 1}, "u": _ADD, "multi": True}]},
+        {"update": "c", "updates": [{"q": _TEST, "u": {"$inc": {"m": 1}}, "multi": True}]},
+        {"delete": "c", "deletes": [{"q": _TEST, "limit": 1}]},
+        {"delete": "c", "deletes": [{"q": _TEST, "limit": 0}]},
+        _find_and_modify(query={"_id": 1}, update=_ADD),
+        _find_and_modify(query=_TEST, update={"$inc": {"m": 1}}),
+        _find_and_modify(query=_TEST, remove=True),
+    ],
+    ids=str,
+)
+def test_others_run_while_a_small_document_is_worked_on_for_long(command: dict[str, Any]) -> None:
+    """They change it meanwhile, and nothing of that is lost."""
+
+    async def work() -> None:
+        node = LocalNode(pauses=True)
+        await node.run({"insert": "c", "documents": [{"_id": 1, "x": 1, "y": 0, "n": 0, "m": 0}]})
+        other = {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}]}
+        reply, turns = await _beside(node, command, other)
+        assert turns > 3
+        assert reply.get("n", reply.get("lastErrorObject", {}).get("n")) == 1
+        found = (await node.run({"find": "c", "filter": {"_id": 1}}))["cursor"]["firstBatch"]
+        if "delete" in command or command.get("remove"):
+            assert found == []
+        else:
+            assert [(row["m"], row["n"]) for row in found] == [(1, turns)]
+
+    loop(work())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"find": "c", "filter": {"$expr": {"$gt": [{"$size": {"$range": [0, 1_000_000]}}, 1]}}},
+        {"count": "c", "query": {"$expr": {"$gt": [{"$size": {"$range": [0, 1_000_000]}}, 1]}}},
+        {"find": "c", "projection": {"n": {"$size": {"$range": [0, 1_000_000]}}}},
+        {"delete": "c", "deletes": [{"q": {"$expr": {"$lt": [{"$size": {"$range": [0, 1_000_000]}}, 1]}}, "limit": 1}]},
+    ],
+    ids=str,
+)
+def test_others_run_while_a_short_request_makes_a_long_range(command: dict[str, Any]) -> None:
+    async def work() -> None:
+        node = LocalNode(pauses=True)
+        await node.run({"insert": "c", "documents": [{"_id": 1}]})
+        _, turns = await _beside(node, command, {"ping": 1})
+        assert turns > 10
+
+    loop(work())
+
+
 _HUGE = list(range(150_000))
 """More than half a megabyte."""
 
