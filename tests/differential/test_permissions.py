@@ -12,6 +12,7 @@ import pytest
 from docstore.commands.specs.reads import MAP_REDUCE
 from docstore.errors import Code
 from docstore.replicaset.commands import COMMANDS as OF_SETS
+from tests.differential.permission_differences import explanation
 from tests.differential.permission_page import Deciding
 from tests.differential.permissions import AMONG_PROCESSES, OF_ADMIN, ON_A_DATABASE, ON_ADMIN, ON_OTHERS, ROLES
 from tests.harness.reference import reference_server
@@ -110,21 +111,6 @@ def test_a_role_may_do_what_it_may_on_a_real_server(port: int, role: str | None)
     assert not found
 
 
-MALFORMED_IS_READ_LATER = {
-    "cloneCollectionAsCapped": "the user is checked before the fields that the handler reads",
-    "dropDatabase": "the user is checked before the fields that the handler reads",
-    "findAndModify": "needs are taken from what was parsed, and a statement that does nothing is not parsed further",
-    "getClusterParameter": "the user is checked before the fields that the handler reads",
-}
-MALFORMED_IS_READ_FIRST = {
-    "distinct": "a required field is missed before the user is checked",
-}
-NEEDS_MORE = {
-    "getDiagnosticData": "a real one needs three actions, and there is nothing here to be read",
-    "setProfilingFilterGlobally": "a real one needs the action on every database",
-}
-UNLIKE = MALFORMED_IS_READ_LATER | MALFORMED_IS_READ_FIRST | NEEDS_MORE
-"""Commands that are not decided as by a real server in a form in which neither carries them out."""
 LOGGING_IN = ("authenticate", "logout", "saslContinue", "saslStart")
 
 
@@ -153,7 +139,7 @@ def test_every_command_of_a_real_server_is_decided_alike(port: int, role: str | 
         apart = []
         with pymongo.MongoClient("127.0.0.1", port, **credentials) as client:
             for name in names:
-                if name in UNLIKE or name in LOGGING_IN or node.services.table.find(name) is None:
+                if explanation({name: 1}) or name in LOGGING_IN or node.services.table.find(name) is None:
                     continue
                 for where in ("own", "admin"):
                     for value in (1, "c"):

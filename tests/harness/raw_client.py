@@ -31,14 +31,15 @@ class Unanswered(Exception):
 
 
 class RawClient:
-    """A connection to a port of this machine, logged in as a user of `admin`."""
+    """A connection to a port of this machine, logged in as a user of `admin`; None: as nobody."""
 
-    def __init__(self, port: int, user: str, password: str = "p", timeout: float | None = None) -> None:
+    def __init__(self, port: int, user: str | None, password: str = "p", timeout: float | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()
         self._last_id = 0
-        self._log_in(user, password)
+        if user is not None:
+            self._log_in(user, password)
 
     def _log_in(self, user: str, password: str) -> None:
         messages = conversation(SHA_1, user, password, b"nonce" * 5)

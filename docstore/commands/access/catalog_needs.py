@@ -39,9 +39,16 @@ _CQL_DEFINES = {
 
 
 def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
-    """Yield the needs of create. The right to insert suffices, since an insert creates the collection too."""
+    """Yield the needs of create.
+
+    The right to insert suffices except for a view, since an insert creates the collection too.
+    """
     view_on = arguments["viewOn"]
-    yield from on_namespace(context.namespace, "createCollection")
+    identity = context.connection.identity
+    [inserting] = on_namespace(context.namespace, "insert")
+    may_insert = identity is not None and identity.user.privileges.allow(inserting.resource, inserting.action)
+    if view_on is not None or not may_insert:
+        yield from on_namespace(context.namespace, "createCollection")
     if arguments["capped"]:
         yield from on_namespace(context.namespace, "convertToCapped")
     if view_on is not None:

@@ -56,7 +56,9 @@ UNSUPPORTED = (
         "getDatabaseVersion", Privilege("getDatabaseVersion", Resource.DATABASE), _SHARDING,
         admin_only=True, value=Type.STRING,
     ),
-    unsupported("checkShardingIndex", Privilege("find", Resource.COLLECTION), _SHARDING, "keyPattern"),
+    unsupported(
+        "checkShardingIndex", Privilege("find", Resource.COLLECTION), _SHARDING, "keyPattern", value=Type.NAMESPACE
+    ),
     unsupported(
         "getShardVersion", Privilege("getShardVersion", Resource.COLLECTION), _SHARDING,
         admin_only=True, value=Type.NAMESPACE,

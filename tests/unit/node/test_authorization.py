@@ -184,6 +184,31 @@ def test_cursors_of_others_are_ended_by_who_may_end_any(granted: list[str], kill
     loop(scenario())
 
 
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, 0),
+        ({"validator": {"x": 1}}, 0),
+        ({"capped": True, "size": 4096}, 13),
+        ({"viewOn": "c", "pipeline": []}, 13),
+    ],
+    ids=str,
+)
+def test_who_may_insert_may_create_what_an_insert_would(more: dict[str, Any], code: int) -> None:
+    """As on a real server: not a view, and a capped collection by the right to that alone."""
+
+    async def scenario() -> None:
+        node = await checking(user("bob"))
+        await enter(node, "root", "admin")
+        privileges = [{"resource": {"db": "own", "collection": "made"}, "actions": ["insert"]}]
+        await node.run({"createRole": "any", "privileges": privileges, "roles": []}, "own")
+        await node.run({"grantRolesToUser": "bob", "roles": ["any"]}, "own")
+        await enter(node, "bob")
+        assert (await node.reply({"create": "made", **more}, "own")).get("code", 0) == code
+
+    loop(scenario())
+
+
 @pytest.mark.parametrize("others", ["own.d", "other.c"])
 def test_the_right_to_end_cursors_is_that_on_their_collections(others: str) -> None:
     """Not on the collection that the request names; one's own end whatever it names, as on a real server."""
