@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pymongo import WriteConcern
+from pymongo.errors import OperationFailure
 
 from scripts.deployment import Member, stopped_at_end
 from tests.harness.deployment import ForkedDeployment
@@ -30,6 +31,8 @@ def test_a_backup_under_load_starts_as_a_node_and_validates(tmp_path: Path) -> N
             client.load.w0.create_index("tags")
             for writer in writers:
                 writer.start()
+            with pytest.raises(OperationFailure, match="inside the database's own directory"):
+                client.admin.command("backup", path=str(tmp_path / "node" / "000099.log"))
             reply = client.admin.command("backup", path=str(tmp_path / "copy"))
             assert reply["path"] == str(tmp_path / "copy")
             deployment.kill("node")

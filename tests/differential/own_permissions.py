@@ -49,7 +49,7 @@ ON_ROUTERS: tuple[Own, ...] = (
 ON_NODES: tuple[Own, ...] = (
     Own("own", {"eval": "1"}, (Need("anyAction", EVERYTHING),)),
     Own("own", {"group": {"ns": "c", "key": {}, "initial": {}, "$reduce": "function(){}"}}, on_namespace(_C, "find")),
-    Own("admin", {"backup": "x"}, _FILES),
+    Own("admin", {"backup": "x"}, (*_FILES, *on_cluster("shutdown"))),
     Own("admin", {"backupOpen": 1}, _FILES),
     Own("admin", {"backupRead": _ID, "file": "x"}, _FILES),
     Own("admin", {"backupClose": _ID}, _FILES),

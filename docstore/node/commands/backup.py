@@ -1,7 +1,8 @@
 """backup: create a database directory with the current state, for another node; reads and writes continue meanwhile.
 
 The copy shares immutable files with the database by hard links if both are on one file system. It has an identity of
-its own as a database. Required are the privileges to read all that it holds, as for backupOpen.
+its own as a database. Required are the privileges to read all that it holds, as for backupOpen, and to end the
+process: files on its host are not written by somebody who may only read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from docstore.commands.access.need import Need, on_cluster
 from docstore.commands.arguments import Arguments
 from docstore.commands.context import Context
 from docstore.commands.declaration import Command, Parameter, Result, Role, Type
@@ -22,6 +24,10 @@ from docstore.storage.restored import mark_restored
 LOG = component("STORAGE")
 
 
+def _needs(context: Context, arguments: Arguments) -> tuple[Need, ...]:
+    return (*needs(context, arguments), *on_cluster("shutdown"))
+
+
 async def run(context: Context, arguments: Arguments) -> Result:
     path = Path(arguments["path"])
     if not path.is_absolute():
@@ -33,7 +39,10 @@ async def run(context: Context, arguments: Arguments) -> Result:
             raise CommandError(Code.BadValue, f"{path.parent} is not a directory")
     except OSError as error:
         raise CommandError(Code.BadValue, f"the path cannot be used: {error.strerror}") from None
-    engine = node_of(context).engine
+    node = node_of(context)
+    if path.resolve().is_relative_to(node.settings.dbpath.resolve()):
+        raise CommandError(Code.BadValue, f"{path} is inside the database's own directory")
+    engine = node.engine
 
     def make() -> None:
         engine.checkpoint(str(path))
@@ -48,7 +57,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
 
 
 COMMAND = Command(
-    "backup", run, privilege=PRIVILEGE, needs=needs, role=Role.ANY, admin_only=True,
+    "backup", run, privilege=PRIVILEGE, needs=_needs, role=Role.ANY, admin_only=True,
     parameters=(Parameter("path", Type.STRING, required=True),),
     help="make a directory from which another node can start",
 )  # fmt: skip
