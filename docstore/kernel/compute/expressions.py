@@ -414,8 +414,9 @@ class Concatenation(Calculation):
             out.put_part(operand.raw, operand.at + 4, operand.end - 1)
         out.put(0)
         out.set_little(0, out.size - 4, 4)
-        spend(out.size)
+        size: cython.Py_ssize_t = out.size
         result.put(STRING, out.contents())
+        spend(size)
         return True
 
 

@@ -349,5 +349,7 @@ class DocumentSource(Source):
                 out.put(result.code)
                 out.put_bytes(self._names[position])
                 out.put_part(result.raw, result.at, result.end)
-        spend(out.size)
-        return result.put(OBJECT, enclosed(out.contents()))
+        size: cython.Py_ssize_t = out.size
+        result.put(OBJECT, enclosed(out.contents()))
+        spend(size)
+        return 0
