@@ -70,7 +70,7 @@ class _Server(HTTPServer):
 
     @property
     def ssl_options(self) -> dict[str, Any] | SSLContext | None:
-        return None if self._certificates is None else self._certificates.accepting
+        return None if self._certificates is None else self._certificates.of_console
 
     @ssl_options.setter
     def ssl_options(self, _options: Any) -> None:

@@ -53,9 +53,13 @@ _NO_AUTHORITY = (
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """Everything built from the files. `presented`: the certificate presented to other processes of the cluster."""
+    """Everything built from the files. `presented`: the certificate presented to other processes of the cluster.
+
+    `of_console`: that of the console.
+    """
 
     accepting: ssl.SSLContext
+    of_console: ssl.SSLContext
     connecting: ssl.SSLContext
     own: Certificate
     presented: Certificate
@@ -76,6 +80,15 @@ class TlsCertificates:
     @property
     def accepting(self) -> ssl.SSLContext:
         return self._material.accepting
+
+    @property
+    def of_console(self) -> ssl.SSLContext:
+        """Speaks TLS 1.2 alone, unless that is disabled.
+
+        Within TLS 1.3 a client may update keys at will. The console's sockets are read by the engine itself, in one
+        call for as long as such records come, so that one client could stop the process.
+        """
+        return self._material.of_console
 
     @property
     def connecting(self) -> ssl.SSLContext | None:
@@ -201,12 +214,9 @@ def _read(options: TlsOptions) -> _Material:
     assert options.certificate_key_file is not None, "encryption needs a certificate"
     own = _read_own(options.certificate_key_file)
     cluster_certificate = own if options.cluster_file is None else _read_own(options.cluster_file)
-    accepting = _context(ssl.PROTOCOL_TLS_SERVER, options)
-    show(accepting, options.certificate_key_file, options.password)
-    authorities = options.cluster_ca_file or options.ca_file
-    trust(accepting, authorities, options.crl_file)
-    if authorities is not None and not options.invalid_certificates:
-        accepting.verify_mode = ssl.CERT_OPTIONAL if options.without_certificates else ssl.CERT_REQUIRED
+    of_console = _accepting(options, options.certificate_key_file)
+    if "TLS1_2" not in options.disabled_protocols:
+        of_console.maximum_version = ssl.TLSVersion.TLSv1_2
     connecting = _context(ssl.PROTOCOL_TLS_CLIENT, options)
     if options.cluster_file is None:
         show(connecting, options.certificate_key_file, options.password)
@@ -216,7 +226,19 @@ def _read(options: TlsOptions) -> _Material:
     if options.ca_file is None:
         connecting.load_default_certs()
     verify_servers(connecting, certificates=not options.invalid_certificates, hostnames=not options.invalid_hostnames)
-    return _Material(accepting, connecting, own, cluster_certificate)
+    return _Material(
+        _accepting(options, options.certificate_key_file), of_console, connecting, own, cluster_certificate
+    )
+
+
+def _accepting(options: TlsOptions, certificate: Path) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_SERVER, options)
+    show(context, certificate, options.password)
+    authorities = options.cluster_ca_file or options.ca_file
+    trust(context, authorities, options.crl_file)
+    if authorities is not None and not options.invalid_certificates:
+        context.verify_mode = ssl.CERT_OPTIONAL if options.without_certificates else ssl.CERT_REQUIRED
+    return context
 
 
 def _context(protocol: int, options: TlsOptions) -> ssl.SSLContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import ssl
 from pathlib import Path
@@ -83,11 +84,10 @@ class Switched(FakeSocket):
         self.protocol = protocol
 
 
-def certificates_of(authority: Authority) -> TlsCertificates:
-    path = authority.issue("server")
-    return TlsCertificates(
-        TlsOptions(mode=TlsMode.PREFER, certificate_key_file=path, ca_file=authority.ca_file, without_certificates=True)
-    )
+def certificates_of(authority: Authority, **fields: Any) -> TlsCertificates:
+    path, trusted = authority.issue("server"), authority.ca_file
+    given = {"mode": TlsMode.PREFER, "ca_file": trusted, "without_certificates": True, **fields}
+    return TlsCertificates(TlsOptions(certificate_key_file=path, **given))
 
 
 def test_received_bytes_are_cut_between_records_however_they_come() -> None:
@@ -228,3 +228,20 @@ def test_first_messages_that_are_dear_are_refused(tmp_path: Path) -> None:
         client.wrap_bio(to_client, to_server).do_handshake()
     with pytest.raises(ssl.SSLError):
         server.wrap_bio(to_server, to_client, server_side=True).do_handshake()
+
+
+@pytest.mark.parametrize(("disabled", "version"), [((), "TLSv1.2"), (("TLS1_2",), "TLSv1.3")])
+def test_the_console_speaks_a_protocol_without_key_updates(
+    tmp_path: Path, disabled: tuple[str, ...], version: str
+) -> None:
+    authority = Authority(tmp_path / "certificates")
+    certificates = certificates_of(authority, disabled_protocols=disabled)
+    client = ssl.create_default_context(cafile=str(authority.ca_file))
+    client.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_side = certificates.of_console.wrap_bio(to_server, to_client, server_side=True)
+    client_side = client.wrap_bio(to_client, to_server)
+    for side in (client_side, server_side) * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert client_side.version() == server_side.version() == version
