@@ -18,3 +18,5 @@ MAX_LASTING_CHARACTERS = 64 * 1024
 """The length of a text that is remembered because its client prepared it."""
 MAX_LASTING_TEXTS = 1000
 """The remembered texts of more than `MAX_KEPT_CHARACTERS`."""
+MAX_COMBINATIONS = 65_536
+"""The rows, or ranges of rows, that the IN restrictions of a statement name together."""

@@ -12,7 +12,7 @@ from functools import cmp_to_key
 from itertools import product
 
 from docstore.widecolumn.cql.plan.bindings import Bindings
-from docstore.widecolumn.cql.plan.clustering_ranges import ClusteringRanges, clustering_ranges
+from docstore.widecolumn.cql.plan.clustering_ranges import ClusteringRanges, check_combinations, clustering_ranges
 from docstore.widecolumn.cql.plan.partition_keys import joined
 from docstore.widecolumn.cql.plan.restrictions import Condition, Restriction, Restrictions
 from docstore.widecolumn.cql.schema.tables import Column, Table
@@ -57,7 +57,9 @@ def _partition_keys(table: Table, restrictions: Restrictions) -> PartitionKeys:
     named = [(column, restriction) for column in table.partition if (restriction := restrictions.on(column))]
 
     def keys(bindings: Bindings) -> list[bytes]:
-        return [joined(values) for values in product(*(_values(*part, bindings) for part in named))]
+        parts = [_values(*part, bindings) for part in named]
+        check_combinations(*map(len, parts))
+        return [joined(values) for values in product(*parts)]
 
     return keys
 

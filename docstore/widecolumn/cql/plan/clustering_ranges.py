@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from docstore.kernel.limits import MAX_COLUMN_KEY_BYTES
 from docstore.widecolumn.cql.errors import invalid
@@ -22,6 +23,7 @@ from docstore.widecolumn.cql.plan.restrictions import (
 )
 from docstore.widecolumn.cql.schema.layout import beyond
 from docstore.widecolumn.cql.schema.tables import Column, Table
+from docstore.widecolumn.limits import MAX_COMBINATIONS
 
 Range = tuple[bytes, bytes]
 Region = list[Range]
@@ -57,6 +59,7 @@ def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRan
         prefixes = [b""]
         for point in points:
             keys = _point_keys(point, bindings)
+            check_combinations(len(prefixes), len(keys))
             prefixes = [prefix + key for prefix in prefixes for key in keys]
         ranges: Region = []
         for prefix in prefixes:
@@ -67,6 +70,19 @@ def clustering_ranges(table: Table, restrictions: Restrictions) -> ClusteringRan
         return joined(ranges)
 
     return ClusteringRanges(region, (*points, *slices), position == len(table.clustering))
+
+
+def check_combinations(*counts: int) -> None:
+    """Refuse IN restrictions that name more rows together than one statement is to touch. `counts`: values of each.
+
+    Errors: CqlError.
+    """
+    combinations = prod(counts)
+    if combinations > MAX_COMBINATIONS:
+        raise invalid(
+            f"The IN restrictions of the statement name {combinations} combinations of values, and at most"
+            f" {MAX_COMBINATIONS} are allowed"
+        )
 
 
 def _conditions_at(table: Table, restrictions: Restrictions, position: int) -> list[RowCondition]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from docstore.widecolumn.cql.errors import invalid, unsupported
 from docstore.widecolumn.cql.plan.access_path import PartitionKeys, access_path
 from docstore.widecolumn.cql.plan.bindings import UNSET, Bindings, Variable
-from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, ClusteringRanges, check_combinations
 from docstore.widecolumn.cql.plan.column_changes import (
     ColumnChange,
     Stamp,
@@ -233,7 +233,9 @@ def _update(preparation: Preparation, table: Table, statement: Update) -> _Resol
         stamp = times.stamp(writing)
         region = [EVERYTHING] if of_statics else where.rows.region(writing.bindings)
         row_writes: list[RowWrite] = []
-        for key in where.keys(writing.bindings):
+        keys = where.keys(writing.bindings)
+        check_combinations(len(keys), len(region))
+        for key in keys:
             entries = [
                 entry for clustering_key, _ in region for entry in _entries(changes, clustering_key, stamp, writing)
             ]
@@ -342,7 +344,9 @@ def _delete(preparation: Preparation, table: Table, statement: Delete) -> _Resol
             ]
         else:
             entries = _deletions(where.rows, writing.bindings, Deletion(timestamp, writing.now))
-        return [write for key in where.keys(writing.bindings) for write in _row_write(table, key, entries)]
+        keys = where.keys(writing.bindings)
+        check_combinations(len(keys), len(entries))
+        return [write for key in keys for write in _row_write(table, key, entries)]
 
     return _ResolvedWrite(
         writes, _target_of(where, of_statics), where.restrictions, of_statics, any(c.reads_row for c in changes)

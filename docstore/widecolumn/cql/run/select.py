@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from docstore.widecolumn.cql.errors import protocol
 from docstore.widecolumn.cql.plan.bindings import Bindings
-from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Range, Region
+from docstore.widecolumn.cql.plan.clustering_ranges import EVERYTHING, Range, Region, check_combinations
 from docstore.widecolumn.cql.plan.select import SelectPlan
 from docstore.widecolumn.cql.plan.token_ranges import ring_range
 from docstore.widecolumn.cql.run.paging import PagePosition
@@ -28,6 +28,7 @@ _LEAST, _MOST = 32, 800
 
 _END = after_part(COLUMNS)
 _PARTITIONS_AT_ONCE = 64
+_RANGES_AT_ONCE = 64
 Pause = Callable[[], Awaitable[None]]
 
 
@@ -89,6 +90,7 @@ class _SelectRun:
                 raise protocol("Invalid value for the paging state")
             keys = keys[keys.index(after.key) :]
         region = self._plan.clustering_ranges.region(self._bindings)
+        check_combinations(len(keys), len(region))
         for position, key in enumerate(keys, 1):
             if not position % _PARTITIONS_AT_ONCE:
                 await self._conditions.pause()
@@ -117,7 +119,9 @@ class _SelectRun:
             return NextStep.PARTITION
         partition = Partition(self._assembly, key)
         head = True
-        for start, end in reversed(region) if self._plan.reverse else region:
+        for number, (start, end) in enumerate(reversed(region) if self._plan.reverse else region, 1):
+            if not number % _RANGES_AT_ONCE:
+                await self._conditions.pause()
             if behind is not None:
                 start, end = self._cut(start, end, behind)
             async for page in self._pages(key, COLUMNS + start, COLUMNS + end if end else _END, head=head):
