@@ -71,8 +71,16 @@ class Guard:
         if headers.get("Sec-Fetch-Site", "same-origin") not in _SAME:
             raise Refused(403, "the request comes from another site")
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower():
+        if origin is not None and _host_of(origin) != headers.get("Host", "").lower():
             raise Refused(403, "the request comes from another origin")
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of an Origin header; None if it is malformed."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _name_of(host: str) -> str | None:

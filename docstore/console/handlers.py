@@ -158,7 +158,9 @@ class _Handler(RequestHandler):
         """Return the connection that runs the commands; None if login is required."""
         if self.console.needs_login:
             token, key = self.get_cookie(self.console.cookie), self.request.headers.get(MARK)
-            return None if token is None or key is None else self.console.logins.find(token, key, self.subject)
+            return (
+                None if token is None or key is None else self.console.logins.find(token, key, self.subject, self.ends)
+            )
         return self.anonymous
 
     @property
@@ -285,7 +287,7 @@ class LogoutHandler(_Handler):
     async def post(self) -> None:
         token = self.get_cookie(self.console.cookie)
         if token is not None:
-            self.console.logins.log_out(token, self.request.headers.get(MARK, ""), self.subject)
+            self.console.logins.log_out(token, self.request.headers.get(MARK, ""), self.subject, self.ends)
         self.clear_cookie(self.console.cookie, path="/", httponly=True, samesite="Strict")
         await self.send("application/json", "{}")
 

@@ -11,8 +11,9 @@ Invariants:
 - token and key are known to their browser alone (here only hashes are kept);
 - a login ends after `IDLE_SECONDS` without a request, after `LONGEST_SECONDS`, and when its user is dropped;
 - a login by certificate serves only requests with a certificate of the same name;
-- there are at most `MOST_LOGINS` logins, and at most `MOST_WAITING` attempts of one address as one user are
-  under way.
+- a login of a user who may come from some addresses only serves requests from these;
+- there are at most `MOST_LOGINS` logins, and `MOST_OF_USER` of a user, whose oldest ones go first;
+- at most `MOST_WAITING` attempts of one address as one user are under way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 
 from docstore.bson import document_to_python
 from docstore.commands.access.control import X509
-from docstore.commands.access.logins import client_address
+from docstore.commands.access.logins import client_address, may_be
 from docstore.commands.client_connection import ClientConnection
 from docstore.commands.dispatch import Dispatcher
 from docstore.console.commands import APPLICATION, Call
@@ -39,6 +40,7 @@ from docstore.security.names import EXTERNAL, UserName
 IDLE_SECONDS = 30 * 60.0
 LONGEST_SECONDS = 12 * 3600.0
 MOST_LOGINS = 200
+MOST_OF_USER = 20
 MOST_WAITING = 16
 _CALL_SECONDS = 10.0
 _TOKEN_BYTES = 32
@@ -126,7 +128,7 @@ class Logins:
         if not is_accepted or identity is None:
             await asyncio.sleep(self._refusal_seconds)
             raise LoginRefused
-        self._make_room()
+        self._make_room(identity.user.name)
         token, key = secrets.token_urlsafe(_TOKEN_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
         now = self._clock()
         self._logins[_hash(token)] = _Login(connection, _hash(key), now, now)
@@ -148,12 +150,15 @@ class Logins:
             login = self._logins[_hash(token)]
         return login.connection
 
-    def find(self, token: str, key: str, subject: Subject | None) -> ClientConnection | None:
-        """Return the connection of a login if it has not ended and the key matches. `subject`: of the connection's
-        certificate.
+    def find(self, token: str, key: str, subject: Subject | None, ends: Ends) -> ClientConnection | None:
+        """Return the connection of a login if it has not ended, the key matches and its user may come from there.
+        `subject`: of the request's certificate; `ends`: of its connection.
         """
         login = self._find(_hash(token))
         if login is None or not secrets.compare_digest(login.key, _hash(key)):
+            return None
+        identity = login.connection.identity
+        if identity is None or not may_be(self.anonymous(ends), identity.user):
             return None
         proven = login.connection.subject
         return login.connection if proven is None or proven == subject else None
@@ -168,8 +173,8 @@ class Logins:
         login.used = self._clock()
         return login
 
-    def log_out(self, token: str, key: str, subject: Subject | None) -> None:
-        if self.find(token, key, subject) is not None:
+    def log_out(self, token: str, key: str, subject: Subject | None, ends: Ends) -> None:
+        if self.find(token, key, subject, ends) is not None:
             self._end(_hash(token))
 
     def end_all(self) -> None:
@@ -186,11 +191,21 @@ class Logins:
         is_logged_out = login.connection.identity is None
         return is_logged_out or now - login.used >= IDLE_SECONDS or now - login.began >= LONGEST_SECONDS
 
-    def _make_room(self) -> None:
+    def _make_room(self, name: UserName) -> None:
+        """End logins that are over, and where there is no room, those longest unused: the user's own ones first."""
         for hashed in [hashed for hashed, login in self._logins.items() if self._has_ended(login)]:
             self._end(hashed)
+        own = [hashed for hashed, login in self._logins.items() if self._is_of(login, name)]
+        while len(own) >= MOST_OF_USER or (own and len(self._logins) >= MOST_LOGINS):
+            oldest = min(own, key=lambda hashed: self._logins[hashed].used)
+            own.remove(oldest)
+            self._end(oldest)
         while len(self._logins) >= MOST_LOGINS:
             self._end(min(self._logins, key=lambda hashed: self._logins[hashed].used))
+
+    def _is_of(self, login: _Login, name: UserName) -> bool:
+        identity = login.connection.identity
+        return identity is not None and identity.user.name == name
 
     async def _authenticate(self, connection: ClientConnection, proof: Proof) -> bool:
         if isinstance(proof, Password):

@@ -159,6 +159,34 @@ def test_there_are_only_so_many_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario())
 
 
+def test_a_user_throws_nobody_else_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "MOST_OF_USER", 3)
+
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            root = await served.log_in("root")
+            found = [await served.log_in("reader") for _ in range(5)]
+            assert [await status_of(served, cookie) for cookie in found] == [401, 401, 200, 200, 200]
+            assert await status_of(served, root) == 200
+
+    run(scenario())
+
+
+def test_a_login_is_of_no_use_from_where_its_user_may_not_come() -> None:
+    async def scenario() -> None:
+        async with console(auth=True) as served:
+            root = await served.log_in("root")
+            allowed = [{"clientSource": ["127.0.0.1"]}]
+            created = {"createUser": "near", "pwd": PASSWORD, "roles": [], "authenticationRestrictions": allowed}
+            assert (await served.command(created, "admin", Cookie=root))["ok"] == OK
+            token, key, _ = await served.logins.log_in(Password("near", "admin", PASSWORD), ENDS)
+            assert served.logins.find(token, key, None, ENDS) is not None
+            assert served.logins.find(token, key, None, Ends("10.0.0.1:5", ENDS.local)) is None
+            assert served.logins.find(token, key, None, ENDS) is not None
+
+    run(scenario())
+
+
 def test_only_so_many_are_being_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logins, "MOST_WAITING", 2)
 
