@@ -10,6 +10,7 @@ from typing import Any
 
 from bson.objectid import ObjectId
 
+from docstore.bson import elements
 from docstore.collection.catalog.options import capped_size, options_of
 from docstore.collection.changes import Commit
 from docstore.collection.collection import Collection
@@ -26,6 +27,10 @@ from docstore.node.write.statement_loop import WriteTarget
 _TRIES = 5
 _CLOCK_EVERY = 128
 _CONVERTED = "convertToCapped"
+_KEPT_OPTIONS = frozenset(
+    ("changeStreamPreAndPostImages", "collation", "validationAction", "validationLevel", "validator")
+)
+"""Options that a copy has of its source."""
 
 
 def is_unconverted(collection: str) -> bool:
@@ -95,10 +100,16 @@ async def _copy(context: Context, source: Collection, target: str, size: int) ->
     await enter_change(context)
     check_takes_documents(store, target)
     with store.unit(from_migrate=True) as unit:
-        store.create_collection(unit, target, options_of({"capped": True, "size": capped_size(size)}))
+        options = options_of({"capped": True, "size": capped_size(size)})
+        options = options.changed(
+            {name: (code, data) for name, code, data in elements(source.options.raw) if name in _KEPT_OPTIONS}
+        )
+        store.create_collection(unit, target, options)
         unit.commit()
     if documents:
-        inserts = Inserts(WriteTarget(node, target, Outcome()), documents, ordered=True, from_migrate=True)
+        # They are there already, whether or not the validator would take them now.
+        writing = WriteTarget(node, target, Outcome(), bypass_validation=True)
+        inserts = Inserts(writing, documents, ordered=True, from_migrate=True)
         await finish_steps(context, drive(context, inserts))
         if inserts.outcome.errors:
             raise inserts.outcome.errors[0][1]
