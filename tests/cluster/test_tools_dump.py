@@ -182,7 +182,9 @@ def test_users_and_roles(replica_set: ReplicaSet, client: Client, tmp_path: Path
     for name in ("shop", "other"):
         client[name].command("dropAllUsersFromDatabase")
         client[name].command("dropAllRolesFromDatabase")
-        client[name].command("createRole", "reader", privileges=[], roles=["read"])
+        own = [{"resource": {"db": name, "collection": "c"}, "actions": ["insert"]}]
+        client[name].command("createRole", "writer", privileges=own, roles=[])
+        client[name].command("createRole", "reader", privileges=[], roles=["read", "writer"])
         client[name].command("createUser", "ann", pwd=name, roles=["reader"])
     before = {name: users_of(client, name) for name in ("shop", "other")}
     run(replica_set.uri, dump.main, "-d", "shop", "--dumpDbUsersAndRoles", "-o", tmp_path / "one")
