@@ -203,8 +203,9 @@ def _parse_integer(text: str) -> int:
     if not _INTEGER_TEXT.fullmatch(text):
         raise failure(f"Failed to parse number '{text}'")
     digits = text.lstrip("+-0")
-    # Beyond any integer; Python refuses to read thousands of digits.
-    return int(text) if len(digits) <= _MOST_DIGITS else LONG_MAX + 1
+    # Python refuses to read thousands of digits; so many are beyond any integer.
+    number = int(digits or "0") if len(digits) <= _MOST_DIGITS else 2 * LONG_MAX
+    return -number if text.startswith("-") else number
 
 
 def _to_decimal(value: Value) -> Value:

@@ -42,6 +42,7 @@ from docstore.node.pipeline.stored_functions import stored_functions
 from docstore.node.process.settings import ClusterRole, NodeSettings
 from docstore.node.transactions.registry import TransactionRegistry, transactions_of
 from docstore.node.upkeep.catalog_audit import CatalogAudit
+from docstore.node.upkeep.costs import unknown_names
 from docstore.node.upkeep.periodic import Housekeeping
 from docstore.node.upkeep.snapshot_window import snapshot_window
 from docstore.node.upkeep.ttl import TtlMonitor
@@ -247,8 +248,7 @@ class NodeProcess:
             users=self.node.users,
             security=self._security,
         )
-        store = self.node.store
-        services.metrics.is_dropped = lambda name: "$cmd" not in name and store.collection(name) is None
+        services.metrics.is_dropped = unknown_names(self.node.store)
         if self._security.audit is not None:
             CatalogAudit(self.node.store, self._security.audit)
         if services.fail_points is not None:

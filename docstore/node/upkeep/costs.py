@@ -1,0 +1,12 @@
+"""Of which names the costs of requests are kept: those of collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docstore.collection.store import Store
+
+
+def unknown_names(store: Store) -> Callable[[str], bool]:
+    """Return whether a name that requests gave is no collection, and stands for no command on a database either."""
+    return lambda name: "$cmd" not in name and store.collection(name) is None
