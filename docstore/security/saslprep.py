@@ -5,6 +5,8 @@ from __future__ import annotations
 import stringprep
 import unicodedata
 
+from docstore.combining_marks import MAX_COMBINING_MARKS, has_long_run
+
 _PROHIBITED = (
     stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
     stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8,
@@ -14,12 +16,6 @@ _PROHIBITED = (
 
 MAX_LETTERS = 16_384
 """The maximal length of a text that is not of printable ASCII, which takes several passes over its letters."""
-MAX_COMBINING_MARKS = 30
-"""The maximal number of combining marks in a row, as in the Stream-Safe Text Format of Unicode (UAX #15).
-
-Normalisation sorts each such run, in time quadratic in its length.
-"""
-_TOO_MANY_MARKS = "m" * (MAX_COMBINING_MARKS + 1)
 
 
 class NotPreparable(ValueError):
@@ -41,7 +37,7 @@ def prepared(text: str, *, stored: bool = False) -> str:
     if len(text) > MAX_LETTERS:
         raise NotPreparable("long", f"the password has more than {MAX_LETTERS} characters, and not all are ASCII")
     mapped = text.translate({ord(letter): _mapped(letter) for letter in set(text)})
-    if _TOO_MANY_MARKS in mapped.translate({ord(letter): _outline(letter) for letter in set(mapped)}):
+    if has_long_run(mapped):
         raise NotPreparable("marks", f"the password has more than {MAX_COMBINING_MARKS} combining marks in a row")
     canonical_text = unicodedata.normalize("NFKC", mapped)
     letters = set(canonical_text)
@@ -64,8 +60,3 @@ def _mapped(letter: str) -> str:
     if stringprep.in_table_b1(letter):
         return ""
     return " " if stringprep.in_table_c12(letter) else letter
-
-
-def _outline(letter: str) -> str:
-    """Return "m" for each combining mark of a letter's decomposition, and "." for each other character."""
-    return "".join("m" if unicodedata.combining(part) else "." for part in unicodedata.normalize("NFKD", letter))

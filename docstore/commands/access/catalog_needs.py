@@ -38,16 +38,20 @@ _CQL_DEFINES = {
 }  # fmt: skip
 
 
+def _may(context: Context, need: Need) -> bool:
+    """True if the request has a user, who has that privilege."""
+    identity = context.identity
+    return identity is not None and identity.user.privileges.allow(need.resource, need.action)
+
+
 def create_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of create.
 
     The right to insert suffices except for a view, since an insert creates the collection too.
     """
     view_on = arguments["viewOn"]
-    identity = context.connection.identity
-    [inserting] = on_namespace(context.namespace, "insert")
-    may_insert = identity is not None and identity.user.privileges.allow(inserting.resource, inserting.action)
-    if view_on is not None or not may_insert:
+    (inserting,) = on_namespace(context.namespace, "insert")
+    if view_on is not None or not _may(context, inserting):
         yield from on_namespace(context.namespace, "createCollection")
     if arguments["capped"]:
         yield from on_namespace(context.namespace, "convertToCapped")
@@ -73,8 +77,7 @@ def coll_mod_needs(context: Context, arguments: Arguments) -> Iterator[Need]:
 def _view_needs(context: Context, view_on: str, arguments: Arguments) -> Iterator[Need]:
     """Yield the needs of defining a view: a user who may read the view must be allowed to read what it shows."""
     (reading,) = on_namespace(context.namespace, "find")
-    identity = context.identity
-    if identity is not None and identity.user.privileges.allow(reading.resource, reading.action):
+    if _may(context, reading):
         yield from pipeline_needs(f"{context.db}.{view_on}", arguments["pipeline"] or ())
 
 
@@ -141,9 +144,9 @@ def kill_cursors_needs(context: Context, arguments: Arguments) -> Iterator[Need]
     """Yield the needs of killCursors, on the namespaces of the cursors; none for the user's own and for unknown
     cursors.
     """
-    cursors, owner, identity = context.services.cursors, context.owner, context.identity
-    if identity is not None and identity.user.privileges.allow(CLUSTER, "killAnyCursor"):
+    if _may(context, Need("killAnyCursor", CLUSTER)):
         return
+    cursors, owner = context.services.cursors, context.owner
     for cursor_id in paced(arguments["cursors"] or ()):
         cursor = cursors.get(cursor_id)
         if cursor is not None and cursor.owner not in (None, owner):

@@ -34,17 +34,17 @@ class Bits(PathPredicate):
     ones: bool
     _number_mask: cython.longlong
     _mask: bytes
-    _behind: list[tuple[int, int]]
+    _sparse: list[tuple[int, int]]
 
-    def __init__(self, path: str, mask: bytes, behind: Iterable[tuple[int, int]], every: bool, ones: bool) -> None:
+    def __init__(self, path: str, mask: bytes, sparse: Iterable[tuple[int, int]], every: bool, ones: bool) -> None:
         super().__init__(path, True)
         self.every = every
         self.ones = ones
         self._mask = mask
-        self._behind = list(behind)
+        self._sparse = list(sparse)
         number = int.from_bytes(mask[:8], "little")
         further = mask[8:].strip(b"\0") != b""
-        for index, bits in self._behind:
+        for index, bits in self._sparse:
             if index < 8:
                 number |= bits << (8 * index)
             else:
@@ -79,7 +79,7 @@ class Bits(PathPredicate):
         mask: cython.int
         present: cython.int
         masks: bytes = self._mask
-        spend((len(masks) + 16 * len(self._behind)) >> _BYTES_SHIFT)
+        spend((len(masks) + 16 * len(self._sparse)) >> _BYTES_SHIFT)
         for index in range(len(masks)):
             mask = masks[index]
             if mask == 0:
@@ -87,7 +87,7 @@ class Bits(PathPredicate):
             present = raw[at + index] & mask if index < end - at else 0
             if self._test_bits(present, mask) != self.every:
                 return not self.every
-        for index, mask in self._behind:
+        for index, mask in self._sparse:
             present = raw[at + index] & mask if index < end - at else 0
             if self._test_bits(present, mask) != self.every:
                 return not self.every

@@ -31,22 +31,22 @@ class FairTurns:
             self._pass_on()
 
     async def _wait(self, key: Hashable) -> None:
-        given = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(key, deque()).append(given)
+        waiting = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(key, deque()).append(waiting)
         try:
-            await given
+            await waiting
         except asyncio.CancelledError:
-            if given.cancelled():
-                self._forget(key, given)
+            if waiting.cancelled():
+                self._forget(key, waiting)
             else:
                 # The turn was given in the moment in which its taker gave up.
                 self._pass_on()
             raise
 
-    def _forget(self, key: Hashable, given: asyncio.Future[None]) -> None:
+    def _forget(self, key: Hashable, waiting: asyncio.Future[None]) -> None:
         queue = self._queues.get(key)
-        if queue is not None and given in queue:
-            queue.remove(given)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
             if not queue:
                 del self._queues[key]
 
@@ -54,10 +54,10 @@ class FairTurns:
         """Give a turn that has ended to the next key's first."""
         while self._queues:
             key, queue = self._queues.popitem(last=False)
-            given = queue.popleft()
+            waiting = queue.popleft()
             if queue:
                 self._queues[key] = queue
-            if not given.done():
-                given.set_result(None)
+            if not waiting.done():
+                waiting.set_result(None)
                 return
         self._free += 1

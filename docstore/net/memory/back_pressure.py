@@ -1,4 +1,4 @@
-"""How much of a connection is buffered, and the end of strangers that read no replies.
+"""Limits of what is buffered for a connection, and a timer that ends strangers who read no replies.
 
 A stranger is a client that has not logged in where it must. It needs little, so it gets little: nobody else's memory
 depends on how many strangers there are.

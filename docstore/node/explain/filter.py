@@ -106,9 +106,9 @@ def _condition(tree: Filter) -> tuple[str, dict[str, Any]]:
             return path, {"$exists": True}
         case TypeIs(path, codes):
             return path, {"$type": sorted(codes)}
-        case Bits(path, mask, behind, every, ones):
+        case Bits(path, mask, sparse, every, ones):
             name = f"$bits{'All' if every else 'Any'}{'Set' if ones else 'Clear'}"
-            return path, {name: mask if len(mask) > _MAX_SHOWN_MASK_BYTES else bit_positions(mask, behind)}
+            return path, {name: mask if len(mask) > _MAX_SHOWN_MASK_BYTES else bit_positions(mask, sparse)}
         case Mod(path, divisor, remainder):
             return path, {"$mod": [divisor, remainder]}
         case ValueTest(path, _, name, argument):

@@ -61,8 +61,6 @@ def checked_definition(
             Code.OptionNotSupportedOnView,
             f"Invalid pipeline for view {namespace}: $changeStream cannot be used in a view definition",
         )
-    if not parsed.needs_collection:
-        raise CommandError(Code.InvalidNamespace, "'$documents' cannot be used in a view definition")
     for stage in pipeline:
         for name, _, _ in elements(stage)[:1]:
             if name in NEVER_IN_VIEWS:

@@ -1,4 +1,4 @@
-"""Of which names the costs of requests are kept: those of collections."""
+"""A test for names that are no collection's, whose costs of requests are forgotten first."""
 
 from __future__ import annotations
 

@@ -64,10 +64,10 @@ def _position(index: str, value: Value) -> int:
     raise CommandError(Code.BadValue, f"Failed to parse bit position. {problem}: {index}: {display(value)}")
 
 
-def bit_positions(mask: bytes, behind: Iterable[tuple[int, int]]) -> list[int]:
+def bit_positions(mask: bytes, sparse: Iterable[tuple[int, int]]) -> list[int]:
     """Return the positions of the bits of a mask, in order."""
-    places = chain(enumerate(mask), behind)
-    return [8 * index + bit for index, byte in places if byte for bit in range(8) if byte >> bit & 1]
+    masked_bytes = chain(enumerate(mask), sparse)
+    return [8 * index + bit for index, byte in masked_bytes if byte for bit in range(8) if byte >> bit & 1]
 
 
 BIT_OPERATORS: dict[str, Callable[[str, Value], Filter]] = {

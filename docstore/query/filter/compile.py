@@ -106,8 +106,8 @@ def _compile_leaf(tree: Filter) -> Predicate:
             return path_predicates.Exists(path, True)
         case TypeIs(path, codes):
             return path_predicates.Type(path, codes)
-        case Bits(path, mask, behind, every, ones):
-            return bit_predicates.Bits(path, mask, behind, every, ones)
+        case Bits(path, mask, sparse, every, ones):
+            return bit_predicates.Bits(path, mask, sparse, every, ones)
         case Mod(path, divisor, remainder):
             return path_predicates.Mod(path, divisor, remainder)
         case Size(path, length):

@@ -188,13 +188,13 @@ class Mod:
 class Bits:
     """All of the bits of a mask (`every`) or one of them is set (`ones`) or clear.
 
-    The mask is `bytes`, from the low bit of the first on, and what is further behind by (index of a byte, its bits), in
-    order.
+    The bits are those of `mask`, from the low bit of its first byte on, or of `sparse`: pairs of a byte's index and its
+    bits, in order.
     """
 
     path: str
     mask: bytes
-    behind: tuple[tuple[int, int], ...]
+    sparse: tuple[tuple[int, int], ...]
     every: bool
     ones: bool
 

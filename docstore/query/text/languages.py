@@ -18,10 +18,10 @@ import icu
 import snowballstemmer
 
 from docstore.bson.allowance import spend
+from docstore.combining_marks import stream_safe
 from docstore.kernel.keys.encoding import encode_key
 from docstore.kernel.text.words import Words
 from docstore.query.text.stop_words import STOP_WORDS
-from docstore.query.value.stream_safe import stream_safe
 from docstore.query.value.values import string_value
 
 _NAMES = {

@@ -20,11 +20,11 @@ import icu
 
 from docstore.bson.convert import from_python
 from docstore.bson.walk import ARRAY, BOOL, NULL, OBJECT, STRING, UNDEFINED, Value, elements, values
+from docstore.combining_marks import stream_safe
 from docstore.errors import Code, CommandError
 from docstore.kernel.keys.folding import AsciiWeight, TextFolding
 from docstore.query.value.notation import display
 from docstore.query.value.option_fields import option_fields
-from docstore.query.value.stream_safe import stream_safe
 from docstore.query.value.values import NUMBERS, TYPE_NAMES, text_of, truncated_of
 
 VERSION = "57.1"

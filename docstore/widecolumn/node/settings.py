@@ -81,11 +81,6 @@ class Settings:
             startup_only=True,
         )
 
-    def set_timeouts(self, milliseconds: int) -> None:
-        """Set both timeouts of requests. Errors: BadValue."""
-        for name in ("writeTimeoutMS", "readTimeoutMS"):
-            self._put(f"wideColumn.{name}", _NUMBERS[name], milliseconds)
-
     def _put(self, name: str, attribute: str, value: Any) -> None:
         if isinstance(value, str) and value.isdigit():
             value = int(value)

@@ -33,7 +33,7 @@ async def run(context: Context, arguments: Arguments) -> Result:
     else:
         reply = await change_schema(context, act)
     if configuration.rpc_timeout_ms is not None:
-        settings.set_timeouts(configuration.rpc_timeout_ms)
+        settings.write_timeout = settings.read_timeout = configuration.rpc_timeout_ms
     return {**loaded_document(configuration), **reply}
 
 

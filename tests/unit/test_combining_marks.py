@@ -8,15 +8,15 @@ import unicodedata
 import bson
 import pytest
 
+from docstore.combining_marks import MAX_COMBINING_MARKS, stream_safe
 from docstore.query.text.languages import without_diacritics
 from docstore.query.value.collation import parse_collation
-from docstore.query.value.stream_safe import MAX_MARKS, stream_safe
 
 MARKS = "\u0345\u0300\u0316\u0334"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "plain", "e\u0301" * 1000, "\u00e9" * 1000, "e" + "\u0301" * MAX_MARKS, "\uac00\u11a8" * 50]
+    "text", ["", "plain", "e\u0301" * 1000, "\u00e9" * 1000, "e" + "\u0301" * MAX_COMBINING_MARKS, "\uac00\u11a8" * 50]
 )
 def test_texts_of_languages_stay_as_they_are(text: str) -> None:
     assert stream_safe(text) == text
@@ -27,7 +27,7 @@ def test_long_runs_are_broken_up_and_nothing_else_is_changed(marks: str) -> None
     safe = stream_safe(f"e{marks}e")
     assert safe.replace("\u034f", "") == f"e{marks}e"
     longest = max(len(run) for run in unicodedata.normalize("NFD", safe).replace("e", "\u034f").split("\u034f"))
-    assert longest <= 2 * MAX_MARKS
+    assert longest <= 2 * MAX_COMBINING_MARKS
 
 
 def test_normalising_takes_linear_time() -> None:

@@ -1,7 +1,7 @@
-"""Texts that are normalised in linear time.
+"""Runs of combining marks in texts, which normalisation sorts in time quadratic in their length.
 
-Normalisation sorts each run of combining marks, in time quadratic in its length. No language has long runs; the
-Stream-Safe Text Format of Unicode (UAX #15) allows 30 marks, and breaks longer runs up by a character without meaning.
+No language has long runs: the Stream-Safe Text Format of Unicode (UAX #15) allows 30 marks, and breaks longer runs up
+by a character without meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import unicodedata
 
 from docstore.bson.allowance import spend
 
-MAX_MARKS = 30
+MAX_COMBINING_MARKS = 30
+_TOO_MANY = "m" * (MAX_COMBINING_MARKS + 1)
 _JOINER = "\u034f"
 """The combining grapheme joiner, a mark that nothing is sorted across."""
 _WINDOW = 4096
@@ -19,23 +20,27 @@ _COST = 8
 """Units of work charged for a letter."""
 
 
+def has_long_run(text: str) -> bool:
+    """Return whether the decomposed text has more than `MAX_COMBINING_MARKS` combining marks in a row."""
+    return _TOO_MANY in text.translate({ord(letter): _outline(letter) for letter in set(text)})
+
+
 def stream_safe(text: str) -> str:
     """Return the text with its long runs of combining marks broken up."""
-    if len(text) <= MAX_MARKS or text.isascii():
+    if len(text) <= MAX_COMBINING_MARKS or text.isascii():
         return text
     return "".join(_broken_up(text[at : at + _WINDOW]) for at in range(0, len(text), _WINDOW))
 
 
 def _broken_up(text: str) -> str:
     spend(_COST * len(text))
-    outlines = {letter: _outline(letter) for letter in set(text)}
-    if "m" * (MAX_MARKS + 1) not in "".join([outlines[letter] for letter in text]):
+    if not has_long_run(text):
         return text
     letters: list[str] = []
     run = 0
     for letter in text:
-        outline = outlines[letter]
-        if outline.startswith("m") and run + len(outline) > MAX_MARKS:
+        outline = _outline(letter)
+        if outline.startswith("m") and run + len(outline) > MAX_COMBINING_MARKS:
             letters.append(_JOINER)
             run = 0
         letters.append(letter)
