@@ -95,8 +95,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             if self.is_secured:
                 self.advance(0.0, _INLINE_RECORDS)
             else:
-                self._is_deferred = True
-                self._defer(self)
+                _advance_soon(self)
         if len(ciphertext) > _MAX_WAITING_BYTES and not self.is_closing():
             self._is_held = True
             self._under.pause_reading()
@@ -119,10 +118,10 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             if ended:
                 self.close()
         has_more = self._records.ciphertext.has_slice and not self._closing
-        if has_more and not self._is_deferred and (self._is_lost or not self._is_paused):
-            self._is_deferred = True
-            self._defer(self)
-        elif self._is_lost and not has_more:
+        if has_more:
+            if self._is_lost or not self._is_paused:
+                _advance_soon(self)
+        elif self._is_lost:
             self._is_lost = False
             self.connection_lost(None)
         if self._is_held and not has_more and not self.is_closing():
@@ -143,9 +142,7 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
             return
         # What came before the end is still delivered.
         self._is_lost = True
-        if not self._is_deferred:
-            self._is_deferred = True
-            self._defer(self)
+        _advance_soon(self)
 
     def pause_writing(self) -> None:
         self._under_full = True
@@ -198,9 +195,8 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
 
     def resume_reading(self) -> None:
         self._is_paused = False
-        if self._records.ciphertext.has_slice and not self._is_deferred:
-            self._is_deferred = True
-            self._defer(self)
+        if self._records.ciphertext.has_slice:
+            _advance_soon(self)
         if not self._is_held:
             self._under.resume_reading()
 
@@ -266,3 +262,10 @@ class TlsStream(asyncio.Transport, asyncio.Protocol):
         if self.is_secured:
             self._under.write(self._records.farewell())
         self._under.close()
+
+
+def _advance_soon(stream: TlsStream) -> None:
+    """Have the stream work off more of its input, unless that is to happen already."""
+    if not stream._is_deferred:
+        stream._is_deferred = True
+        stream._defer(stream)
