@@ -88,18 +88,23 @@ def parse_expression_test(expressions: Expressions, value: Value, query_context:
     return DocumentTest(test, "$expr", value, scripts, query_context.collation)
 
 
-def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
-    """Yield the scripts of a filter, with repetitions."""
+def _document_tests(tree: Filter) -> Iterator[DocumentTest]:
+    """Yield the tests of whole documents in a filter, with repetitions."""
     match tree:
         case And(children) | Or(children) | Nor(children):
             for child in paced(children):
-                yield from scripts_of(child)
+                yield from _document_tests(child)
         case Not(child):
-            yield from scripts_of(child)
-        case DocumentTest() if tree.script is not None:
+            yield from _document_tests(child)
+        case DocumentTest():
             yield tree
         case _:
             return
+
+
+def scripts_of(tree: Filter) -> Iterator[DocumentTest]:
+    """Return the scripts of a filter, with repetitions."""
+    return filter(runs_script, _document_tests(tree))
 
 
 def functions_of(node: DocumentTest) -> tuple[Prefetched, ...]:
@@ -118,15 +123,7 @@ def evaluates(test: DocumentTest) -> bool:
 
 def has_evaluations(tree: Filter) -> bool:
     """True if a filter contains a test that `evaluates`."""
-    match tree:
-        case And(children) | Or(children) | Nor(children):
-            return any(map(has_evaluations, paced(children)))
-        case Not(child):
-            return has_evaluations(child)
-        case DocumentTest():
-            return evaluates(tree)
-        case _:
-            return False
+    return any(map(evaluates, _document_tests(tree)))
 
 
 def weakened(tree: Filter, *, positive: bool = True, drops: Callable[[DocumentTest], bool] = runs_script) -> Filter:
@@ -153,7 +150,7 @@ def answered(tree: Filter, answers: dict[DocumentTest, DocumentTest]) -> Filter:
             return type(tree)(tuple(answered(child, answers) for child in children))
         case Not(child):
             return Not(answered(child, answers))
-        case DocumentTest() if tree.script is not None:
+        case DocumentTest() if runs_script(tree):
             return answers[tree]
         case _:
             return tree
