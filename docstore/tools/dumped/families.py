@@ -7,7 +7,7 @@ harm. A dump has no deletions. Tables of CQL are no column families to clients, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bson import decode, encode
@@ -108,8 +108,8 @@ class FamilyReading:
         kind = "columns" if "columns" in row else "superColumns"
         part = row[kind]
         while part:
-            for piece in _pieces(part):
-                yield encode({"key": row["key"], kind: piece}, codec_options=EXACT)
+            for batch in _batches_of(part):
+                yield encode({"key": row["key"], kind: batch}, codec_options=EXACT)
             if len(part) < columns - 1:
                 return
             last = part[-1]["name"]
@@ -121,19 +121,19 @@ class FamilyReading:
         return self._database.command(command | {"consistency": _CONSISTENCY}, codec_options=EXACT)
 
 
-def _pieces(columns: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield columns in lists of at most `_BYTES`, or of one."""
-    piece: list[dict[str, Any]] = []
+def _batches_of(documents: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield documents in lists of at most `_MUTATIONS`, which have at most `_BYTES` together or are of one."""
+    batch: list[dict[str, Any]] = []
     size = 0
-    for column in columns:
-        length = len(encode(column, codec_options=EXACT))
-        if piece and size + length > _BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append(column)
+    for document in documents:
+        length = len(encode(document, codec_options=EXACT))
+        if batch and (len(batch) == _MUTATIONS or size + length > _BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
         size += length
-    if piece:
-        yield piece
+    if batch:
+        yield batch
 
 
 def make_family(database: Database[Any], family: str, options: dict[str, Any], *, drop: bool) -> bool:
@@ -147,18 +147,9 @@ def make_family(database: Database[Any], family: str, options: dict[str, Any], *
 
 def write_rows(database: Database[Any], family: str, documents: Sequence[RawBSONDocument]) -> Counts:
     """Write the documents of a dump. Errors: PyMongoError."""
-    mutations: list[dict[str, Any]] = []
-    size = 0
-    for document in documents:
-        for mutation in _mutations(family, decode(document.raw, EXACT)):
-            length = len(encode(mutation, codec_options=EXACT))
-            if mutations and (len(mutations) == _MUTATIONS or size + length > _BYTES):
-                _mutate(database, mutations)
-                mutations, size = [], 0
-            mutations.append(mutation)
-            size += length
-    if mutations:
-        _mutate(database, mutations)
+    rows = (decode(document.raw, EXACT) for document in documents)
+    for mutations in _batches_of(mutation for row in rows for mutation in _mutations(family, row)):
+        database.command({"wcBatchMutate": 1, "mutations": mutations, "consistency": _CONSISTENCY})
     return Counts(len(documents))
 
 
@@ -170,10 +161,6 @@ def _mutations(family: str, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield path | {
             "insertSuper": {"name": column["name"], "columns": [_NO_TTL | each for each in column["columns"]]}
         }
-
-
-def _mutate(database: Database[Any], mutations: list[dict[str, Any]]) -> None:
-    database.command({"wcBatchMutate": 1, "mutations": mutations, "consistency": _CONSISTENCY})
 
 
 def _tolerant(database: Database[Any], command: dict[str, Any], code: int) -> bool:

@@ -48,12 +48,12 @@ def restore_users(
     """
     name = collection.removeprefix(OF_DATABASE)
     records = list(documents)
-    target = client.get_database(AUTHORITY).get_collection(name, codec_options=RAW)
     if name == ROLES:
         _restore_roles(client, [decode(record.raw) for record in records])
         if drop:
             _drop_roles(client, {(record["db"], record["role"]) for record in records}, database)
         return len(records)
+    target = client.get_database(AUTHORITY).get_collection(name, codec_options=RAW)
     if records:
         target.bulk_write([ReplaceOne({"_id": record["_id"]}, record, upsert=True) for record in records])
     if drop:
