@@ -123,7 +123,8 @@ class Logins:
             is_accepted = await self._authenticate(connection, proof)
         finally:
             self._under_way[attempt] -= 1
-            self._under_way += Counter()
+            if not self._under_way[attempt]:
+                del self._under_way[attempt]
         identity = connection.identity
         if not is_accepted or identity is None:
             await asyncio.sleep(self._refusal_seconds)
@@ -195,17 +196,13 @@ class Logins:
         """End logins that are over, and where there is no room, those longest unused: the user's own ones first."""
         for hashed in [hashed for hashed, login in self._logins.items() if self._has_ended(login)]:
             self._end(hashed)
-        own = [hashed for hashed, login in self._logins.items() if self._is_of(login, name)]
+        own = [hashed for hashed, login in self._logins.items() if _is_of(login, name)]
         while len(own) >= MOST_OF_USER or (own and len(self._logins) >= MOST_LOGINS):
             oldest = min(own, key=lambda hashed: self._logins[hashed].used)
             own.remove(oldest)
             self._end(oldest)
         while len(self._logins) >= MOST_LOGINS:
             self._end(min(self._logins, key=lambda hashed: self._logins[hashed].used))
-
-    def _is_of(self, login: _Login, name: UserName) -> bool:
-        identity = login.connection.identity
-        return identity is not None and identity.user.name == name
 
     async def _authenticate(self, connection: ClientConnection, proof: Proof) -> bool:
         if isinstance(proof, Password):
@@ -225,3 +222,8 @@ class Logins:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_of(login: _Login, name: UserName) -> bool:
+    identity = login.connection.identity
+    return identity is not None and identity.user.name == name
