@@ -262,7 +262,7 @@ def _noted(node: DataNode) -> dict[str, dict[str, Any]]:
 
 
 def _is_note(note: dict[str, Any]) -> bool:
-    """True for a record as `merge_note` makes it: of a temporary collection, with its target in the same way named."""
+    """True for a record as `merge_note` makes it: it names a temporary collection and the target of its documents."""
     temporary, into = note.get("_id"), note.get("into")
     return (
         isinstance(temporary, str)

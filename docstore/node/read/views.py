@@ -45,14 +45,14 @@ def checked_definition(
         raise CommandError(Code.BadValue, "'viewOn' cannot be empty")
     if "$" in on or "\0" in on or on.startswith(".") or on.endswith("."):
         raise CommandError(Code.InvalidNamespace, f"invalid name for 'viewOn': {on}")
-    for position, stage in enumerate(pipeline):
-        for name, _, _ in elements(stage)[:1]:
-            if name in _WRITING_STAGES:
-                raise CommandError(
-                    Code.OptionNotSupportedOnView,
-                    f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
-                    f"definition of {namespace} because it writes to disk",
-                )
+    names = [next((name for name, _, _ in elements(stage)), "") for stage in pipeline]
+    for position, name in enumerate(names):
+        if name in _WRITING_STAGES:
+            raise CommandError(
+                Code.OptionNotSupportedOnView,
+                f"The aggregation stage {name} in location {position} of the pipeline cannot be used in the view "
+                f"definition of {namespace} because it writes to disk",
+            )
     database = namespace.partition(".")[0]
     check_stage_places(database, on, pipeline)
     parsed = parse_pipeline(pipeline, query_context=replace(query_context_at(node, None), collation=collation))
@@ -61,10 +61,9 @@ def checked_definition(
             Code.OptionNotSupportedOnView,
             f"Invalid pipeline for view {namespace}: $changeStream cannot be used in a view definition",
         )
-    for stage in pipeline:
-        for name, _, _ in elements(stage)[:1]:
-            if name in NEVER_IN_VIEWS:
-                raise CommandError(Code.InvalidNamespace, f"'{name}' cannot be used in a view definition")
+    for name in names:
+        if name in NEVER_IN_VIEWS:
+            raise CommandError(Code.InvalidNamespace, f"'{name}' cannot be used in a view definition")
     return ViewDefinition(namespace, f"{database}.{on}", tuple(pipeline), collation)
 
 
