@@ -24,7 +24,6 @@ from docstore.errors import Code
 from docstore.security.names import UserName
 from docstore.security.scram import SHA_1
 from docstore.wire.message import Message
-from tests.differential.narrow.documents import encode
 from tests.differential.narrow.judge import is_stricter, lets_in
 from tests.differential.narrow.requests import Requests
 from tests.differential.narrow.users import DATA, USERS, users_made
@@ -93,10 +92,9 @@ def test_what_a_real_server_refuses_is_refused(port: int, user: str, routed: boo
         client, requests = RawClient(port, user), Requests(Random(f"{SEED} {user}"))
         apart, refused, stricter = [], 0, 0
         for request in chain.from_iterable(requests.next() for _ in range(CASES)):
-            body = encode(request.body)
-            beside = {name: list(map(encode, documents)) for name, documents in request.sequences.items()}
-            theirs = client.send(body, beside)
-            ours = await told(target, Message(1, 0, body, beside))
+            body, sequences = request.frame()
+            theirs = client.send(body, sequences)
+            ours = await told(target, Message(1, 0, body, sequences))
             refused += theirs.get("code") == Code.Unauthorized
             stricter += is_stricter(ours, theirs)
             if lets_in(ours, theirs):

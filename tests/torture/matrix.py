@@ -19,7 +19,7 @@ from docstore.security.scram import SHA_1
 from tests.differential.permission_differences import explanation
 from tests.differential.permissions import OF_ADMIN, ON_A_DATABASE, ON_ADMIN, ON_OTHERS, ROLES
 from tests.harness.raw_client import RawClient, Unanswered
-from tests.torture.narrow import resetting
+from tests.torture.narrow import errors_of, resetting
 from tests.torture.narrow_servers import PASSWORD, Server, servers
 
 NARROW = (
@@ -137,20 +137,16 @@ def _compare_cell(
     matrix.cells += 1
     out = _is_out(theirs)
     if _is_out(node) != out:
-        matrix.apart.append((cell, _said(node, theirs)))
+        matrix.apart.append((cell, errors_of(node, theirs)))
     refused = router.get("code") in NOT_SERVED or (not router["ok"] and explanation(cell[2]) is not None)
     if out and not _is_out(router) and not refused:
-        matrix.more.append((cell, _said(router, theirs)))
+        matrix.more.append((cell, errors_of(router, theirs)))
     elif _is_out(router) and not out:
-        matrix.less.append((cell, _said(router, theirs)))
+        matrix.less.append((cell, errors_of(router, theirs)))
     for reply in (node, router):
         if reply.get("code") == Code.InternalError:
-            matrix.broken.append((cell, _said(reply, theirs)))
+            matrix.broken.append((cell, errors_of(reply, theirs)))
 
 
 def _is_out(reply: Mapping[str, Any]) -> bool:
     return reply.get("code") == Code.Unauthorized
-
-
-def _said(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    return " / ".join(f"{reply.get('code', 'ok')} {reply.get('errmsg', '')[:100]}" for reply in (ours, theirs))

@@ -24,11 +24,10 @@ import bson
 
 from docstore.errors import Code
 from docstore.security.scram import SHA_1
-from tests.differential.narrow.documents import encode, names_cursor
 from tests.differential.narrow.judge import breaks, is_stricter, lets_in, shown
 from tests.differential.narrow.requests import Request, Requests
 from tests.differential.narrow.users import DATA, USERS
-from tests.harness.raw_client import Frame, Unanswered
+from tests.harness.raw_client import Unanswered
 from tests.torture.narrow_servers import PASSWORD, Server, servers
 
 STEP_SECONDS = 0.5
@@ -113,11 +112,14 @@ class _Told:
     theirs: Mapping[str, Any]
 
     def __str__(self) -> str:
-        said = " / ".join(
-            f"{reply.get('code', 'ok')} {reply.get('errmsg', '')[:MAX_SHOWN]}" for reply in (self.ours, self.theirs)
-        )
         request = self.request
-        return f"{self.server} {self.user} {request.db} {request.command} {request.sequences or ''}\n    {said}"
+        asked = f"{self.server} {self.user} {request.db} {request.command} {request.sequences or ''}"
+        return f"{asked}\n    {errors_of(self.ours, self.theirs)}"
+
+
+def errors_of(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Return the codes and errors of two replies."""
+    return " / ".join(f"{reply.get('code', 'ok')} {reply.get('errmsg', '')[:MAX_SHOWN]}" for reply in (ours, theirs))
 
 
 def resetting() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -220,10 +222,10 @@ class Narrow:
                     del server.cursors[: len(server.cursors) - MAX_CURSORS]
 
     def _batch(self, user: str, number: int, batch: Sequence[Request]) -> None:
-        shared = [None if _names_cursor(request) else _frame(request, ()) for request in batch]
+        shared = [None if request.names_cursor else request.frame() for request in batch]
         began = []
         for server in self._all:
-            frames = [common or _frame(request, server.cursors) for common, request in zip(shared, batch, strict=True)]
+            frames = [common or request.frame(server.cursors) for common, request in zip(shared, batch, strict=True)]
             client = server.client(user)
             with contextlib.suppress(ConnectionError):
                 client.begin(frames)
@@ -260,7 +262,7 @@ class Narrow:
             refused = their.get("code") == Code.Unauthorized
             findings.refused += refused
             told = _Told(server.name, user, request, our, their)
-            if lets_in(our, their) and not (_names_cursor(request) and _knows_no_cursor(our)):
+            if lets_in(our, their) and not (request.names_cursor and _knows_no_cursor(our)):
                 findings.wrong.append(f"let in: {told}")
             elif refused and our.get("code") != Code.Unauthorized:
                 self._note(findings.otherwise, (server.name, name, our.get("code", 0)), told)
@@ -314,15 +316,6 @@ class Narrow:
 def _knows_no_cursor(reply: Mapping[str, Any]) -> bool:
     """Whether a reply says that no such cursor is open: servers end those of what others have done at other times."""
     return reply.get("code") == Code.CursorNotFound or reply.get("cursorsKilled") == []
-
-
-def _names_cursor(request: Request) -> bool:
-    return names_cursor(request.command)
-
-
-def _frame(request: Request, cursors: Sequence[int]) -> Frame:
-    beside = {name: [encode(document) for document in documents] for name, documents in request.sequences.items()}
-    return encode(request.body, cursors), beside
 
 
 def _cursor_of(reply: Mapping[str, Any]) -> int:

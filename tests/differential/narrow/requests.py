@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
 from tests.differential.narrow.choices import Choices
-from tests.differential.narrow.documents import Document, doc
+from tests.differential.narrow.documents import Document, doc, encode, names_cursor
 from tests.differential.narrow.of_catalog import DEFINING, DROPPING, rename
 from tests.differential.narrow.of_documents import (
     EXPLAINED,
@@ -27,6 +27,7 @@ from tests.differential.narrow.of_servers import ADMINISTERING, AMONG_PROCESSES
 from tests.differential.narrow.of_users import OF_USERS
 from tests.differential.narrow.stages import CRASHING
 from tests.differential.narrow.users import NAMES
+from tests.harness.raw_client import Frame
 
 OF_ADMIN = frozenset(
     (
@@ -58,8 +59,14 @@ class Request(NamedTuple):
     sequences: dict[str, list[Document]]
 
     @property
-    def body(self) -> Document:
-        return Document((*self.command, ("$db", self.db)))
+    def names_cursor(self) -> bool:
+        """True if it has other bytes for each server."""
+        return names_cursor(self.command)
+
+    def frame(self, cursors: Sequence[int] = ()) -> Frame:
+        """Return the bytes of its documents. `cursors`: the ids of the open cursors of the server that it is for."""
+        sequences = {name: list(map(encode, documents)) for name, documents in self.sequences.items()}
+        return encode(Document((*self.command, ("$db", self.db))), cursors), sequences
 
 
 class Requests:
